@@ -97,7 +97,7 @@ schemas: setup ## Generate schemas/, the SDKs' types, and the Kubernetes schemas
 
 docs: setup ## Generate the field reference and the list of diagnostics
 	$(BIN)/python tools/schemas.py
-	$(BIN)/python tools/diagnostics.py
+	$(BIN)/python tools/diagnostic_docs.py
 
 generators: ## Install the tools that tests hold the OpenAPI document against, in a cache outside the tree
 	tests/generators/build

@@ -101,7 +101,7 @@ def throughput(directory: Path) -> dict[int, float]:
 
 
 def validation(directory: Path) -> None:
-    from gpuctl.backend.validation import schema_validator
+    from gpuctl.backend.schema_validation import schema_validator
 
     objects = [obj for obj in gpuctl.compile(directory / "1000.yaml").objects if "spec" in obj][:1000]
     validator = schema_validator("1.36")

@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, OutputOptions, PodSpecCheck, options_of
 from gpuctl.backend.lower import lower
-from gpuctl.backend.patch import check_own_patch
+from gpuctl.backend.lowering_context import Context, GitOps, JobNames, Lowered, OutputOptions, PodSpecCheck, options_of
+from gpuctl.backend.pod_patches import check_own_patch
+from gpuctl.backend.schema_validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
-from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
-from gpuctl.frontend.diagnostics import UNREAD, Diagnostic, Severity, capped, count, in_source_order
+from gpuctl.frontend.diagnostics import UNREAD_CODES, Diagnostic, Severity, count, in_source_order, limited_per_file
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.load import Loaded, load_found
+from gpuctl.frontend.loading import Loaded, load_found
+from gpuctl.frontend.partial_model import UnknownFieldRead
 from gpuctl.frontend.source import Source, collect
-from gpuctl.frontend.tentative import Unusable
-from gpuctl.language.job import Workload
+from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import visible
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
 
 _Item = TypeVar("_Item")
@@ -53,7 +53,7 @@ class Compilation(NamedTuple):
     @property
     def unread(self) -> list[Diagnostic]:
         """What was not read and is not clearly somebody else's: documents that are missing may be there."""
-        return [diagnostic for diagnostic in self.diagnostics if diagnostic.code in UNREAD]
+        return [diagnostic for diagnostic in self.diagnostics if diagnostic.code in UNREAD_CODES]
 
 
 def compile(
@@ -156,7 +156,7 @@ def _check_faulty(context: Context, loaded: Loaded, tolerated: frozenset[str]) -
         if isinstance(document.model, Workload) and document.model.podPatch is not None
     ]
     for document, model in patched:
-        with contextlib.suppress(Unusable):
+        with contextlib.suppress(UnknownFieldRead):
             check_own_patch(context, document, model, has_all_patches=loaded.has_sound_platform)
 
 
@@ -203,12 +203,12 @@ def _result(
         diagnostics += _notes_on_namespaces(loaded, context.options, lowered)
     return Compilation(
         [item.object for item in lowered],
-        [_presentable(diagnostic) for diagnostic in capped(in_source_order(diagnostics))],
+        [_presentable(diagnostic) for diagnostic in limited_per_file(in_source_order(diagnostics))],
         loaded.documents,
         lowered,
         loaded.settings,
         loaded.sources,
-        loaded.left_out,
+        loaded.of_other_clusters,
     )
 
 

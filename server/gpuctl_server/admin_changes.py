@@ -21,7 +21,7 @@ from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
-from gpuctl.language.quota import Quota
+from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.applying import apply_request
@@ -228,7 +228,7 @@ def create_quota(
         require_document_access(caller, "create", submission.documents)
         plan = _applied(service, session, submission, options, touched)
     model = submission.documents[0].model
-    assert isinstance(model, Quota)
+    assert isinstance(model, QuotaDocument)
     name, users = model.header.name, list(model.entries)
     found = _administered(name, "created", f"quota/{name} is created for {', '.join(users)}", plan, options)
     return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)

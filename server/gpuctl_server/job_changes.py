@@ -10,8 +10,8 @@ from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
 from gpuctl.api.plan_answers import PlanAnswer, Recoveries, recovery_fields
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.job_lookup import workload_of
 from gpuctl.usecases.applying import apply_request

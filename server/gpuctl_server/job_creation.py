@@ -13,7 +13,7 @@ from gpuctl.apply.plan.plan import Exists, Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.frontend.document import Document
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, annotations_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.applying import apply_request

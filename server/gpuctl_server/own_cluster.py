@@ -8,8 +8,8 @@ from gpuctl.apply.plan.planner import title_of
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
 from gpuctl.kube.cluster_identity import address_mismatch
-from gpuctl.language.platform import NamedCluster
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
+from gpuctl.language.platform_document import ClusterIdentity
 from gpuctl.objects.api_resources import Key
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.service_context import Service
@@ -25,7 +25,7 @@ def own_name(service: Service) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _is_own(service: Service, cluster: NamedCluster) -> bool:
+def _is_own(service: Service, cluster: ClusterIdentity) -> bool:
     inside = not service.connection.context
     if not inside and address_mismatch(service.connection, cluster) is not None:
         return False

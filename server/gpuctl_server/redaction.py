@@ -1,7 +1,7 @@
 """What is told of those whom somebody may not see: that there are some, and what they hold together; not how many.
 
-Their names are hidden ones (:class:`gpuctl.objects.hidden.Hidden`) before anything
-is written: no text can have another, and sentences list merged names (:func:`gpuctl.objects.hidden.merged`).
+Their names are hidden ones (:class:`gpuctl.objects.hidden_names.Hidden`) before anything
+is written: no text can have another, and sentences list merged names (:func:`gpuctl.objects.hidden_names.merged`).
 Items of a list with such names would still count other people's jobs, and are merged here.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuctl.objects.hidden import OTHERS, Hidden, is_hidden
+from gpuctl.objects.hidden_names import OTHERS, HiddenName, is_hidden
 from gpuctl_server.access.caller import Caller
 
 
@@ -25,7 +25,7 @@ _NUMBERS = frozenset({"likelihood", "pods", "priority"})
 
 def merge_hidden(value: Any) -> Any:
     """An answer, as JSON has it, in which all that is hidden is one; proofs about what is hidden are left out."""
-    if isinstance(value, Hidden):
+    if isinstance(value, HiddenName):
         return OTHERS
     if isinstance(value, dict):
         return {key: merge_hidden(item) for key, item in value.items()}

@@ -10,8 +10,8 @@ import time
 from contextvars import ContextVar
 from typing import Any
 
+from gpuctl.language.display_text import visible_json
 from gpuctl.language.masking import redact
-from gpuctl.language.wording import visible_json
 
 LOG = logging.getLogger("gpuctl_server")
 _ID: ContextVar[str] = ContextVar("request_id", default="")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from gpuctl.language.service import ServiceType
+from gpuctl.language.service_block import ServiceType
 from gpuctl_server.metric_queries import MetricQuery
 from gpuctl_usage.layered_settings import StatedSettings
 from gpuctl_usage.usage_settings import (

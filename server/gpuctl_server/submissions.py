@@ -19,10 +19,10 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.pool import Pool
-from gpuctl.language.quota import Quota
+from gpuctl.language.pool_document import PoolDocument
+from gpuctl.language.quota_document import QuotaDocument
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.objects.ownership_metadata import is_controlled, is_ours
 from gpuctl.usecases.applying import DocumentRequest, request_for
@@ -343,7 +343,7 @@ def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> 
 
     :raises Problem: 403.
     """
-    named = [name for item in submission.documents if isinstance(item.model, Pool) for name in item.model.nodes]
+    named = [name for item in submission.documents if isinstance(item.model, PoolDocument) for name in item.model.nodes]
     if not named:
         # To count the nodes' GPUs the cluster may be asked for DeviceClasses.
         return
@@ -443,15 +443,15 @@ def name_of(document: Document) -> str:
     model = document.model
     if isinstance(model, Workload):
         return model.job.name
-    return model.header.name if isinstance(model, Pool | Quota) else ""
+    return model.header.name if isinstance(model, PoolDocument | QuotaDocument) else ""
 
 
 def _wishes(action: Action, document: Document, jobs: str) -> Iterator[AccessRequest]:
     model = document.model
     if isinstance(model, Workload):
         yield AccessRequest(action, jobs, document.namespace, model.resources.pool)
-    elif isinstance(model, Pool):
+    elif isinstance(model, PoolDocument):
         yield AccessRequest(action, "pools", pool=model.header.name)
-    elif isinstance(model, Quota):
+    elif isinstance(model, QuotaDocument):
         for name in model.entries:
             yield AccessRequest(action, "quotas", name)

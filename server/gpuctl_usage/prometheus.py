@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import urllib3
 from urllib3.util import Timeout, make_headers, parse_url
 
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl_usage.ttl_cache import Remembered
 
 LARGEST = 8 * 1024 * 1024

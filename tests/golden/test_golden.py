@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from golden import cases
-from gpuctl.backend.validation import schema_validator
+from gpuctl.backend.schema_validation import schema_validator
 from support.kubeconform import run_kubeconform
 
 ALLOWED = {"args", "stdin", "exit", "expected.stderr", "input", "expected", "README.md"}

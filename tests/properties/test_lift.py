@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gpuctl
-from gpuctl.backend.canonical import canonical
+from gpuctl.backend.canonical_form import canonical
 from gpuctl.backend.lift import lift
 from properties.scale import examples
 

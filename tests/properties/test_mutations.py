@@ -12,12 +12,12 @@ import yaml
 
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
-from gpuctl.backend.validation import schema_validator
+from gpuctl.backend.schema_validation import schema_validator
 from gpuctl.cli.output import github, gitlab, junit, sarif
 from gpuctl.cli.output import json as json_printer
 from gpuctl.cli.output import text as text_printer
 from gpuctl.frontend.codes import CODES
-from gpuctl.frontend.diagnostics import Severity, Span, in_source_order
+from gpuctl.frontend.diagnostics import Severity, SourceSpan, in_source_order
 from gpuctl.frontend.source import Source, lines_of
 from properties.documents import own_seeds, seeds
 from properties.mutations import MUTATIONS, mutated, mutated_bytes
@@ -58,7 +58,7 @@ def check_result(result: gpuctl.Compilation) -> None:
     assert list(yaml.load_all(emitted, Loader=yaml.CSafeLoader)) == result.objects
 
 
-def check_span(span: Span, lines: dict[str, list[str]]) -> None:
+def check_span(span: SourceSpan, lines: dict[str, list[str]]) -> None:
     """A span lies inside its source; its end is exclusive, and may be the line after the last."""
     if span.file not in lines:
         # A source that could not be decoded is in no table.

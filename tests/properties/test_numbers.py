@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import gpuctl
-from gpuctl.frontend.numbers import read_number
+from gpuctl.frontend.kubectl_numbers import read_number
 from properties.readers import read_go, same
 
 _HAND = (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.frontend.full_width import ASCII
-from gpuctl.frontend.reserved import is_of_the_system
+from gpuctl.frontend.platform_restrictions import is_system_path
 from gpuctl.language import names
 from properties.readers import read_go, read_pyyaml, read_ruamel
 from properties.scale import examples, share
@@ -77,7 +77,7 @@ def _path(text: str) -> bool:
 
 
 def _node_path(text: str) -> bool:
-    return _path(text) and not is_of_the_system(text)
+    return _path(text) and not is_system_path(text)
 
 
 def _relative(text: str) -> bool:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import gpuctl
-from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, Diagnostic, Severity, Span
+from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, Severity, SourceSpan
 
 HEAD = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1', command: [x]}\n"
 
@@ -88,7 +88,7 @@ def test_nothing_that_follows(text: str, wanted: list[tuple[str, str]]) -> None:
 )
 def test_a_bad_key_is_marked_itself(text: str, place: tuple[int, int, int, int]) -> None:
     (error,) = found(text)
-    assert error.span == Span("x.yaml", *place)
+    assert error.span == SourceSpan("x.yaml", *place)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_workdirs_in_one_another() -> None:
     started = time.process_time()
     warnings = found(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
     assert time.process_time() - started < 20, "it was quadratic"
-    assert len(warnings) == MOST_OF_A_FILE + 1
+    assert len(warnings) == MAX_DIAGNOSTICS + 1
 
 
 def test_of_workdirs_the_nearest_one_counts() -> None:
@@ -206,7 +206,7 @@ def test_no_more_problems_of_a_file_than_anybody_reads() -> None:
     unknown = "".join(f"a{number}: 1\n" for number in range(250))
     result = gpuctl.compile([gpuctl.Source("x.yaml", HEAD + unknown), gpuctl.Source("y.yaml", HEAD + "b: 1\n")])
     of_x = [item for item in result.diagnostics if item.span and item.span.file == "x.yaml"]
-    assert len(of_x) == MOST_OF_A_FILE + 1
+    assert len(of_x) == MAX_DIAGNOSTICS + 1
     (rest,) = [item for item in of_x if item.code == "GPU030"]
     assert (rest.severity, rest.message) == (Severity.ERROR, "150 errors more in this file are not shown")
     assert "unknown field `b`" in result.diagnostics[-1].message, "other files are not cut short"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.backend import training as lowering
-from gpuctl.backend.canonical import _APART
+from gpuctl.backend import training_objects as lowering
+from gpuctl.backend.canonical_form import _APART
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.manifest import MANIFEST, digest
-from gpuctl.language.platform import Platform
+from gpuctl.language.platform_document import PlatformDocument
 from support.repositories import Outcome, Repository, training
 
 BUILD = ("build", "jobs", "-o", "rendered", "--gitops", "argocd")
@@ -175,7 +175,7 @@ def test_what_is_no_part_of_the_digest_lowers_no_training_otherwise() -> None:
         "quota": "{}",
     }
     assert values.keys() | {"kind", "version", "gitops"} == _APART
-    assert Platform.model_fields.keys() > _APART
+    assert PlatformDocument.model_fields.keys() > _APART
 
     def lowered(platform: str) -> list[Any]:
         text = f"kind: platform\nversion: v0.1\n{platform}"

@@ -26,7 +26,7 @@ import yaml
 
 import gpuctl as library
 from gpuctl.backend.emitter import emit_stream
-from gpuctl.backend.validation import schema_validator
+from gpuctl.backend.schema_validation import schema_validator
 from gpuctl.gitops.object_changes import objects_in
 from support.actionlint import run_actionlint
 from support.go_programs import ProgramMissing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import diagnostics
+import diagnostic_docs
 import pytest
 
 import gpuctl
@@ -54,7 +54,7 @@ def test_rule_reads_well(rule: CodeRule) -> None:
 
 
 def test_the_page_of_diagnostics_is_up_to_date() -> None:
-    assert diagnostics.main(["--check"]) == 0
+    assert diagnostic_docs.main(["--check"]) == 0
 
 
 def test_unreadable(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from gpuctl.cli.main import run
-from gpuctl.frontend.load import load
+from gpuctl.frontend.loading import load
 from gpuctl.frontend.source import Source
-from gpuctl.language.forms import form_of
 from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS
-from gpuctl.language.notation import as_written, in_yaml
 from gpuctl.language.reference import ITEM, entries, fields_of, look_up, snippet
-from gpuctl.language.resources import Resources
+from gpuctl.language.resources_block import Resources
+from gpuctl.language.value_forms import form_of
+from gpuctl.language.yaml_notation import as_written, in_yaml
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -24,7 +24,7 @@ NEVER_LEAVE = {
     "OtherSet": "becomes an error of the plan",
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",
-    "Unusable": "becomes a diagnostic",
+    "UnknownFieldRead": "becomes a diagnostic",
 }
 """Exceptions that one part of a room raises for another, and why nobody else sees them."""
 STATUSES = {400, 401, 403, 404, 409, 413, 429, 500, 503}

@@ -11,7 +11,7 @@ import pytest
 
 from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.waiting_fit import _kind
-from gpuctl.objects.hidden import OTHERS, Hidden, in_namespace, is_hidden, merged, prefixed
+from gpuctl.objects.hidden_names import OTHERS, HiddenName, in_namespace, is_hidden, prefixed, unique_names
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.queue_position import Claim, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
@@ -70,19 +70,19 @@ def session() -> RedactingSession:
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_no_sentence_tells_hidden_objects_apart(sentence: Sentence) -> None:
-    assert sentence(Hidden(1), Hidden(2)) == sentence(Hidden(7), Hidden(8)) == sentence(OTHERS, OTHERS)
+    assert sentence(HiddenName(1), HiddenName(2)) == sentence(HiddenName(7), HiddenName(8)) == sentence(OTHERS, OTHERS)
 
 
 def test_they_are_told_apart_as_data() -> None:
-    one, other = Hidden(1), Hidden(2)
-    assert one == Hidden(1) == copy.deepcopy(one)
-    assert len({one, other, Hidden(1), OTHERS}) == 3
+    one, other = HiddenName(1), HiddenName(2)
+    assert one == HiddenName(1) == copy.deepcopy(one)
+    assert len({one, other, HiddenName(1), OTHERS}) == 3
     assert one not in (other, OTHERS)
     assert one != OTHERS
     assert one != OTHERS
     assert sorted([other, "a", one]) == [one, other, "a"]
     assert one < other < "a"
-    assert prefixed("Job/", one) == prefixed("Job/", Hidden(1)) != prefixed("Job/", other)
+    assert prefixed("Job/", one) == prefixed("Job/", HiddenName(1)) != prefixed("Job/", other)
     assert prefixed("Job/", "a") == "Job/a"
     assert all(map(is_hidden, (one, prefixed("Job/", one), f"Job/{one}")))
     assert not is_hidden("a")
@@ -101,18 +101,24 @@ def test_a_veiled_object_has_hidden_names(session: RedactingSession) -> None:
 
 
 def test_pods_that_wait_for_different_hidden_nodes_are_of_two_kinds() -> None:
-    one, other = ({"wants": {"nodeSelector": {"host": Hidden(number)}}} for number in (1, 2))
+    one, other = ({"wants": {"nodeSelector": {"host": HiddenName(number)}}} for number in (1, 2))
     assert _kind(one) != _kind(other)
     assert _kind(one) == _kind(copy.deepcopy(one))
 
 
 def test_answers_merge_what_is_hidden() -> None:
     held = [
-        {"namespace": Hidden(number), "job": prefixed("Job/", Hidden(number + 10)), "priority": 5, "pods": 1, "gpu": 8}
+        {
+            "namespace": HiddenName(number),
+            "job": prefixed("Job/", HiddenName(number + 10)),
+            "priority": 5,
+            "pods": 1,
+            "gpu": 8,
+        }
         for number in (1, 2)
     ]
-    reason = f"held by {' and '.join(merged(in_namespace(item['job'], item['namespace']) for item in held))}"
-    proofs = [{"text": f"of {Hidden(1)}", "about": "pod/x"}, {"text": "of mine", "about": "pod/y"}]
+    reason = f"held by {' and '.join(unique_names(in_namespace(item['job'], item['namespace']) for item in held))}"
+    proofs = [{"text": f"of {HiddenName(1)}", "about": "pod/x"}, {"text": "of mine", "about": "pod/y"}]
     assert merge_hidden({"heldBy": held, "reason": reason, "evidence": proofs}) == {
         "heldBy": [{"namespace": OTHERS, "job": OTHERS, "priority": None, "pods": None, "gpu": 16}],
         "reason": f"held by {OTHERS}",
@@ -131,19 +137,19 @@ LISTS: list[Callable[[list[str]], str]] = [
 @pytest.mark.parametrize("sentence", LISTS)
 def test_no_sentence_says_how_many_are_hidden(sentence: Callable[[list[str]], str]) -> None:
     def said(number: int) -> str:
-        pairs = [("a", "mine"), *((prefixed("Job/", Hidden(one)), Hidden(-one)) for one in range(number))]
-        return sentence(merged(in_namespace(*pair) for pair in pairs))
+        pairs = [("a", "mine"), *((prefixed("Job/", HiddenName(one)), HiddenName(-one)) for one in range(number))]
+        return sentence(unique_names(in_namespace(*pair) for pair in pairs))
 
     assert said(1) == said(2) == said(5) == sentence(["a in mine", OTHERS])
-    assert merged(["a", "a"]) == ["a", "a"], "names that the caller sees stay"
-    assert merged([f"{Hidden(1)} in mine", f"{Hidden(2)} in mine"]) == [f"{OTHERS} in mine"]
+    assert unique_names(["a", "a"]) == ["a", "a"], "names that the caller sees stay"
+    assert unique_names([f"{HiddenName(1)} in mine", f"{HiddenName(2)} in mine"]) == [f"{OTHERS} in mine"]
 
 
 def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
     admission = {"metadata": {"name": "w"}}
 
     def said(number: int) -> str:
-        claims = [Claim(Hidden(one), prefixed("Job/", Hidden(-one)), 0, "", {}) for one in range(1, number + 1)]
+        claims = [Claim(HiddenName(one), prefixed("Job/", HiddenName(-one)), 0, "", {}) for one in range(1, number + 1)]
         return _fix(admission, QueuePosition("q", "cq", "", "", 0, {}, holders=claims), "mine")
 
     assert said(1) == said(2) == said(5)
@@ -170,7 +176,7 @@ def test_a_quota_does_not_say_how_many_hidden_jobs_hold_it() -> None:
 
     def said(number: int) -> str:
         amounts = {"requests.cpu": Fraction(6) / number}
-        held = [_Holder("training", Hidden(one), f"owner-{one}", amounts) for one in range(number)]
+        held = [_Holder("training", HiddenName(one), f"owner-{one}", amounts) for one in range(number)]
         lack = Shortfall("q", "requests.cpu", Fraction(6), Fraction(6), Fraction(0), Fraction(6))
         return _end(held, [lack], 1)
 

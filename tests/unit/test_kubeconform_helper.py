@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from gpuctl.backend.validation import DEFAULT_VERSION, VERSIONS
+from gpuctl.backend.schema_validation import DEFAULT_VERSION, VERSIONS
 from support.go_programs import ProgramMissing
 from support.kubeconform import find_kubeconform, run_kubeconform
 

@@ -15,7 +15,7 @@ import gpuctl
 from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.run.recording import _document
 from gpuctl.language.settings import Settings
-from gpuctl.objects.embedded_document import MOST, document_of, document_text, is_same_document
+from gpuctl.objects.embedded_document import MAX_ANNOTATION_BYTES, document_of, document_text, is_same_document
 from gpuctl.objects.ownership_metadata import records
 
 KEY = "runwhere.ai/document"
@@ -89,7 +89,7 @@ def test_other_annotations_count() -> None:
     document = {"text": "x" * 100_000}
     assert (document_text(document, {}) or "").startswith("{")
     assert (document_text(document, {"a": "y" * 150_000}) or "").startswith("bz2:")
-    assert document_text(document, {"a": "y" * MOST}) is None
+    assert document_text(document, {"a": "y" * MAX_ANNOTATION_BYTES}) is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import gpuctl
 from gpuctl.frontend.spans import child
-from gpuctl.frontend.tree import YamlNode
+from gpuctl.frontend.yaml_tree import YamlNode
 
 PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 JOB = "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: r/x:1, env: {{{}}}}}\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.backend.order import RANKS
+from gpuctl.backend.object_order import RANKS
 from gpuctl.backend.pod_rules import check_pod
 
 Object = dict[str, Any]

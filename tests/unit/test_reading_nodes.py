@@ -17,7 +17,7 @@ from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import format_amount, format_bytes, format_share
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such, suggestion
-from gpuctl.language.platform import Platform
+from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.inventory import Inventory
@@ -150,7 +150,9 @@ def test_the_type_of_a_node(labels: dict[str, str], expected: str | None) -> Non
 
 
 def test_types_that_the_platform_maps_to_labels() -> None:
-    platform = Platform.model_validate({"gpu": {"types": {"A100-80G": {"nvidia.com/gpu.product": ["SXM4", "PCIE"]}}}})
+    platform = PlatformDocument.model_validate(
+        {"gpu": {"types": {"A100-80G": {"nvidia.com/gpu.product": ["SXM4", "PCIE"]}}}}
+    )
     gpus = Gpus(Settings(platform))
     obj = node(labels={"nvidia.com/gpu.product": "PCIE"})
     assert gpus.type_of(obj) == "A100-80G"

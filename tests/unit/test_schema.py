@@ -22,17 +22,17 @@ from pydantic_core import PydanticCustomError
 
 from gpuctl.frontend import templates
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.frontend.load import load
+from gpuctl.frontend.loading import load
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.templates import PLACES
 from gpuctl.language import fields
 from gpuctl.language import json_schema as schema
-from gpuctl.language.forms import TEXT_TYPES, Form, checks_of, form_of, keys_of
 from gpuctl.language.json_schema import TEMPLATED, combined_schema, schema_of
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import kind_called
 from gpuctl.language.schema_rules import TEXT_RULES
 from gpuctl.language.spelling import fold
+from gpuctl.language.value_forms import TEXT_TYPES, ValueForm, checks_of, form_of, keys_of
 from properties.scale import examples
 
 # Documents -----------------------------------------------------------------------------------------------------------
@@ -814,7 +814,7 @@ def leaves(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
         yield from leaves(value)
 
 
-def respell(node: yaml.Node, form: Form, random: Random) -> None:
+def respell(node: yaml.Node, form: ValueForm, random: Random) -> None:
     """Give every key that is not invented another spelling."""
     if isinstance(node, yaml.SequenceNode) and form.item is not None:
         for item in node.value:
@@ -840,7 +840,7 @@ def test_any_spelling_validates(random: Random, name: str) -> None:
     root = root_of(VALID[name])
     kind = kind_in(instance(root))
     assert kind is not None
-    respell(root, Form(block=model_of(kind)), random)
+    respell(root, ValueForm(block=model_of(kind)), random)
     assert violations(instance(root)) == []
     assert problems(written(root)) == []
 

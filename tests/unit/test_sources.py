@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.frontend import load as load_module
+from gpuctl.frontend import loading as load_module
 from support.repositories import Repository
 from support.repositories import gpuctl as command
 

@@ -14,7 +14,7 @@ import pytest
 
 from gpuctl.language.fields import Block
 from gpuctl.language.kinds import KINDS, model_of
-from gpuctl.language.platform import Platform
+from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 
 MODELS = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes"}
@@ -35,8 +35,8 @@ def loaded_by(code: str) -> set[str]:
 
 def test_what_needs_no_cluster_needs_no_model_and_no_client() -> None:
     modules = [
-        *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.wording"),
-        *("gpuctl.backend.context", "gpuctl.cli.main", "gpuctl.cli.output.text"),
+        *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.display_text"),
+        *("gpuctl.backend.lowering_context", "gpuctl.cli.main", "gpuctl.cli.output.text"),
     ]
     assert loaded_by(f"import {', '.join(modules)}").isdisjoint(DEAR)
 
@@ -75,7 +75,7 @@ def test_the_settings_of_no_platform_need_no_model() -> None:
 
 
 def test_no_platform_is_a_platform_that_says_nothing() -> None:
-    none, empty = Settings(), Settings(Platform())
+    none, empty = Settings(), Settings(PlatformDocument())
     for name in (
         "domain",
         "is_rolling",

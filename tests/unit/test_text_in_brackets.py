@@ -8,9 +8,9 @@ import pytest
 
 import gpuctl
 from gpuctl.frontend.composer import compose
-from gpuctl.frontend.diagnostics import Span
+from gpuctl.frontend.diagnostics import SourceSpan
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.tree import Chunk, YamlNode
+from gpuctl.frontend.yaml_tree import Chunk, YamlNode
 
 
 def tree(text: str) -> Any:
@@ -56,7 +56,7 @@ def test_question_marks(text: str, wanted: Any) -> None:
 def test_a_question_mark_directly_before_a_text_is_an_error(text: str, column: int) -> None:
     (error,) = gpuctl.compile(gpuctl.Source("x.yaml", f"kind: training\nx: {text}\n")).diagnostics
     assert (error.code, error.message) == ("GPU004", "a `?` in brackets starts a key")
-    assert error.span == Span("x.yaml", 2, column, 2, column + 1)
+    assert error.span == SourceSpan("x.yaml", 2, column, 2, column + 1)
     assert error.hint == "quote the text that starts with it"
 
 
@@ -83,4 +83,4 @@ def test_a_line_of_tabs_in_block_text_belongs_to_the_text() -> None:
 def test_lines_of_tabs_between_entries_and_in_block_text_are_an_error() -> None:
     text = TABS.format("[bash, -c, x]") + "x: |\n  a\n    \t\n  b\n"
     (error,) = gpuctl.compile(gpuctl.Source("x.yaml", text)).diagnostics
-    assert (error.code, error.span) == ("GPU005", Span("x.yaml", 12, 5, 12, 6))
+    assert (error.code, error.span) == ("GPU005", SourceSpan("x.yaml", 12, 5, 12, 6))

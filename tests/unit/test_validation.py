@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.backend.validation import (
+from gpuctl.backend.schema_validation import (
     DEFAULT_VERSION,
     VERSIONS,
     SchemaValidator,
@@ -608,7 +608,7 @@ def test_a_thousand_deployments_take_no_time() -> None:
 def test_importing_the_module_loads_nothing_heavy() -> None:
     script = """
 import sys
-import gpuctl.backend.validation as validation
+import gpuctl.backend.schema_validation as validation
 heavy = {"deepdiff", "jsonschema", "kubernetes", "kubernetes_validate", "rich"}
 validator = validation.schema_validator(validation.DEFAULT_VERSION)
 assert validator.check({"apiVersion": "v1", "kind": "Namespace"}) == []

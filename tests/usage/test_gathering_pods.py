@@ -347,9 +347,9 @@ def test_shared_cards() -> None:
 )
 def test_parts_of_cards(sharing: str, asked: dict[str, int], expected: float) -> None:
     from gpuctl.capacity.pod_requests import amounts
-    from gpuctl.language.platform import Platform
+    from gpuctl.language.platform_document import PlatformDocument
 
-    weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
+    weights = GpuWeights(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
     assert weights.held(weights.asked(amounts(asked)), {}) == pytest.approx(expected)
 
 
@@ -440,10 +440,12 @@ def test_a_share_of_memory_is_a_part_of_the_card(
 
 
 def sharing_weights(sharing: str, vendor: str = "") -> GpuWeights:
-    from gpuctl.language.platform import Platform
+    from gpuctl.language.platform_document import PlatformDocument
 
     vendors = {"vendors": {"other": {"resource": vendor}}} if vendor else {}
-    return GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing, **vendors}})))
+    return GpuWeights(
+        Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing, **vendors}}))
+    )
 
 
 class HamiNode:
@@ -537,9 +539,9 @@ def test_after_a_restart_an_unsized_node_is_not_free() -> None:
 
 
 def test_a_node_that_shares_with_hami_has_its_cards() -> None:
-    from gpuctl.language.platform import Platform
+    from gpuctl.language.platform_document import PlatformDocument
 
-    weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}})))
+    weights = GpuWeights(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}})))
     metadata: Object = {"name": "n", "labels": {"nvidia.com/gpu.count": "8"}}
     obj: Object = {"metadata": metadata, "status": {"allocatable": {"nvidia.com/gpu": "80"}}}
     assert weights.there(obj, "allocatable") == 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.language.platform import Platform
+from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl_usage.facts import GpuQuota
 from gpuctl_usage.gathering.cluster_events import Heard
@@ -50,7 +50,9 @@ class Told:
     """Quotas that are told of, some seconds after T0."""
 
     def __init__(self, sharing: str = "none", known_until: float | None = None, *before: GpuQuota) -> None:
-        weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
+        weights = GpuWeights(
+            Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}}))
+        )
         self._maker = FactMaker(KeptKeys((), ()), weights)
         self.quotas = OpenQuotas(weights, None if known_until is None else T0 + known_until)
         self.quotas.restore(before)

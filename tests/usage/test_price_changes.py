@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gpuctl.cli.main import run
-from gpuctl.language.platform import UsagePrices
+from gpuctl.language.platform_document import UsagePrices
 from gpuctl.reading.price_list import price_list
 from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.day_rollup import DayRoller

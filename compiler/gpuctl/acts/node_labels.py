@@ -12,7 +12,7 @@ from gpuctl.kube.not_found import suggestion
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
-from gpuctl.objects.labels import LABEL_MAX
+from gpuctl.objects.label_names import LABEL_MAX
 
 LABEL_MANAGER = "gpuctl-label"
 EMPTY = '""'

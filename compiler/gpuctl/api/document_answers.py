@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.backend.validation import VERSIONS
+from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
 from gpuctl.language.kinds import VERSION
 from gpuctl.release import __version__

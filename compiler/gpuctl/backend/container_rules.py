@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from gpuctl.backend.amount_rules import check_amounts
-from gpuctl.backend.places import PodProblem
+from gpuctl.backend.pod_problems import PodProblem
+from gpuctl.backend.resource_rules import check_amounts
 from gpuctl.backend.volume_rules import check_field, check_resource
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.context import Context
-from gpuctl.backend.metadata import job_annotations, job_labels, metadata, selector
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, selector
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service import container_ports, pod_extras, probes, startup_seconds
+from gpuctl.backend.service_objects import container_ports, pod_extras, probes, startup_seconds
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
-from gpuctl.language.service import ServiceBlock
+from gpuctl.language.service_block import ServiceBlock
 from gpuctl.objects.api_resources import Object
 
 PROGRESS_MARGIN = 600

@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpuctl.backend.context import Context
-from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
-from gpuctl.backend.patch import HOST_NETWORK_DNS
+from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
-from gpuctl.backend.training import lower_as
+from gpuctl.backend.pod_patches import HOST_NETWORK_DNS
+from gpuctl.backend.rendezvous import needs_torchrun
+from gpuctl.backend.training_objects import lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
-from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_reader import read
 from gpuctl.language.settings import Settings
-from gpuctl.language.training import Training
+from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.objects.labels import MANAGED_BY, MANAGER
+from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 
 # What the API server fills in; not somebody's wish (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {
@@ -161,7 +161,7 @@ def _settle_dns(patch: Object, pod: Object) -> None:
 
 def _lowered_again(context: Context, document: Document, name: str) -> Iterable[Object]:
     """A workload's objects; a training's under the name that its object bears, for the pods know each other by it."""
-    if isinstance(document.model, Training):
+    if isinstance(document.model, TrainingDocument):
         return lower_as(context, document, document.model, name)
     return (lowered.object for lowered in lower_document(context, document))
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuctl.backend.context import Context
-from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
-from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm, host_path_type
+from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
-from gpuctl.language.checkpoint import parse_checkpoint
+from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
-from gpuctl.language.training import DEFAULT_MASTER_PORT
+from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
-from gpuctl.objects.generations import bare_name
-from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY
+from gpuctl.objects.hashed_names import unhashed_name
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY
 
 Data = dict[str, Any]
 
@@ -42,7 +42,7 @@ class LiftedWorkload:
     def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
         self.context = context
         self.obj = obj
-        self.name = bare_name(obj)
+        self.name = unhashed_name(obj)
         self.namespace: str = obj["metadata"].get("namespace", "default")
         self.labels: dict[str, str] = obj["metadata"].get("labels", {})
         self.annotations: dict[str, str] = obj["metadata"].get("annotations", {})

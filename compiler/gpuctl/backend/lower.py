@@ -7,15 +7,15 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from gpuctl.backend import delivery, order, shared_objects
-from gpuctl.backend.canonical import embed
-from gpuctl.backend.context import Context, Lowered
-from gpuctl.backend.pool import lower_pool, node_labels
-from gpuctl.backend.quota import lower_quota
+from gpuctl.backend import gitops_annotations, object_order, shared_objects
+from gpuctl.backend.canonical_form import embed
+from gpuctl.backend.lowering_context import Context, Lowered
+from gpuctl.backend.pool_objects import lower_pool, node_labels
+from gpuctl.backend.quota_objects import lower_quota
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.language.job import Workload
 from gpuctl.language.settings import DEFAULT_PRIORITIES
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
 
 _MOST_DATA = 2**20
@@ -36,7 +36,7 @@ def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
         earlier = found.setdefault(key, item)
         if earlier is not item and not item.shared:
             _collision(context, earlier, item)
-    return sorted(found.values(), key=lambda item: order.sort_key(item.object))
+    return sorted(found.values(), key=lambda item: object_order.sort_key(item.object))
 
 
 def _collision(context: Context, first: Lowered, second: Lowered) -> None:
@@ -85,10 +85,10 @@ def lower_document(context: Context, document: Document, made: set[tuple[str, st
         if lowered.object["kind"] == "ConfigMap":
             _check_room(context, document, lowered.object)
         if context.options.gitops is not None:
-            delivery.annotate(context, lowered.object)
+            gitops_annotations.annotate(context, lowered.object)
             if lowered.object["kind"] in ("Job", "JobSet"):
-                delivery.warn_about_ttl(context, lowered)
-                delivery.warn_about_replacing(context, lowered)
+                gitops_annotations.warn_about_ttl(context, lowered)
+                gitops_annotations.warn_about_replacing(context, lowered)
         yield lowered
 
 
@@ -159,7 +159,7 @@ def _is_new(made: set[tuple[str, str]], kind: str, name: str) -> bool:
 
 @cache
 def _lowering(kind: str) -> Any:
-    return import_module(f"gpuctl.backend.{kind}").lower
+    return import_module(f"gpuctl.backend.{kind}_objects").lower
 
 
 def _namespace(context: Context, document: Document, name: str) -> Iterator[Lowered]:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from gpuctl.backend.context import Context
-from gpuctl.backend.metadata import job_labels
-from gpuctl.backend.patch import apply_pod_patches
-from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import job_labels
+from gpuctl.backend.pod_patches import apply_pod_patches
+from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.reserved import MODEL_ENV, VISIBLE_DEVICES
-from gpuctl.language.environment import EnvVar
+from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
+from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.settings import Gpu

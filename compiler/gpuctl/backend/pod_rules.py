@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.backend import container_rules, volume_rules
-from gpuctl.backend.places import PodProblem, at, texts
+from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.spelling import nearest
@@ -108,7 +108,7 @@ def check_pod(pod: Object) -> Iterator[PodProblem]:
     for choice in _CHOICES:
         yield from _chosen(pod, choice)
     for path, (least, most) in _RANGES.items():
-        for place, value in at(pod, path):
+        for place, value in values_at(pod, path):
             if isinstance(value, int) and not least <= value <= most:
                 modes = most == 0o777
                 shown = f"{value:#o} is not a file mode between 0 and 0777" if modes else ""
@@ -125,7 +125,7 @@ def check_pod(pod: Object) -> Iterator[PodProblem]:
 
 
 def _chosen(pod: Object, choice: _Choice) -> Iterator[PodProblem]:
-    for place, value in at(pod, choice.path):
+    for place, value in values_at(pod, choice.path):
         if value in choice.values or (value == "" and choice.empty) or not isinstance(value, str):
             continue
         close = nearest(value, choice.values)
@@ -137,17 +137,17 @@ def _chosen(pod: Object, choice: _Choice) -> Iterator[PodProblem]:
 def _names(pod: Object) -> Iterator[PodProblem]:
     """Names of objects and labels that have a form."""
     for path in ("serviceAccountName", "serviceAccount", "runtimeClassName"):
-        for place, value in texts(pod, path):
+        for place, value in strings_at(pod, path):
             if not names.is_dns_subdomain(value) and (value or path == "runtimeClassName"):
                 yield PodProblem(place, f"`{value}` is not a legal object name")
     for key, value in pod.get("nodeSelector", {}).items():
         if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
             yield PodProblem(("nodeSelector", key), f"`{key}: {value}` is not a legal label")
-    for place, value in [*at(pod, "schedulingGates[].name"), *at(pod, "readinessGates[].conditionType")]:
+    for place, value in [*values_at(pod, "schedulingGates[].name"), *values_at(pod, "readinessGates[].conditionType")]:
         if not names.is_qualified_name(str(value)):
             yield PodProblem(place, f"`{value}` is not a qualified name such as `example.com/name`")
     seen: set[str] = set()
-    for place, value in texts(pod, "schedulingGates[].name"):
+    for place, value in strings_at(pod, "schedulingGates[].name"):
         if value in seen:
             yield PodProblem(place, f"the scheduling gate `{value}` stands twice")
         seen.add(value)
@@ -185,16 +185,16 @@ def _tolerations(pod: Object) -> Iterator[PodProblem]:
 
 def _affinity(pod: Object) -> Iterator[PodProblem]:
     for path in _NODE_TERMS:
-        for place, term in at(pod, path):
+        for place, term in values_at(pod, path):
             for part in ("matchExpressions", "matchFields"):
                 for index, item in enumerate(term.get(part, [])):
                     yield from _requirement((*place, part, index), item, fields=part == "matchFields")
     terms = ("affinity", "nodeAffinity", _REQUIRED)
-    for _, required in at(pod, ".".join(terms)):
+    for _, required in values_at(pod, ".".join(terms)):
         if not required.get("nodeSelectorTerms"):
             yield PodProblem((*terms, "nodeSelectorTerms"), "needs at least one term")
     for path in _POD_TERMS:
-        for place, term in at(pod, path):
+        for place, term in values_at(pod, path):
             if not names.is_qualified_name(term.get("topologyKey", "")):
                 found = term.get("topologyKey")
                 message = f"`{found}` is not a legal label key" if found else "needs a `topologyKey`"
@@ -203,7 +203,7 @@ def _affinity(pod: Object) -> Iterator[PodProblem]:
                 if not names.is_dns_label(namespace):
                     yield PodProblem((*place, "namespaces", index), f"`{namespace}` is not a legal namespace name")
     for path in _SELECTORS:
-        for place, selector in at(pod, path):
+        for place, selector in values_at(pod, path):
             yield from _selector(place, selector)
 
 
@@ -296,7 +296,7 @@ def _security(pod: Object) -> Iterator[PodProblem]:
             if pod.get(field):
                 yield PodProblem((field,), f"`{field}` cannot be set with `hostUsers: false`")
     seen: set[str] = set()
-    for place, value in texts(pod, "securityContext.sysctls[].name"):
+    for place, value in strings_at(pod, "securityContext.sysctls[].name"):
         bare = value.replace("/", ".")
         if not bare or len(bare) > 253 or not all(names.is_dns_subdomain(p.replace("_", "x")) for p in bare.split(".")):
             yield PodProblem(place, f"`{value}` is not the name of a sysctl")
@@ -308,7 +308,7 @@ def _security(pod: Object) -> Iterator[PodProblem]:
     yield from container_rules.check_profiles(context, ("securityContext",))
     if pod.get("os", {}).get("name") == "windows":
         yield PodProblem(("os", "name"), "gpuctl makes pods for Linux nodes")
-    for place, _ in at(pod, "securityContext.windowsOptions"):
+    for place, _ in values_at(pod, "securityContext.windowsOptions"):
         yield PodProblem(place, "gpuctl makes pods for Linux nodes")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.context import Context
-from gpuctl.backend.metadata import metadata
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import PriorityClass
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.labels import managed_labels
+from gpuctl.objects.label_names import managed_labels
 
 # Namespaces that every cluster has.
 EXISTING_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})

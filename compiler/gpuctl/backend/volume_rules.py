@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuctl.backend.places import PodProblem, at, texts
+from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
@@ -53,25 +53,25 @@ def _source(volume: Object) -> Iterator[PodProblem]:
         if isinstance(found, dict) and not found.get(field):
             yield PodProblem((source,), f"`{source}` needs `{field}`", f"add `{field}:`")
     for pattern in ("hostPath.path", "nfs.path"):
-        for place, path in texts(volume, pattern):
+        for place, path in strings_at(volume, pattern):
             if ".." in path.split("/"):
                 yield PodProblem(place, f"`{path}` contains `..`")
             elif path and not path.startswith("/"):
                 yield PodProblem(place, f"`{path}` is not an absolute path")
-    for place, text in texts(volume, "emptyDir.medium"):
+    for place, text in strings_at(volume, "emptyDir.medium"):
         if text not in ("", "Memory", "HugePages") and not text.startswith("HugePages-"):
             yield PodProblem(place, f"`{text}` is not a medium", "write `Memory`, or remove it for the node's disk")
-    for place, value in at(volume, "emptyDir.sizeLimit"):
+    for place, value in values_at(volume, "emptyDir.sizeLimit"):
         if (parse_quantity(str(value)) or 0) < 0:
             yield PodProblem(place, "the size is negative")
-    for place, text in texts(volume, "image.reference"):
+    for place, text in strings_at(volume, "image.reference"):
         wrong = image_problem(text) if text else None
         if wrong is not None:
             yield PodProblem(place, f"the image `{text}` {wrong[0]}", wrong[1])
-    for place, text in texts(volume, "csi.driver"):
+    for place, text in strings_at(volume, "csi.driver"):
         if len(text) > 63 or not names.is_dns_subdomain(text.lower()):
             yield PodProblem(place, f"`{text}` is not the name of a CSI driver")
-    for place, text in texts(volume, "csi.nodePublishSecretRef.name"):
+    for place, text in strings_at(volume, "csi.nodePublishSecretRef.name"):
         if not names.is_dns_subdomain(text):
             yield PodProblem(place, f"`{text}` is not a legal object name")
     if "ephemeral" in volume:

@@ -17,7 +17,7 @@ from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.unknown_reasons import doubts, uncounted_devices
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.generations import CHANGEABLE, is_generation
+from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import Labels
 
@@ -191,7 +191,7 @@ def owns(workload: Object, pod: Object) -> bool:
             return False
     # A GitOps controller has made the training under a name with a hash.
     is_training = kind in CHANGEABLE and labels.get("app") == name
-    return found == name or (is_training and is_generation(found, name))
+    return found == name or (is_training and is_hashed_name(found, name))
 
 
 def is_object_of(workload: Object, entry: Object) -> bool:
@@ -199,7 +199,7 @@ def is_object_of(workload: Object, entry: Object) -> bool:
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     if (entry["kind"], entry["namespace"]) != (kind, namespace):
         return False
-    return entry["name"] == name or (entry.get("app") == name and is_generation(entry["name"], name))
+    return entry["name"] == name or (entry.get("app") == name and is_hashed_name(entry["name"], name))
 
 
 def _demand(

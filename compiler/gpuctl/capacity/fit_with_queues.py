@@ -17,7 +17,7 @@ from gpuctl.capacity.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden import prefixed
+from gpuctl.objects.hidden_names import prefixed
 
 Placed = Callable[[Cluster, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""

@@ -15,7 +15,7 @@ from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot_entries import PREFERRED, STAYING, anti_affinity, host_ports
 from gpuctl.capacity.volume_binding import late_claims
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden import prefixed
+from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.selectors import Labels, selects
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

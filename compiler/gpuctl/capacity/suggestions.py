@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gpuctl.frontend.diagnostics import Span
+from gpuctl.frontend.diagnostics import SourceSpan
 
 Value = str | int | None
 Fields = Mapping[str, Value]
@@ -35,7 +35,7 @@ class FieldChange(NamedTuple):
     path: str
     old: Value
     new: Value
-    span: Span
+    span: SourceSpan
 
 
 class Suggestion(NamedTuple):

@@ -18,7 +18,7 @@ from gpuctl.capacity.scheduler_model import Incoming, LateClaim, Seat, Term
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.volume_binding import VolumeFinder, Way, is_reached
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden import prefixed
+from gpuctl.objects.hidden_names import prefixed
 
 Key = tuple[str, str]
 _Ways = Mapping[str, Way]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuctl.capacity.scheduler_model import Seat
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden import merged
+from gpuctl.objects.hidden_names import unique_names
 
 _PASSING = frozenset(
     {
@@ -49,7 +49,7 @@ def _ready(seat: Seat) -> Seat:
 
 def not_ready_yet(seats: Sequence[Seat]) -> str:
     """Which nodes have to be ready first, and what says that they are not."""
-    first, *more = merged(seat.node.name for seat in seats)
+    first, *more = unique_names(seat.node.name for seat in seats)
     keys = sorted({taint["key"] for taint in seats[0].node.taints if is_passing(taint)})
     others = f", nor are {len(more)} others" if len(more) > 1 else f", nor is {more[0]}" if more else ""
     return f"node {first} is not ready yet (taint {', '.join(keys)}){others}"

@@ -2,7 +2,7 @@
 
 Two passes. The first (:mod:`gpuctl.frontend.conform`) walks the tree along the model's shape and leaves data with
 canonical keys. The second is pydantic's, over what the first left: ranges, formats, required fields and the rules
-between fields; :mod:`gpuctl.frontend.refusals` says what it refuses.
+between fields; :mod:`gpuctl.frontend.model_errors` says what it refuses.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from pydantic import ValidationError
 
 from gpuctl.frontend.conform import conform, report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document_owner import DocumentOwner, misspelt_kind, near_kind, owner_of
+from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.findings import Findings
-from gpuctl.frontend.foreign import Owner, misspelt_kind, near_kind, owner_of
 from gpuctl.frontend.full_width import report_full_width
-from gpuctl.frontend.refusals import report_refusals
-from gpuctl.frontend.shapes import kind_shape
+from gpuctl.frontend.model_errors import report_model_errors
+from gpuctl.frontend.partial_model import partial_model
 from gpuctl.frontend.spans import child, within
 from gpuctl.frontend.templates import expand, without_references
-from gpuctl.frontend.tentative import tentative
-from gpuctl.frontend.tree import MAPPING, SCALAR, RawDocument, YamlNode
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
+from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.wording import shorten
 
 
-class Bound(NamedTuple):
-    """A document after binding: its model, or None when it has errors; then ``tentative`` is what is right of it."""
+class BoundDocument(NamedTuple):
+    """A document after binding. ``model`` is None if it has errors; then ``partial_model`` has its valid fields."""
 
     kind: str
     model: Model | None
-    tentative: Model | None = None
+    partial_model: Model | None = None
 
 
 def kind_of(root: YamlNode) -> tuple[YamlNode | None, str | None]:
@@ -59,7 +59,7 @@ def _value(node: YamlNode | None, name: str) -> YamlNode | None:
 
 def bind(
     raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]] | None = None
-) -> Bound | None:
+) -> BoundDocument | None:
     """Bind one document, appending every problem to ``diagnostics``.
 
     ``defaults`` are the platform's: kind -> partial document that fills in what this one leaves out. None is returned
@@ -72,7 +72,9 @@ def bind(
     return bound
 
 
-def _bound(raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]] | None) -> Bound | None:
+def _bound(
+    raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]] | None
+) -> BoundDocument | None:
     findings = Findings(raw.chunk, raw.root, diagnostics)
     kind = _kind(findings, direct=raw.chunk.source.direct)
     if kind is None:
@@ -85,8 +87,8 @@ def _bound(raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, 
         _expand_templates(findings, kind, data)
     model = _model(findings, kind, data)
     if model is not None or kind not in WORKLOADS:
-        return Bound(kind, model)
-    return Bound(kind, None, tentative(kind_shape(kind), data, findings.bad))  # type: ignore[arg-type]
+        return BoundDocument(kind, model)
+    return BoundDocument(kind, None, partial_model(kind_shape(kind), data, findings.bad))  # type: ignore[arg-type]
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -139,8 +141,8 @@ def _kind(findings: Findings, *, direct: bool) -> str | None:
     kind = ALIASES.get(text or "", text or "")
     if kind in KINDS:
         return kind
-    owner = Owner.OURS if direct else owner_of(root, file)
-    if owner is Owner.OURS:
+    owner = DocumentOwner.OURS if direct else owner_of(root, file)
+    if owner is DocumentOwner.OURS:
         _report_no_kind(findings, node, text)
     elif not _is_manifest_of_ours(root):
         _report_foreign(findings, owner, node, text)
@@ -154,7 +156,7 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
     elif node is not None and text is not None:
         close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
         hint = f"did you mean `{close}`?" if close else f"the kinds are {', '.join(KINDS)}"
-        if owner_of(root, findings.chunk.source.name) is Owner.OTHERS:
+        if owner_of(root, findings.chunk.source.name) is DocumentOwner.OTHERS:
             hint = "this is a Kubernetes manifest already; `kubectl apply -f` takes it"
         findings.at_node("GPU102", f"unknown kind `{shorten(text)}`", node, ("kind",), hint)
     elif (written := child(root, "kind")) is not None and not written[1].is_null:
@@ -166,13 +168,13 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
         findings.at_node("GPU101", "the document has no `kind`", first or root, (), hint)
 
 
-def _report_foreign(findings: Findings, owner: Owner, node: YamlNode | None, text: str | None) -> None:
+def _report_foreign(findings: Findings, owner: DocumentOwner, node: YamlNode | None, text: str | None) -> None:
     if text is not None:
         what = f"kind `{shorten(text)}`"
     else:
         what = "a document without `kind`" if findings.root.kind == MAPPING else "a document that is no mapping"
     span = findings.chunk.span(node) if node is not None else findings.span(())
-    if owner is Owner.OTHERS:
+    if owner is DocumentOwner.OTHERS:
         found = Diagnostic(Severity.NOTE, "GPU105", f"{what} is not one of ours: left alone", span)
     else:
         hint = "add an `apiVersion` and a `kind` if it is a manifest, or move it elsewhere"
@@ -205,7 +207,7 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
     try:
         kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
     except ValidationError as error:
-        report_refusals(findings, error, ("defaults", kind))
+        report_model_errors(findings, error, ("defaults", kind))
 
 
 def _may_refer(text: str) -> bool:
@@ -227,6 +229,6 @@ def _model(findings: Findings, kind: str, data: dict[str, Any]) -> Model | None:
     try:
         model: Model = kind_shape(kind).model.model_validate(data)  # type: ignore[assignment]
     except ValidationError as error:
-        report_refusals(findings, error)
+        report_model_errors(findings, error)
         return None
     return None if findings.failed else model

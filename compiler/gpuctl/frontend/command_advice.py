@@ -10,7 +10,7 @@ from gpuctl.frontend.full_width import ascii_meant
 from gpuctl.frontend.shell import ShellWord, read_command
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
-LINE = r"\S\s+-?\S"
+SEVERAL_WORDS = r"\S\s+-?\S"
 """A text of several words."""
 _LONGEST = 8000
 """Characters of a command that a hint repeats."""
@@ -116,7 +116,7 @@ def is_shell(words: Sequence[str]) -> bool:
 def lacks_script_option(words: Sequence[str]) -> bool:
     """Return True for a shell that is given a script without ``-c``, and takes it for the name of a file."""
     is_given = len(words) > 1 and words[0].rpartition("/")[2] in SHELLS
-    return is_given and not words[1].startswith(("-", "+")) and re.search(LINE, words[1]) is not None
+    return is_given and not words[1].startswith(("-", "+")) and re.search(SEVERAL_WORDS, words[1]) is not None
 
 
 def flow_list(words: Sequence[str]) -> str:

@@ -227,7 +227,7 @@ def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:
     return found
 
 
-def own_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[dict[str, tuple[Word, str]], int]:
+def launcher_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[dict[str, tuple[Word, str]], int]:
     """Return the options before a launcher's script, which are the launcher's own, and the script's index.
 
     Names are spelled with underscores. ``flags`` take no value; every other option without ``=`` takes the next word.

@@ -19,7 +19,7 @@ from yaml._yaml import CParser
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.full_width import syntax_error_at
-from gpuctl.frontend.syntax import (
+from gpuctl.frontend.syntax_errors import (
     FLATTEN,
     MAX_DEPTH,
     MAX_VALUES,
@@ -29,8 +29,8 @@ from gpuctl.frontend.syntax import (
     character_error,
     syntax_error,
 )
-from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
-from gpuctl.language.wording import shorten
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
+from gpuctl.language.display_text import shorten
 
 MAX_EXPANDED = 100_000
 

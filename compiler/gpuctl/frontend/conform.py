@@ -9,11 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
-from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, FieldPath, Related, format_path
-from gpuctl.frontend.findings import Findings
-from gpuctl.frontend.numbers import read_number
-from gpuctl.frontend.scalars import BOOLEANS, MISFIT, as_mapping, explain, read_scalar
-from gpuctl.frontend.shapes import (
+from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath, Related, format_path
+from gpuctl.frontend.field_shapes import (
     TEXT,
     ListShape,
     MapShape,
@@ -23,10 +20,13 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
+from gpuctl.frontend.findings import Findings
+from gpuctl.frontend.kubectl_numbers import read_number
+from gpuctl.frontend.scalars import BOOLEANS, MISFIT, as_mapping, explain, read_scalar
 from gpuctl.frontend.spans import column_of, texts_at
-from gpuctl.frontend.tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
-from gpuctl.frontend.unknown_keys import torn_text, what_is_known
-from gpuctl.language.wording import shorten
+from gpuctl.frontend.unknown_keys import split_text_hint, unknown_key_hint
+from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
+from gpuctl.language.display_text import shorten
 
 _ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
 
@@ -243,9 +243,9 @@ class _Conformer:
         path = tuple(self.path)
         where = f" in {format_path(path)}" if path else f" in a {self.kind} document"
         hint = None
-        if len(self.findings.diagnostics) < MOST_OF_A_FILE:
+        if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Of more diagnostics only the number is shown, and a hint takes longer than everything else.
-            known = what_is_known(key.value, path, shape, self.kind, value)
-            hint = torn_text(self.findings.chunk.text, node, key, value) or known
+            known = unknown_key_hint(key.value, path, shape, self.kind, value)
+            hint = split_text_hint(self.findings.chunk.text, node, key, value) or known
         message = f"unknown field `{shorten(key.value)}`{where}"
         self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
-MOST_OF_A_FILE = 100
+MAX_DIAGNOSTICS = 100
 """Diagnostics of one file that are shown; of the rest only the number."""
 
 
-UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
+UNREAD_CODES = frozenset({"GPU011", "GPU012", "GPU107"})
 """Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
 SECRET_CODES = frozenset({"GPU507"})
 """Diagnostics whose place in the source must not be shown: it holds a credential."""
@@ -26,7 +26,7 @@ class Severity(str, Enum):
     NOTE = "note"
 
 
-class Span(NamedTuple):
+class SourceSpan(NamedTuple):
     """A stretch of a source: lines and columns count from 1, in code points; the end is exclusive."""
 
     file: str
@@ -43,7 +43,7 @@ class Related(NamedTuple):
     """A second place that matters for a diagnostic, and what it is."""
 
     message: str
-    span: Span
+    span: SourceSpan
 
 
 class Diagnostic(NamedTuple):
@@ -56,7 +56,7 @@ class Diagnostic(NamedTuple):
     severity: Severity
     code: str
     message: str
-    span: Span | None = None
+    span: SourceSpan | None = None
     path: FieldPath = ()
     hint: str | None = None
     related: tuple[Related, ...] = ()
@@ -121,22 +121,22 @@ def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     return sorted(dict.fromkeys(diagnostics), key=key)
 
 
-def capped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """At most :data:`MOST_OF_A_FILE` diagnostics of each file, errors before others, and one that counts the rest.
+def limited_per_file(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """At most :data:`MAX_DIAGNOSTICS` diagnostics of each file, errors before others, and one that counts the rest.
 
     :param diagnostics: in source order, as the result is.
     """
     files: dict[str, list[Diagnostic]] = {}
     for diagnostic in diagnostics:
         files.setdefault(diagnostic.span.file if diagnostic.span else "", []).append(diagnostic)
-    if all(len(found) <= MOST_OF_A_FILE for found in files.values()):
+    if all(len(found) <= MAX_DIAGNOSTICS for found in files.values()):
         return [diagnostic for found in files.values() for diagnostic in found]
     result: list[Diagnostic] = []
     for found in files.values():
         ranked = sorted(found, key=lambda diagnostic: _RANKS[diagnostic.severity])
-        result += ranked[:MOST_OF_A_FILE]
-        if len(ranked) > MOST_OF_A_FILE:
-            result.append(_rest(ranked[MOST_OF_A_FILE:]))
+        result += ranked[:MAX_DIAGNOSTICS]
+        if len(ranked) > MAX_DIAGNOSTICS:
+            result.append(_rest(ranked[MAX_DIAGNOSTICS:]))
     return in_source_order(result)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span
-from gpuctl.frontend.reader import recompose
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
 from gpuctl.frontend.spans import child, column_of, locate, within
-from gpuctl.frontend.tree import Chunk, YamlNode
+from gpuctl.frontend.yaml_reader import recompose
+from gpuctl.frontend.yaml_tree import Chunk, YamlNode
 from gpuctl.language.kinds import WORKLOADS, Model
-from gpuctl.language.service import ServiceBlock
+from gpuctl.language.service_block import ServiceBlock
 
 
 class Document:
@@ -97,7 +97,7 @@ class Document:
             self._root = recompose(self.chunk, self.index)
         return self._root
 
-    def span(self, path: FieldPath = (), *, key: bool = False) -> Span:
+    def span(self, path: FieldPath = (), *, key: bool = False) -> SourceSpan:
         """Where a field stands; of a field that is not written, where the nearest block around it stands.
 
         The tree is read again when first asked for: it takes far more memory than the model, and only documents

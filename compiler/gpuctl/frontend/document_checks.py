@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.exec_limits import too_long
-from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
-from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, foreign_image, is_reserved_key, visible_devices
+from gpuctl.frontend.partial_model import until_unknown
+from gpuctl.frontend.platform_restrictions import (
+    MODEL_ENV,
+    RESERVED_ENV,
+    disallowed_image,
+    is_reserved_key,
+    visible_devices_problem,
+)
 from gpuctl.frontend.storage_checks import check_storage
-from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
-from gpuctl.language.inference import Inference
-from gpuctl.language.job import Workload
+from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.language.kinds import Job
-from gpuctl.language.quota import Quota
+from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
-from gpuctl.language.training import Training
+from gpuctl.language.training_document import TrainingDocument
+from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import parse_quantity
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -37,7 +43,7 @@ def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
 
 def check_faulty(document: Document, settings: Settings) -> Iterator[Diagnostic]:
     """The same of a document that has mistakes, as far as it does not rest on what is wrong."""
-    return usable(_parts(document, settings))
+    return until_unknown(_parts(document, settings))
 
 
 def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
@@ -125,7 +131,7 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
         if long is not None:
             yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
         if "nvidia" in settings.used_vendors:
-            shown = visible_devices(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
+            shown = visible_devices_problem(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
             if shown is not None:
                 yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
     for field, texts in (("command", environment.command), ("args", environment.args)):
@@ -133,7 +139,7 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             long = too_long("argument", text)
             if long is not None:
                 yield document.diagnostic(ERROR, "GPU222", long[0], ("environment", field, position), long[1])
-    foreign = foreign_image(environment.image, settings.registries)
+    foreign = disallowed_image(environment.image, settings.registries)
     if foreign is not None:
         yield document.diagnostic(ERROR, "GPU602", foreign[0], ("environment", "image"), foreign[1])
     size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
@@ -226,7 +232,7 @@ def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
             yield document.diagnostic(WARNING, "GPU420", message, path, hint)
 
 
-def _beside_the_program(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:
+def _beside_the_program(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     """A pod ends with its last container: a plain one beside the program may keep it, and its GPUs."""
     external = settings.external_pools.get(model.resources.pool)
     patches: list[tuple[object, str, tuple[str, ...]]] = [
@@ -249,7 +255,7 @@ def _beside_the_program(document: Document, model: Training, settings: Settings)
             yield document.diagnostic(WARNING, "GPU511", message, place, hint)
 
 
-def _several_nodes(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:
+def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     if model.resources.nodes == 1:
         return
     for index, workdir in enumerate(model.storage.workdirs):
@@ -279,7 +285,7 @@ def _several_nodes(document: Document, model: Training, settings: Settings) -> I
         )
 
 
-def _autoscaling(document: Document, model: Inference) -> Iterator[Diagnostic]:
+def _autoscaling(document: Document, model: InferenceDocument) -> Iterator[Diagnostic]:
     scaling = model.autoscaling
     if scaling is None or not scaling.enabled:
         return
@@ -302,7 +308,7 @@ def _autoscaling(document: Document, model: Inference) -> Iterator[Diagnostic]:
         )
 
 
-def _quota(document: Document, model: Quota, settings: Settings) -> Iterator[Diagnostic]:
+def _quota(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
     for name, entry in (model.users or model.namespace or {}).items():
         path: tuple[str | int, ...] = (model.entries_key, name)
         if name in ("kube-system", "kube-public", "kube-node-lease", "default"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
 from gpuctl.frontend.spans import locate
-from gpuctl.frontend.tree import SCALAR, Chunk, YamlNode
+from gpuctl.frontend.yaml_tree import SCALAR, Chunk, YamlNode
 
 
 class Findings:
@@ -47,7 +47,7 @@ class Findings:
         self,
         code: str,
         message: str,
-        span: Span,
+        span: SourceSpan,
         path: FieldPath,
         hint: str | None = None,
         related: tuple[Related, ...] = (),
@@ -56,10 +56,10 @@ class Findings:
         self.failed = True
         self.diagnostics.append(Diagnostic(Severity.ERROR, code, message, span, path, hint, related))
 
-    def span(self, path: FieldPath, *, key: bool = False) -> Span:
+    def span(self, path: FieldPath, *, key: bool = False) -> SourceSpan:
         """Where a field stands, or what is nearest to it."""
         return locate(self.chunk, self.root, path, key=key)
 
-    def is_said(self, path: FieldPath) -> bool:
+    def is_reported(self, path: FieldPath) -> bool:
         """Whether something was said of a field already, or of a block around it."""
         return any(path[:length] in self.bad for length in range(1, len(path) + 1))

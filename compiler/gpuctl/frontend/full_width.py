@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, Span
-from gpuctl.frontend.tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
-from gpuctl.language.wording import shorten
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, SourceSpan
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
+from gpuctl.language.display_text import shorten
 
 CODE = "GPU014"
 _NO_BREAK = "\u00a0"
@@ -120,13 +120,13 @@ def _plain_texts(node: YamlNode, path: FieldPath) -> Iterator[tuple[YamlNode, Fi
             yield from _plain_texts(item, (*path, position))
 
 
-def _character(chunk: Chunk, node: YamlNode, position: int) -> Span:
+def _character(chunk: Chunk, node: YamlNode, position: int) -> SourceSpan:
     """Return the place of a character of a plain scalar; of one over several lines, the scalar's beginning."""
     line, column = chunk.place(node.start)
     return chunk.point(line, column + position if chunk.is_on_one_line(node) else column)
 
 
-def _holds(outer: Span, inner: Span) -> bool:
+def _holds(outer: SourceSpan, inner: SourceSpan) -> bool:
     return (outer.line, outer.column) <= (inner.line, inner.column) < (outer.end_line, outer.end_column)
 
 

@@ -12,9 +12,9 @@ from gpuctl.frontend.command_lines import (
     Word,
     command_line,
     diagnostic_at,
+    launcher_options,
     number,
     option,
-    own_options,
     programs_of,
 )
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -153,7 +153,7 @@ def _launcher_words(program: Program) -> Sequence[Word]:
         flags, arguments = _ACCELERATE_FLAGS, _accelerate_arguments(program)
     if flags is None:
         return program.words
-    return arguments[: own_options(arguments, flags)[1]]
+    return arguments[: launcher_options(arguments, flags)[1]]
 
 
 def _is_accelerate(program: Program) -> bool:
@@ -218,7 +218,7 @@ def _option_name(words: Sequence[Word], value: Word) -> str:
 def _accelerate(document: Document, nodes: int, gpus: int, program: Program) -> Iterator[Diagnostic]:
     """Report Accelerate without the options, or the configuration file, for several machines."""
     arguments = _accelerate_arguments(program)
-    options, script = own_options(arguments, _ACCELERATE_FLAGS)
+    options, script = launcher_options(arguments, _ACCELERATE_FLAGS)
     if "--config_file" in options or any(word.is_open for word in arguments[: script + 1]):
         yield from _rendezvous(document, arguments[:script])
         return
@@ -255,7 +255,7 @@ def _corrected(
 def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
     """Report a launcher that needs ssh, or lacks the options with which each node starts its own processes."""
     arguments = program.arguments
-    options, script = own_options(arguments, _DEEPSPEED_FLAGS)
+    options, script = launcher_options(arguments, _DEEPSPEED_FLAGS)
     missing = sorted({"--node_rank", "--master_addr"} - options.keys())
     rank, address = options.get("--node_rank"), options.get("--master_addr")
     place = program.words[0]

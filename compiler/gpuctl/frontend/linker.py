@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
-from gpuctl.frontend.quota_links import quotas, users_in_two_quotas
-from gpuctl.language.job import Workload
+from gpuctl.frontend.quota_links import quota_capacity, users_in_two_quotas
 from gpuctl.language.kinds import Model
 from gpuctl.language.settings import Settings
+from gpuctl.language.workload import Workload
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
@@ -39,7 +39,7 @@ def link(
     for name in sorted(pools):
         yield from pool_capacity(name, pools[name], settings)
     yield from users_in_two_quotas(documents)
-    yield from quotas(documents, settings)
+    yield from quota_capacity(documents, settings)
 
 
 def _position(document: Document) -> tuple[str, int, int]:

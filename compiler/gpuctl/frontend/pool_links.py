@@ -7,12 +7,12 @@ from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
-from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.language.pool import Pool
+from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import format_number
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -21,7 +21,7 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 class DeclaredPool:
     """A pool as far as it is known: its document, or only what the platform says."""
 
-    def __init__(self, types: list[str], document: Document | None = None, model: Pool | None = None) -> None:
+    def __init__(self, types: list[str], document: Document | None = None, model: PoolDocument | None = None) -> None:
         self.types = types
         self.document = document
         self.model = model
@@ -41,7 +41,7 @@ class DeclaredPool:
         return counts
 
 
-def replicas(model: Job, *, most: bool = False) -> int:
+def pod_count(model: Job, *, most: bool = False) -> int:
     """How many pods a workload has: with autoscaling the fewest, or the ``most``."""
     if model.kind == "training":
         return model.resources.nodes
@@ -157,7 +157,7 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
     quota = declared.model.quota if declared.model is not None else None
     if quota is None or quota.maxGpuPerJob is None or declared.document is None:
         return
-    total = model.resources.gpu * replicas(model)
+    total = model.resources.gpu * pod_count(model)
     if total > quota.maxGpuPerJob:
         yield document.diagnostic(
             ERROR,
@@ -188,7 +188,7 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
         return
     capacity = sum(counts)
     # A share in memory counts for nothing here: no document says how much a card has.
-    cards = [(settings.cards_of(model.resources) or Fraction(0)) * replicas(model) for _, model in declared.jobs]
+    cards = [(settings.cards_of(model.resources) or Fraction(0)) * pod_count(model) for _, model in declared.jobs]
     total = sum(cards, Fraction(0))
     if total > capacity:
         yield document.diagnostic(
@@ -201,7 +201,7 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
     for job, model in declared.jobs:
         if model.kind == "inference" and model.autoscaled:
             each = settings.cards_of(model.resources)
-            most = (each or Fraction(0)) * replicas(model, most=True)
+            most = (each or Fraction(0)) * pod_count(model, most=True)
             if each and most > capacity:
                 yield job.diagnostic(
                     WARNING,

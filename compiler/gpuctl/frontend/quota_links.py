@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
+from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import format_bytes, format_number, parse_quantity
 
 if TYPE_CHECKING:
     pass
-from gpuctl.frontend.pool_links import replicas
+from gpuctl.frontend.pool_links import pod_count
 
 WARNING = Severity.WARNING
 
@@ -43,7 +43,7 @@ def users_in_two_quotas(documents: Sequence[Document]) -> Iterator[Diagnostic]:
             )
 
 
-def quotas(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
+def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
     """A namespace's jobs, all running at once, against its quota."""
     jobs: defaultdict[str, list[tuple[Document, Job]]] = defaultdict(list)
     for document in documents:
@@ -87,7 +87,7 @@ def _over_quota(
     settings: Settings,
 ) -> Iterator[Diagnostic]:
     assert quota.model.kind == "quota", "called with a quota document"
-    total = sum((_request(model, resource, settings) * replicas(model) for _, model in jobs), Fraction(0))
+    total = sum((_request(model, resource, settings) * pod_count(model) for _, model in jobs), Fraction(0))
     name = resource if resource in ("cpu", "memory") else f"{resource} GPUs"
     if total > limit:
         yield quota.diagnostic(
@@ -101,7 +101,7 @@ def _over_quota(
         )
     for job, model in jobs:
         if model.kind == "inference" and model.autoscaled:
-            most = _request(model, resource, settings) * replicas(model, most=True)
+            most = _request(model, resource, settings) * pod_count(model, most=True)
             if most > limit:
                 yield job.diagnostic(
                     WARNING,

@@ -8,11 +8,11 @@ import re
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath
-from gpuctl.frontend.shapes import ScalarShape
-from gpuctl.frontend.tree import YamlNode
+from gpuctl.frontend.field_shapes import ScalarShape
+from gpuctl.frontend.yaml_tree import YamlNode
+from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Scalar
 from gpuctl.language.spelling import nearest
-from gpuctl.language.wording import shorten
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()

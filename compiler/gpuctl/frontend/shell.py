@@ -106,7 +106,7 @@ def read_command(text: str) -> CommandText:
     return CommandText(words, needs)
 
 
-def begins_like_a_shells(word: str) -> bool:
+def is_shell_only(word: str) -> bool:
     """Return True if a shell takes a first word for its own: a builtin command, a keyword, or an assignment."""
     return word in _NO_PROGRAMS or re.match(_ASSIGNMENT, word) is not None
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gpuctl.frontend.command_advice import (
-    LINE,
+    SEVERAL_WORDS,
     SHELLS,
     advise_command,
     advise_shell,
@@ -20,11 +20,11 @@ from gpuctl.frontend.command_advice import (
 from gpuctl.frontend.command_lines import Word, command_line, script_of, unwrapped, words_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
-from gpuctl.frontend.shell import begins_like_a_shells
+from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.shell import is_shell_only
+from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import shorten
 
 _OPERATOR = r"(?:&&|\|\|?|\|&|;|&|<|<<<?|[0-9]?>[>|]?|&>>?|[0-9]?>&[0-9])\Z|(?:[0-9]>>?|&>>?|>>?/)\S+\Z"
 """Operators of a shell, and redirections with their file."""
@@ -144,7 +144,7 @@ def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic
     """Whole lines in one item, and scripts of a shell that are not one item."""
     words = command.words
     first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
-    if first.path[-2] == "command" and re.search(LINE, first.text):
+    if first.path[-2] == "command" and re.search(SEVERAL_WORDS, first.text):
         indent = document.column(first.path[:-1])
         lines = [word.text for word in (first, *rest)]
         others = _texts_of(rest)
@@ -239,7 +239,7 @@ def _only_of_a_shell(command: CheckedCommand, program: str) -> int | None:
         # `find -exec` ends its own command with `;`.
         if re.match(_OPERATOR, word.text) and not (word.text == ";" and program in _OWN_PATTERNS):
             return index
-    return 0 if begins_like_a_shells(command.words[0].text) else None
+    return 0 if is_shell_only(command.words[0].text) else None
 
 
 def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:

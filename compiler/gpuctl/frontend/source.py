@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
-from gpuctl.frontend.walk import MAX_BYTES, SUFFIXES, NotAFile, read_bytes, walk, what_is
-from gpuctl.language.wording import shorten, visible
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
+from gpuctl.frontend.directory_listing import MAX_BYTES, SUFFIXES, NotAFile, file_type, list_directory, read_bytes
+from gpuctl.language.display_text import shorten, visible
 
 __all__ = ["STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "lines_of"]
 
@@ -112,12 +112,12 @@ class _Collector:
         # What a shell puts in a command's place (`<(...)`, /dev/stdin) stands in no directory of anybody's.
         self.starts[os.path.realpath(os.path.dirname(path) or ".") if stat.S_ISREG(mode) else None] = None
         if stat.S_ISSOCK(mode):
-            self._not_a_file(path, what_is(mode))
+            self._not_a_file(path, file_type(mode))
         else:
             self._file(path, direct=True)
 
     def _directory(self, path: str) -> None:
-        listing = walk(_plain(path), self.without)
+        listing = list_directory(_plain(path), self.without)
         self.diagnostics += [_unreadable(name, error) for name, error in listing.errors]
         for name, reason, hint in listing.unread:
             self._skipped(name, reason, hint)
@@ -172,7 +172,7 @@ class _Collector:
             self.sources.append(source._replace(name=name, text=text))
             return
         lines = lines_of(text[: match.start()])
-        span = Span(name, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
+        span = SourceSpan(name, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
         message = f"the text contains U+{ord(match[0]):04X}, half of a character, which no UTF-8 file can"
         hint = "decode the text as UTF-8"
         self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU002", message, span, hint=hint))
@@ -232,7 +232,7 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
         line, column = len(lines), len(lines[-1]) + 1
         byte = error.object[error.start]
         kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{byte:02x}, which is not UTF-8"
-        span = Span(name, line, column, line, column + 1)
+        span = SourceSpan(name, line, column, line, column + 1)
         return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {kind}", span, hint="save it as UTF-8 text")
 
 
@@ -241,8 +241,8 @@ def _plain(path: str) -> str:
     return str(Path(path))
 
 
-def _start(name: str) -> Span:
-    return Span(name, 1, 1, 1, 1)
+def _start(name: str) -> SourceSpan:
+    return SourceSpan(name, 1, 1, 1, 1)
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:

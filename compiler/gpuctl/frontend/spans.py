@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.diagnostics import FieldPath, Span
+from gpuctl.frontend.diagnostics import FieldPath, SourceSpan
 from gpuctl.frontend.source import lines_of
-from gpuctl.frontend.tree import Chunk, YamlNode
+from gpuctl.frontend.yaml_tree import Chunk, YamlNode
 from gpuctl.language.spelling import fold
 
 _LONG = 32
 
 
-def within(chunk: Chunk, span: Span, part: str, earlier: int = 0) -> Span:
+def within(chunk: Chunk, span: SourceSpan, part: str, earlier: int = 0) -> SourceSpan:
     """Return the span of ``part`` inside a value's span, where the source shows it literally; else the value's span.
 
     :param earlier: the number of times that it stands there before.
@@ -25,11 +25,11 @@ def within(chunk: Chunk, span: Span, part: str, earlier: int = 0) -> Span:
             earlier -= 1
             found = line.find(part, found + len(part), last)
         if found >= 0:
-            return Span(span.file, number, found + 1, number, found + 1 + len(part))
+            return SourceSpan(span.file, number, found + 1, number, found + 1 + len(part))
     return span
 
 
-def locate(chunk: Chunk, root: YamlNode, path: FieldPath, *, key: bool = False) -> Span:
+def locate(chunk: Chunk, root: YamlNode, path: FieldPath, *, key: bool = False) -> SourceSpan:
     """The span of the value at ``path`` (or of its key), or of the nearest enclosing thing that is written."""
     node = root
     key_node: YamlNode | None = None

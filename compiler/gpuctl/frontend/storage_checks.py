@@ -7,11 +7,11 @@ from typing import Any
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.document import Document, service_of
-from gpuctl.frontend.reserved import forbidden_host_path, is_device, is_of_the_system
+from gpuctl.frontend.platform_restrictions import forbidden_host_path, is_device, is_system_path
+from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import shorten
 
 _SHOWN = 3
 """Paths that a message names."""
@@ -94,7 +94,7 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
 def _is_data(path: str) -> bool:
     """Return True unless a path of the node is a device or the system's own."""
     path = normal_path(path)
-    return not is_of_the_system(path) and not is_device(path)
+    return not is_system_path(path) and not is_device(path)
 
 
 def _patched(patch: dict[str, Any]) -> Iterator[tuple[str, FieldPath]]:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath
-from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
+from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
+from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.wording import shorten
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpuctl.frontend.diagnostics import FieldPath
-from gpuctl.frontend.shapes import ModelShape, kind_shape
-from gpuctl.frontend.tree import SCALAR, SEQUENCE, YamlNode
+from gpuctl.frontend.field_shapes import ModelShape, kind_shape
+from gpuctl.frontend.yaml_tree import SCALAR, SEQUENCE, YamlNode
+from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.wording import shorten
 
 _POD_FIELDS = {
     fold(name): name
@@ -77,7 +77,7 @@ _OTHER_TOOLS = {
 """Fields of other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems), and what gpuctl has instead."""
 
 
-def torn_text(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
+def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
     """The hint for ``{value: a,b}``, where the comma was meant as part of the text."""
     if not (value.is_null and value.value == "" and key.plain):
         return None
@@ -94,7 +94,7 @@ def torn_text(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> st
     return f'quote the text if the comma belongs to it: "{shorten(earlier.value + between + key.value)}"'
 
 
-def what_is_known(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> str:
+def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> str:
     """Return the hint for a key that the block at ``path`` does not have.
 
     A near key, its right place, what another block or ``podPatch`` has for it, or all keys of the block.

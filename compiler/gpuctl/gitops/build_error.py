@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 
 class BuildError(Exception):

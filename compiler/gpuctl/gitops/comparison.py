@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Literal, NamedTuple
 
+from gpuctl.language.display_text import visible
 from gpuctl.language.masking import masked_lines
-from gpuctl.language.wording import visible
 
 FileAction = Literal["create", "change", "remove"]
 FileTree = Mapping[str, bytes]

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-from gpuctl.backend.context import Context
+from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod import is_shared
-from gpuctl.backend.quota import hard_limits
+from gpuctl.backend.quota_objects import hard_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.pool_links import replicas
+from gpuctl.frontend.pool_links import pod_count
 from gpuctl.gitops.object_changes import ObjectKey, by_key
-from gpuctl.language.job import Workload
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.quantities import parse_quantity
 
@@ -185,8 +185,8 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,
         gpus,
-        replicas(model),
-        replicas(model, most=True),
+        pod_count(model),
+        pod_count(model, most=True),
         {_EXTENDED + name: value for name, value in counted.items()},
         sum((value for name, value in requests.items() if name in cards), Fraction(0)),
     )

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection
 
 from gpuctl.backend import shared_objects
-from gpuctl.backend.context import Context, OutputOptions
-from gpuctl.backend.delivery import annotate
+from gpuctl.backend.gitops_annotations import annotate
+from gpuctl.backend.lowering_context import Context, OutputOptions
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import owned_paths

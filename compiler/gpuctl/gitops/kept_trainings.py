@@ -19,7 +19,7 @@ from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
 from gpuctl.gitops.object_changes import is_object
-from gpuctl.objects.generations import CHANGEABLE, HOSTFILE, job_of
+from gpuctl.objects.hashed_names import CHANGEABLE, HOSTFILE, job_of_hashed_name
 
 _FILE = re.compile(rf"([^/]+)/(jobset|job|service|configmap)-(.+?)(?:{HOSTFILE})?\.yaml")
 _MAIN = frozenset(kind.lower() for kind in CHANGEABLE)
@@ -35,7 +35,7 @@ class Generation(NamedTuple):
     @property
     def job(self) -> tuple[str, str | None]:
         """The namespace and name of the training."""
-        return self.namespace, job_of(self.name)
+        return self.namespace, job_of_hashed_name(self.name)
 
 
 class OlderTraining(NamedTuple):
@@ -77,7 +77,7 @@ def older_trainings(directory: Path, files: Mapping[str, File], key: str) -> lis
         by_job.setdefault(generation.job, []).append(generation)
     found = []
     for path, generation in anew.items():
-        namespace, name = generation.namespace, str(job_of(generation.name))
+        namespace, name = generation.namespace, str(job_of_hashed_name(generation.name))
         source = files[path].source
         lowered_from = _annotation(_object(files[path].data), key)
         for other in by_job.get(generation.job, []):
@@ -147,7 +147,7 @@ def _by_generation(paths: Iterable[str]) -> dict[Generation, list[str]]:
 
 def _generation(path: str) -> Generation | None:
     match = _FILE.fullmatch(path)
-    return Generation(match[1], match[3]) if match and job_of(match[3]) is not None else None
+    return Generation(match[1], match[3]) if match and job_of_hashed_name(match[3]) is not None else None
 
 
 def _is_main(path: str) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuctl.backend.context import Lowered
 from gpuctl.backend.emitter import emit_object
-from gpuctl.backend.order import sort_key
+from gpuctl.backend.lowering_context import Lowered
+from gpuctl.backend.object_order import sort_key
 from gpuctl.gitops.build_error import BuildError
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object
 
 CLUSTER = "_cluster"

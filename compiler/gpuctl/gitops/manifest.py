@@ -16,7 +16,7 @@ from gpuctl.frontend.source import lines_of
 from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.layout import File, illegal
 from gpuctl.gitops.sources import BuildSource
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 MANIFEST = ".gpuctl-manifest"
 _VERSION = 1

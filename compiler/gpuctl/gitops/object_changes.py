@@ -11,8 +11,8 @@ import yaml
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.generations import CHANGEABLE, bare_name
-from gpuctl.objects.labels import MANAGED_BY, MANAGER
+from gpuctl.objects.hashed_names import CHANGEABLE, unhashed_name
+from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 
 _DELIVERY = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
 _LARGEST = 64 * 2**20
@@ -87,7 +87,7 @@ def _replaced(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -
 
 def _bare(key: ObjectKey, obj: Object) -> ObjectKey:
     """A key without the hash in its name."""
-    return key._replace(name=bare_name(obj))
+    return key._replace(name=unhashed_name(obj))
 
 
 def has_generations(objects: dict[ObjectKey, Object]) -> bool:

@@ -15,10 +15,10 @@ import yaml
 from gpuctl.gitops.declared_state import JobId, Side
 from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.value_changes import value_changes
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
-from gpuctl.objects.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation
+from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, is_hashed_name, spec_digest, unhashed_name
 
 OTHERWISE = "lowered otherwise by this version"
 """The reason of a restart that no change of a document causes."""
@@ -49,13 +49,13 @@ def restarts(
     found = []
     was, becomes = _trainings(before), _trainings(after)
     for job in sorted(was.keys() & becomes.keys()):
-        old, new = digest(was[job]), digest(becomes[job])
+        old, new = spec_digest(was[job]), spec_digest(becomes[job])
         # Another training may be called as a generation of this one would be: exp-202401 beside exp.
         own = (name for place, name in rendered if place == job.namespace and job._replace(name=name) not in was)
-        names = {name for name in own if is_generation(name, job.name)}
+        names = {name for name in own if is_hashed_name(name, job.name)}
         if was[job] == becomes[job] and any((job.namespace, name) in kept for name in names):
             continue
-        if names and generation_name(job.name, new) not in names:
+        if names and hashed_name(job.name, new) not in names:
             found.append(Restart(job, OTHERWISE if old == new else _why(was[job], becomes[job])))
         elif not names and old != new:
             found.append(Restart(job, _why(was[job], becomes[job])))
@@ -87,7 +87,7 @@ def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object
         if change.before["metadata"]["name"] == change.after["metadata"]["name"]:
             continue
         same = is_same_document(change.before, change.after, document_key)
-        job = JobId("training", change.key.namespace, bare_name(change.after))
+        job = JobId("training", change.key.namespace, unhashed_name(change.after))
         found.append(Restart(job, OTHERWISE if same else _fields(change.before, change.after)))
     return found
 

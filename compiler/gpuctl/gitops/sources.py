@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.frontend.source import STDIN
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 _INPUT = "-"
 _NAMED = 3

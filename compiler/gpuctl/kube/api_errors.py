@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from gpuctl.hints import shows_server
+from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.language.wording import visible
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, api_error
 from gpuctl.kube.error_text import innermost_reason
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, STATUS, RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from gpuctl.kube.api_errors import ConfigurationError, if_allowed
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Key
 
 if TYPE_CHECKING:
-    from gpuctl.language.platform import NamedCluster
+    from gpuctl.language.platform_document import ClusterIdentity
 
 _SYSTEM = Key("Namespace", "", "kube-system")
 _PORTS = {"http": 80, "https": 443}
@@ -50,7 +50,7 @@ def address_of(url: str) -> Address:
     return Address(scheme, host, parts.port or _PORTS.get(scheme, 0), parts.path.rstrip("/"))
 
 
-def address_mismatch(connection: Connection, cluster: NamedCluster) -> str | None:
+def address_mismatch(connection: Connection, cluster: ClusterIdentity) -> str | None:
     """What a connection says of itself that is not so of a cluster; None where all agrees. Nothing is sent."""
     if cluster.server is not None and address_of(cluster.server) != address_of(connection.server):
         return f"its server is {cluster.server}, and {_place(connection)} leads to {connection.server}"
@@ -60,7 +60,7 @@ def address_mismatch(connection: Connection, cluster: NamedCluster) -> str | Non
     return None
 
 
-def check_cluster(session: Session, name: str, cluster: NamedCluster, *, file: str) -> None:
+def check_cluster(session: Session, name: str, cluster: ClusterIdentity, *, file: str) -> None:
     """See that a session is with the cluster of a name.
 
     :param file: the platform's file, which says what the cluster is.
@@ -82,7 +82,7 @@ def check_cluster(session: Session, name: str, cluster: NamedCluster, *, file: s
         raise _wrong(name, f"its uid is {cluster.uid}, and that of {session.server} is {uid}", file)
 
 
-def find_cluster_name(session: Session, clusters: Mapping[str, NamedCluster], *, ask: bool) -> str | None:
+def find_cluster_name(session: Session, clusters: Mapping[str, ClusterIdentity], *, ask: bool) -> str | None:
     """The cluster among those of a platform that a session is with; None where it is none of them.
 
     :param ask: compare uids too, which takes a request. A user who may not read the uid is believed the rest; in a pod,

@@ -32,7 +32,7 @@ from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.session import Session
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"

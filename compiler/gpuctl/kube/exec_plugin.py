@@ -19,8 +19,8 @@ from typing import IO, Any
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.credentials import ClientCertificate, Credential, bearer
+from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.language.wording import visible
 
 LONGEST = 300.0
 """Seconds that a plugin gets: somebody may be logging in meanwhile."""

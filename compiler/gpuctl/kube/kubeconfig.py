@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.wording import visible
 
 Entry = dict[str, Any]
 

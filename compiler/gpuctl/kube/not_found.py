@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import NotThere
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 _SHOWN = 8
 _CLOSE = 0.6

@@ -16,10 +16,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import PydanticCustomError, core_schema
 
 from gpuctl.language import names
+from gpuctl.language.display_text import shorten
+from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
-from gpuctl.language.problems import problem
-from gpuctl.language.wording import shorten
-from gpuctl.objects.durations import LONGEST, format_duration, is_too_long, parse_duration, suggest_duration
+from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_quantity
 
 
@@ -44,7 +44,7 @@ class Check(AfterValidator):
         return core_schema.no_info_after_validator_function(self.func, handler(source_type))  # type: ignore[arg-type]
 
 
-class Invented:
+class UserKeys:
     """Marks a mapping whose keys users invent; they are taken as written and never folded."""
 
 
@@ -89,7 +89,7 @@ _remembered = lru_cache(maxsize=4096)
 def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
     """That a value is not ``what`` it should be, with the nearest legal one as the hint."""
     hint = _no_variables(value) or (f"write `{better}`" if better else None)
-    return problem(code, f"`{shorten(value)}` is not {what}", hint)
+    return field_error(code, f"`{shorten(value)}` is not {what}", hint)
 
 
 def _no_variables(value: str) -> str | None:
@@ -135,7 +135,7 @@ def _label_value(value: str) -> str:
 
 def _required_label_value(value: str) -> str:
     if not value:
-        raise problem("GPU205", "the value is empty", "give it a value or remove the line")
+        raise field_error("GPU205", "the value is empty", "give it a value or remove the line")
     return _label_value(value)
 
 
@@ -176,13 +176,13 @@ def check_quantity(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:
         better = suggest_quantity(value)
-        raise problem(
+        raise field_error(
             "GPU208",
             f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
             f"did you mean `{better}`?" if better else _no_variables(value),
         )
     if amount.numerator < 0:
-        raise problem("GPU206", f"`{shorten(value)}` is negative")
+        raise field_error("GPU206", f"`{shorten(value)}` is negative")
     return value
 
 
@@ -190,7 +190,7 @@ def check_quantity(value: str) -> str:
 def _positive_quantity(value: str) -> str:
     check_quantity(value)
     if parse_quantity(value) == 0:
-        raise problem("GPU206", "the quantity is zero", "give an amount, or remove the line")
+        raise field_error("GPU206", "the quantity is zero", "give an amount, or remove the line")
     return value
 
 
@@ -203,7 +203,7 @@ def _memory(value: str) -> str:
         unit = "bytes" if amount >= 1 else "of a byte"
         number = value if amount >= 1 else "a fraction"
         digits = re.match(r"\d+", value)
-        raise problem(
+        raise field_error(
             "GPU208",
             f"`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
             f"did you mean `{digits[0]}Gi`?" if digits else None,
@@ -222,16 +222,16 @@ def _share(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:
         better = _fraction(value) or suggest_quantity(value)
-        raise problem(
+        raise field_error(
             "GPU208",
             f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
             "such as `0.5`",
             f"did you mean `{better}`?" if better else _no_variables(value),
         )
     if amount <= 0:
-        raise problem("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
+        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
     if 1 < amount < 2**20:
-        raise problem(
+        raise field_error(
             "GPU206",
             f"gpu-share `{shorten(value)}` is more than one card and less than one mebibyte",
             f"write `{value}Gi` for GPU memory, or a fraction from 0 to 1 of a card" if value.isdigit() else None,
@@ -243,14 +243,14 @@ def _share(value: str) -> str:
 def _duration(value: str) -> str:
     if parse_duration(value) is None:
         if is_too_long(value):
-            longest = format_duration(LONGEST // 86400 * 86400)
-            message = f"`{shorten(value)}` is longer than Kubernetes can count ({LONGEST} s)"
-            raise problem("GPU209", message, f"write at most `{longest}`, or remove the line")
+            longest = format_duration(MAX_SECONDS // 86400 * 86400)
+            message = f"`{shorten(value)}` is longer than Kubernetes can count ({MAX_SECONDS} s)"
+            raise field_error("GPU209", message, f"write at most `{longest}`, or remove the line")
         better = suggest_duration(value)
         hint = f"did you mean `{better}`?" if better else _no_variables(value)
         if value.isascii() and value.isdigit() and len(value) < 10:
             hint = f"write `{value}s`, `{value}m` or `{value}h`" if int(value) else "write `0s`"
-        raise problem("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
+        raise field_error("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
     return value
 
 
@@ -258,7 +258,7 @@ def _duration(value: str) -> str:
 def _positive_duration(value: str) -> str:
     # A zero without its unit gets one hint that helps, not first `0s` and then this.
     if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
-        raise problem("GPU206", "the duration is zero", "give a time, or remove the line")
+        raise field_error("GPU206", "the duration is zero", "give a time, or remove the line")
     return value
 
 
@@ -266,7 +266,7 @@ def _positive_duration(value: str) -> str:
 def _percentage(value: str) -> str:
     if re.fullmatch(r"(?a)(100(\.0{1,3})?|\d{1,2}(\.\d{1,3})?) ?%?", value) is None or not percent(value):
         message = f"`{shorten(value)}` is not a percentage of more than 0 such as `5%`"
-        raise problem("GPU206", message, _no_variables(value))
+        raise field_error("GPU206", message, _no_variables(value))
     return value
 
 
@@ -282,20 +282,20 @@ def _absolute_path(value: str) -> str:
         better = _no_variables(value) or f"write `/{value.lstrip('./')}`"
         if value.startswith("~"):
             better = f"write the whole path, such as `/home/NAME{value.lstrip('~')}`: no shell replaces `~`"
-        raise problem("GPU210", f"`{shorten(value)}` is not an absolute path", better)
+        raise field_error("GPU210", f"`{shorten(value)}` is not an absolute path", better)
     if ".." in value.split("/"):
-        raise problem("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
+        raise field_error("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
     if ":" in value:
-        raise problem("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
+        raise field_error("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
     if not value.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise problem("GPU210", "the path contains a control character")
+        raise field_error("GPU210", "the path contains a control character")
     if len(value.encode()) > 4096:
-        raise problem("GPU210", "the path is longer than 4096 bytes")
+        raise field_error("GPU210", "the path is longer than 4096 bytes")
     normal = normal_path(value)
     if normal == "/":
-        raise problem("GPU210", "the path is `/`", "name a directory below it")
+        raise field_error("GPU210", "the path is `/`", "name a directory below it")
     if value not in (normal, normal + "/"):
-        raise problem("GPU210", f"`{shorten(value)}` is not a normalised path", f"write `{normal}`")
+        raise field_error("GPU210", f"`{shorten(value)}` is not a normalised path", f"write `{normal}`")
     return value
 
 
@@ -308,30 +308,30 @@ def normal_path(value: str) -> str:
 def _relative_path(value: str) -> str:
     """A volume's ``subPath``: relative, inside the volume (validated so by the API server too)."""
     if value.startswith("/") or ".." in value.split("/") or not value:
-        raise problem("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
+        raise field_error("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
     return value
 
 
 @_remembered
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
-        raise problem("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
+        raise field_error("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
     if " " in value or (
         not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)
     ):
-        raise problem("GPU210", "the URL path contains a blank or control character")
+        raise field_error("GPU210", "the URL path contains a blank or control character")
     return value
 
 
 @_remembered
 def _image(value: str) -> str:
     if not value:
-        raise problem("GPU205", "the image is empty", "name a container image")
+        raise field_error("GPU205", "the image is empty", "name a container image")
     if "$" in value:
-        raise problem("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", _no_variables(value))
+        raise field_error("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", _no_variables(value))
     wrong = image_problem(value)
     if wrong is not None:
-        raise problem("GPU216", f"the image `{shorten(value)}` {shorten(wrong[0], 200)}", wrong[1])
+        raise field_error("GPU216", f"the image `{shorten(value)}` {shorten(wrong[0], 200)}", wrong[1])
     return value
 
 
@@ -388,14 +388,14 @@ def _time_zone(value: str) -> str:
 
 def _nonempty(value: str) -> str:
     if not value.strip():
-        raise problem("GPU205", "the value is empty", "give it a value or remove the line")
+        raise field_error("GPU205", "the value is empty", "give it a value or remove the line")
     return value
 
 
 def _no_nul(value: str) -> str:
     # The YAML reader lets NUL through only as the escape \0; neither execve nor the API server's JSON takes it.
     if "\0" in value:
-        raise problem("GPU202", "the text contains a NUL character, which no process can receive")
+        raise field_error("GPU202", "the text contains a NUL character, which no process can receive")
     return value
 
 

@@ -25,12 +25,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeGuard
 
 from gpuctl.language.fields import Block, Scalar
-from gpuctl.language.forms import Form, Single, form_of, keys_of, type_name
 from gpuctl.language.kinds import KINDS, WORKLOADS, model_of
-from gpuctl.language.notation import as_written, in_yaml
-from gpuctl.language.reference import INVENTED, ITEM, names_of
+from gpuctl.language.reference import ITEM, USER_KEY, names_of
 from gpuctl.language.schema_rules import BLOCK_RULES, NUMERIC_KEY, TEMPLATE, TEXT_RULES, BlockRule
 from gpuctl.language.spelling import spelling_pattern
+from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
+from gpuctl.language.yaml_notation import as_written, in_yaml
 
 Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
@@ -139,7 +139,9 @@ class _Builder:
     def _field(self, model: type[Block], key: str, place: _Place) -> Schema:
         info = dict(keys_of(model))[key]
         is_kind = place.path == ("kind",)
-        form = Form(single=Single(Scalar.TEXT, choices=names_of(place.kind))) if is_kind else form_of(model, key)
+        form = (
+            ValueForm(single=SingleValue(Scalar.TEXT, choices=names_of(place.kind))) if is_kind else form_of(model, key)
+        )
         rules = self._form(form, place)
         schema: Schema = {"title": place.name, "description": info.description or ""}
         facts = "" if form.block is not None else f"\n\n*{type_name(form)}*"
@@ -160,7 +162,7 @@ class _Builder:
         rules.pop("description", None)
         return {**schema, **rules}
 
-    def _form(self, form: Form, place: _Place) -> Schema:
+    def _form(self, form: ValueForm, place: _Place) -> Schema:
         """The rules of a form. A union needs no ``anyOf``: every keyword is about one type of value."""
         parts: list[Schema] = []
         if form.single is not None:
@@ -172,7 +174,7 @@ class _Builder:
         if form.partial is not None:
             parts.append(self._partial(form.partial))
         if form.key is not None and form.value is not None:
-            parts.append(_mapping(form.key, self._form(form.value, place.below(INVENTED))))
+            parts.append(_mapping(form.key, self._form(form.value, place.below(USER_KEY))))
         if form.free:
             parts.append({"type": "object"})
         if len(parts) == 1:
@@ -194,7 +196,7 @@ class _Builder:
         return schema
 
 
-def _single(single: Single, *, templated: bool) -> Schema:
+def _single(single: SingleValue, *, templated: bool) -> Schema:
     if single.choices:
         return {"enum": list(single.choices)}
     if single.scalar is not Scalar.TEXT:
@@ -236,7 +238,7 @@ def _is_nested(examples: list[Any] | None) -> TypeGuard[list[Any]]:
     return any(isinstance(value, (dict, list)) for value in examples[0].values())
 
 
-def _mapping(key: Single, value: Schema) -> Schema:
+def _mapping(key: SingleValue, value: Schema) -> Schema:
     pattern = TEXT_RULES[key.checks].pattern
     assert pattern is not None, "every name that users invent has a rule"
     return {"type": "object", "patternProperties": {pattern + NUMERIC_KEY: value}, "additionalProperties": False}
@@ -287,4 +289,4 @@ class _Place(NamedTuple):
 
     def below(self, step: str) -> _Place:
         """The place one step further. Defaults fill in fields, but no items of lists and entries of mappings."""
-        return self._replace(path=(*self.path, step), fillable=self.fillable and step not in (ITEM, INVENTED))
+        return self._replace(path=(*self.path, step), fillable=self.fillable and step not in (ITEM, USER_KEY))

@@ -7,18 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 if TYPE_CHECKING:
-    from gpuctl.language.compute import Compute
+    from gpuctl.language.compute_document import ComputeDocument
     from gpuctl.language.fields import Block
-    from gpuctl.language.inference import Inference
-    from gpuctl.language.notebook import Notebook
-    from gpuctl.language.platform import Platform
-    from gpuctl.language.pool import Pool
-    from gpuctl.language.quota import Quota
-    from gpuctl.language.training import Training
+    from gpuctl.language.inference_document import InferenceDocument
+    from gpuctl.language.notebook_document import NotebookDocument
+    from gpuctl.language.platform_document import PlatformDocument
+    from gpuctl.language.pool_document import PoolDocument
+    from gpuctl.language.quota_document import QuotaDocument
+    from gpuctl.language.training_document import TrainingDocument
 
 # Told apart by ``kind``, so that asking for one does not import the others.
-Job: TypeAlias = Union["Training", "Inference", "Notebook", "Compute"]
-Model: TypeAlias = Union["Training", "Inference", "Notebook", "Compute", "Pool", "Quota", "Platform"]
+Job: TypeAlias = Union["TrainingDocument", "InferenceDocument", "NotebookDocument", "ComputeDocument"]
+Model: TypeAlias = Union[
+    "TrainingDocument",
+    "InferenceDocument",
+    "NotebookDocument",
+    "ComputeDocument",
+    "PoolDocument",
+    "QuotaDocument",
+    "PlatformDocument",
+]
 
 KINDS = ("training", "inference", "notebook", "compute", "pool", "quota", "platform")
 WORKLOADS = ("training", "inference", "notebook", "compute")
@@ -29,6 +37,6 @@ VERSION = "v0.1"
 @cache
 def model_of(kind: str) -> type[Block]:
     """The model of a kind in :data:`KINDS`."""
-    module = import_module(f"gpuctl.language.{kind}")
-    model: type[Block] = getattr(module, kind.capitalize())
+    module = import_module(f"gpuctl.language.{kind}_document")
+    model: type[Block] = getattr(module, f"{kind.capitalize()}Document")
     return model

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from gpuctl.objects.labels import LABEL_MAX
+from gpuctl.objects.label_names import LABEL_MAX
 
 _DNS_1035 = r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z"
 _DNS_1123 = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"

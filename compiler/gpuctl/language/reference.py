@@ -14,12 +14,12 @@ from functools import cache
 from typing import Any
 
 from gpuctl.language.fields import Block, Scalar
-from gpuctl.language.forms import Form, Single, form_of, keys_of, type_name
 from gpuctl.language.kinds import ALIASES, KINDS, model_of
-from gpuctl.language.notation import block_lines, in_yaml
 from gpuctl.language.spelling import fold
+from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
+from gpuctl.language.yaml_notation import block_lines, in_yaml
 
-ITEM, INVENTED = "[]", "NAME"
+ITEM, USER_KEY = "[]", "NAME"
 """Steps of a path that are no key: an item of a list, and a name that the user invents."""
 
 
@@ -33,7 +33,7 @@ class FieldEntry:
 
     kind: str
     path: tuple[str, ...]
-    form: Form
+    form: ValueForm
     required: bool
     default: Any
     description: str
@@ -106,7 +106,7 @@ def snippet(entry: FieldEntry) -> list[str]:
     if not entry.examples:
         return []
     value: Any = entry.examples[0]
-    form: Form | None = entry.form
+    form: ValueForm | None = entry.form
     lines = block_lines(value, form)
     inline = not isinstance(value, (dict, list)) or not value
     for position in range(len(entry.path) - 1, -1, -1):
@@ -114,7 +114,7 @@ def snippet(entry: FieldEntry) -> list[str]:
         if step == ITEM:
             lines = ["- " + lines[0], *("  " + line for line in lines[1:])]
         else:
-            name = _example_name(entry.kind, entry.path[:position]) if step == INVENTED else step
+            name = _example_name(entry.kind, entry.path[:position]) if step == USER_KEY else step
             lines = [f"{name}: {lines[0]}"] if inline else [f"{name}:", *("  " + line for line in lines)]
         inline = False
     return lines
@@ -125,7 +125,7 @@ def _example_name(kind: str, path: tuple[str, ...]) -> str:
     for entry in entries(kind):
         if entry.path == path and entry.examples and isinstance(entry.examples[0], dict):
             return in_yaml(next(iter(entry.examples[0])))
-    return INVENTED
+    return USER_KEY
 
 
 @cache
@@ -140,7 +140,7 @@ def fields_of(kind: str, path: tuple[str, ...] = ()) -> list[FieldEntry]:
         entry
         for entry in entries(kind)
         if entry.path[: len(path)] == path
-        and [step for step in entry.path[len(path) :] if step not in (ITEM, INVENTED)] == [entry.key]
+        and [step for step in entry.path[len(path) :] if step not in (ITEM, USER_KEY)] == [entry.key]
         and len(entry.path) > len(path)
     ]
 
@@ -149,7 +149,7 @@ def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[F
     # `kind` comes first, as everybody writes it; a subclass's fields come after those it inherits.
     for key, info in sorted(keys_of(model), key=lambda item: item[0] != "kind" or bool(path)):
         is_kind = not path and key == "kind"
-        form = Form(single=Single(Scalar.TEXT, choices=names_of(kind))) if is_kind else form_of(model, key)
+        form = ValueForm(single=SingleValue(Scalar.TEXT, choices=names_of(kind))) if is_kind else form_of(model, key)
         # Some models have a default for `kind`; a document always needs one.
         required = info.is_required() or is_kind
         default = None if required or info.default_factory is not None else info.default
@@ -160,11 +160,11 @@ def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[F
             yield from _entries(kind, block, (*path, key, *steps))
 
 
-def _step(form: Form) -> tuple[tuple[str, ...], type[Block] | None]:
+def _step(form: ValueForm) -> tuple[tuple[str, ...], type[Block] | None]:
     """The block below a field, and the steps to it."""
     if form.block is not None:
         return (), form.block
-    for step, below in ((ITEM, form.item), (INVENTED, form.value)):
+    for step, below in ((ITEM, form.item), (USER_KEY, form.value)):
         if below is not None:
             steps, block = _step(below)
             if block is not None:
@@ -248,7 +248,7 @@ def _ends(path: tuple[str, ...], parts: list[str], *, whole: bool = False) -> bo
     if step == ITEM:
         skipped = _ends(before, parts, whole=whole)
         return skipped or (parts[-1].isdigit() and _ends(before, parts[:-1], whole=whole))
-    if step == INVENTED:
+    if step == USER_KEY:
         skipped = _ends(before, parts, whole=whole)
         return skipped or (len(parts) > 1 and _ends(before, parts[:-1], whole=whole))
     return fold(step) == parts[-1] and _ends(before, parts[:-1], whole=whole)
@@ -261,7 +261,7 @@ def _similar(parts: list[str]) -> tuple[str, ...]:
     for kind in KINDS:
         candidates.setdefault(kind, kind)
         for entry in entries(kind):
-            steps = [step for step in entry.path if step not in (ITEM, INVENTED)]
+            steps = [step for step in entry.path if step not in (ITEM, USER_KEY)]
             options = [f"{kind}.{'.'.join(steps)}"]
             if not with_kind:
                 options += [".".join(steps[start:]) for start in range(len(steps))]

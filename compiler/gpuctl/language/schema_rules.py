@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuctl.language import fields
-from gpuctl.language.environment import EnvVar
+from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.fields import Block
-from gpuctl.language.forms import Checks, checks_of
-from gpuctl.language.platform import NamedCluster
-from gpuctl.language.pool import Pool
-from gpuctl.language.quota import Quota
-from gpuctl.language.storage import Workdir
+from gpuctl.language.platform_document import ClusterIdentity
+from gpuctl.language.pool_document import PoolDocument
+from gpuctl.language.quota_document import QuotaDocument
+from gpuctl.language.storage_block import Workdir
+from gpuctl.language.value_forms import Checks, checks_of
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
@@ -260,12 +260,12 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
             for index, source in enumerate(_SOURCES)
         ),
     ),
-    NamedCluster: (BlockRule((), wants=("server", "context", "uid")),),
-    Pool: (
+    ClusterIdentity: (BlockRule((), wants=("server", "context", "uid")),),
+    PoolDocument: (
         BlockRule((), wants=("pool", "metadata")),
         BlockRule(("pool",), bars=("metadata",), says="`pool:` and `metadata:` mean the same; keep one."),
     ),
-    Quota: (
+    QuotaDocument: (
         BlockRule((), wants=("quota", "metadata")),
         BlockRule(("quota",), bars=("metadata",), says="`quota:` and `metadata:` mean the same; keep one."),
         BlockRule((), wants=("users", "namespace")),

@@ -13,9 +13,15 @@ from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster load no pydantic.
-    from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, StorageDefault, Vendor
-    from gpuctl.language.resources import Resources
-    from gpuctl.language.storage import Workdir
+    from gpuctl.language.platform_document import (
+        ClusterIdentity,
+        ExternalPool,
+        PlatformDocument,
+        StorageDefault,
+        Vendor,
+    )
+    from gpuctl.language.resources_block import Resources
+    from gpuctl.language.storage_block import Workdir
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
 BUILTIN_VENDORS: dict[str, tuple[str, str | None, str | None]] = {
@@ -61,17 +67,17 @@ class Settings:
     importing those takes longer than asking the API server.
     """
 
-    def __init__(self, platform: Platform | None = None) -> None:
+    def __init__(self, platform: PlatformDocument | None = None) -> None:
         self._platform = platform
         self._labels: dict[str, str] = {}
 
     @property
-    def platform(self) -> Platform:
+    def platform(self) -> PlatformDocument:
         """The platform's document; without one, a document that says nothing."""
         if self._platform is None:
-            from gpuctl.language.platform import Platform
+            from gpuctl.language.platform_document import PlatformDocument
 
-            self._platform = Platform.model_construct()
+            self._platform = PlatformDocument.model_construct()
         return self._platform
 
     @property
@@ -113,7 +119,7 @@ class Settings:
         return [DriftRule(rule.kind, rule.path, rule.manager) for rule in rules]
 
     @property
-    def clusters(self) -> Mapping[str, NamedCluster]:
+    def clusters(self) -> Mapping[str, ClusterIdentity]:
         """The platform's clusters by name, and what each is recognised by."""
         return self._platform.clusters if self._platform is not None else {}
 

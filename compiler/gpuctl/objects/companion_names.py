@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.objects.api_resources import Object, labels_of
-from gpuctl.objects.generations import HOSTFILE
+from gpuctl.objects.hashed_names import HOSTFILE
 from gpuctl.objects.ownership_metadata import Records
 
 MAIN_PORT = "main"

@@ -17,9 +17,9 @@ _UNITS = {
     **dict.fromkeys(("mo", "month"), 30 * 86400),
     **dict.fromkeys(("y", "yr", "year"), 365 * 86400),
 }
-LONGEST_CHECKPOINT = 3600
+MAX_CHECKPOINT_SECONDS = 3600
 """Seconds that somebody may have to wait until a job can be deleted."""
-LONGEST = 2**31 - 1
+MAX_SECONDS = 2**31 - 1
 
 
 @lru_cache(maxsize=1024)
@@ -28,7 +28,7 @@ def parse_duration(text: str) -> int | None:
     if len(text) > 32 or re.match(_DURATION, text) is None:
         return None
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
-    return seconds if seconds <= LONGEST else None
+    return seconds if seconds <= MAX_SECONDS else None
 
 
 def suggest_duration(text: str) -> str | None:
@@ -38,7 +38,7 @@ def suggest_duration(text: str) -> str | None:
     if match is None or unit is None:
         return None
     seconds = round(float(match[1]) * unit)
-    return format_duration(seconds) if 0 < seconds <= LONGEST else None
+    return format_duration(seconds) if 0 < seconds <= MAX_SECONDS else None
 
 
 def is_too_long(text: str) -> bool:

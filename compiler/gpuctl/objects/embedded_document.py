@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-MOST = 240 * 1024
+MAX_ANNOTATION_BYTES = 240 * 1024
 """Bytes of annotations that gpuctl writes at most. Kubernetes takes 256 KiB (TotalAnnotationSizeLimitB): the rest is
 for the marks of an apply and for other tools."""
-LARGEST = 2 * 2**20
+MAX_DOCUMENT_BYTES = 2 * 2**20
 """Bytes of the largest document that is embedded or read. No API server stores an object of that size."""
 _PLAIN = 128 * 1024
 """Bytes of the largest document that is embedded as it is."""
@@ -30,13 +30,13 @@ def document_text(document: dict[str, Any], beside: Mapping[str, str]) -> str | 
     text = _COMPACT(document)
     data = text.encode("utf-8", "surrogatepass")
     used = sum(len(key) + len(value.encode("utf-8", "surrogatepass")) for key, value in beside.items())
-    if len(data) <= _PLAIN and used + len(data) <= MOST:
+    if len(data) <= _PLAIN and used + len(data) <= MAX_ANNOTATION_BYTES:
         return text
-    if len(data) > LARGEST:
+    if len(data) > MAX_DOCUMENT_BYTES:
         return None
     # Few documents need these modules. bzip2: unlike zlib, every build of it compresses to the same bytes.
     packed = _PACKED + base64.b64encode(bz2.compress(data)).decode()
-    return packed if used + len(packed) <= MOST else None
+    return packed if used + len(packed) <= MAX_ANNOTATION_BYTES else None
 
 
 def document_of(obj: Mapping[str, Any], key: str) -> dict[str, Any] | None:
@@ -63,12 +63,12 @@ def is_same_document(one: Mapping[str, Any], other: Mapping[str, Any], key: str)
 
 
 def _unpacked(text: str) -> bytes:
-    """:raises ValueError: for data that is damaged, or larger than :data:`LARGEST`."""
+    """:raises ValueError: for data that is damaged, or larger than :data:`MAX_DOCUMENT_BYTES`."""
     unpacking = bz2.BZ2Decompressor()
     try:
-        data = unpacking.decompress(base64.b64decode(text[len(_PACKED) :], validate=True), LARGEST + 1)
+        data = unpacking.decompress(base64.b64decode(text[len(_PACKED) :], validate=True), MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise ValueError("damaged") from error
-    if len(data) > LARGEST or not unpacking.eof:
+    if len(data) > MAX_DOCUMENT_BYTES or not unpacking.eof:
         raise ValueError("too large, or cut off")
     return data

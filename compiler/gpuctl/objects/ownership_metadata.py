@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
-from gpuctl.objects.generations import LOWERED_FROM
-from gpuctl.objects.hidden import prefixed
-from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY
+from gpuctl.objects.hashed_names import LOWERED_FROM
+from gpuctl.objects.hidden_names import prefixed
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"

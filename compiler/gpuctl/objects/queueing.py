@@ -8,7 +8,7 @@ webhook would give it that of the LocalQueue ``default``, where there is one (``
 from __future__ import annotations
 
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, annotations_of, labels_of
-from gpuctl.objects.labels import LABEL_MAX
+from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates
 

@@ -141,16 +141,18 @@ def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[li
     """The pods of each of some workloads, all of one namespace, as :func:`is_pod_of` has it."""
     found: list[list[Object]] = [[] for _ in workloads]
     by_uid = {workload["metadata"]["uid"]: mine for workload, mine in zip(workloads, found, strict=True)}
-    by_made = {made: mine for workload, mine in zip(workloads, found, strict=True) for made in made_of(workload)}
+    by_made = {
+        made: mine for workload, mine in zip(workloads, found, strict=True) for made in intermediate_owners(workload)
+    }
     for pod in pods:
         owner = controller_of(pod)
         if owner is not None:
-            made = Made(owner["kind"], without_last_word(owner["name"]))
+            made = IntermediateOwner(owner["kind"], without_generated_suffix(owner["name"]))
             by_uid.get(owner["uid"], by_made.get(made, [])).append(pod)
     return found
 
 
-class Made(NamedTuple):
+class IntermediateOwner(NamedTuple):
     """What a controller makes of a workload before any pod: ``beginning`` is its name but for the last word, see
     :func:`without_last_word`. A name that merely begins with the workload's may be another workload's."""
 
@@ -158,20 +160,22 @@ class Made(NamedTuple):
     beginning: str
 
 
-def made_of(workload: Object) -> list[Made]:
+def intermediate_owners(workload: Object) -> list[IntermediateOwner]:
     """What a workload's controller makes of it before any pod.
 
     Source: ``pkg/controller/deployment/sync.go`` (getNewReplicaSet); JobSet's ``placement.go`` (GenJobName).
     """
     name = workload["metadata"]["name"]
     if workload["kind"] == "Deployment":
-        return [Made("ReplicaSet", name)]
+        return [IntermediateOwner("ReplicaSet", name)]
     if workload["kind"] == "JobSet":
-        return [Made("Job", f"{name}-{item['name']}") for item in workload["spec"].get("replicatedJobs") or []]
+        return [
+            IntermediateOwner("Job", f"{name}-{item['name']}") for item in workload["spec"].get("replicatedJobs") or []
+        ]
     return []
 
 
-def without_last_word(name: str) -> str:
+def without_generated_suffix(name: str) -> str:
     """A name without the hash or number that a controller has put behind its last hyphen."""
     return name.rpartition("-")[0]
 

@@ -12,9 +12,9 @@ from gpuctl.gitops.value_changes import ValueChange, value_changes
 from gpuctl.hints import APPLY, IN_NAMESPACE
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope
+from gpuctl.language.display_text import first_few, visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.wording import first_few, visible
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_lookup import name_of_id

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timezone
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.workload_state import Made, made_of, without_last_word
+from gpuctl.objects.workload_state import IntermediateOwner, intermediate_owners, without_generated_suffix
 
 # What controllers put behind the name of what makes pods: k8s.io/kubernetes, pkg/controller.
 _POD = r"-[a-z0-9]{5}"
@@ -63,16 +63,16 @@ def _is_about(kind: str, name: str, workload: Object, makers: Collection[tuple[s
     if kind == workload["kind"]:
         return bool(name == workload["metadata"]["name"])
     if kind != "Pod":
-        return Made(kind, without_last_word(name)) in made_of(workload)
+        return IntermediateOwner(kind, without_generated_suffix(name)) in intermediate_owners(workload)
     return _may_be_pod_of(name, workload, makers)
 
 
 def _may_be_pod_of(name: str, workload: Object, makers: Collection[tuple[str, str]]) -> bool:
     """Whether a pod that has gone was a workload's, by its name and by what else is there to make such a pod."""
-    own, above, spec = workload["metadata"]["name"], without_last_word(name), workload.get("spec") or {}
+    own, above, spec = workload["metadata"]["name"], without_generated_suffix(name), workload.get("spec") or {}
     if workload["kind"] == "Deployment":
         # Those of a Job chat-v2 are called as those of a ReplicaSet of chat may be.
-        return ("ReplicaSet", above) in makers and without_last_word(above) == own
+        return ("ReplicaSet", above) in makers and without_generated_suffix(above) == own
     if workload["kind"] == "JobSet":
         named = ((f"{own}-{item['name']}", item["template"]["spec"]) for item in spec.get("replicatedJobs") or [])
         return any(_is_called(name, begins, _ORDINAL + _pod_of(job)) for begins, job in named)

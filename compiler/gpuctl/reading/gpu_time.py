@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 LEVELS = ("cluster", "namespace", "label", "annotation", "workload", "node", "model")
 """By what usage is told."""

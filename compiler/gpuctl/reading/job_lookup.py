@@ -11,7 +11,7 @@ from gpuctl.hints import IN_NAMESPACE, ListHint
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.objects.api_resources import Object, labels_of
-from gpuctl.objects.generations import bare_name, job_of
+from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Job, identity_of, job_id, newest, read, refusals, together, workloads
@@ -133,7 +133,7 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
     there = {word for identity in jobs for word in words[identity]}
     for name in bare:
         if name not in there:
-            job, _ = find_job(scope, name if job_of(name) else f"pod/{name}", keys)
+            job, _ = find_job(scope, name if job_of_hashed_name(name) else f"pod/{name}", keys)
             jobs.setdefault(job.identity, job)
     return [jobs[identity] for identity in sorted(jobs)]
 
@@ -200,7 +200,7 @@ def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
     names = [name, *filter(None, [name_in_id(name)])]
     known = _of_jobs(scope, names, keys)
     found = [job for job in known if job.identity.name == name or job_id(job) == name]
-    job = job_of(name)
+    job = job_of_hashed_name(name)
     if found or job is None:
         return found
     return [generation for generation in _of_job(scope, job, keys) if generation.identity.generation == name]
@@ -218,7 +218,7 @@ def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
         return []
     selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
     listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
-    mains = [obj for items in listed[:-1] for obj in items if bare_name(obj) in legal]
+    mains = [obj for items in listed[:-1] for obj in items if unhashed_name(obj) in legal]
     # What the JobSet made carries its labels; what is controlled is not a job of its own.
     mains = [obj for obj in mains if not is_controlled(obj)]
     return together(mains, listed[-1], keys)

@@ -13,7 +13,7 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
-from gpuctl.objects.generations import CHANGEABLE, is_generation
+from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, replicas
 from gpuctl.objects.workload_state import condition, finished
@@ -174,7 +174,7 @@ def identity_of(obj: Object, keys: Records) -> Identity | None:
     owner = next((found[label] for label in _OWNER_LABELS if label in found), None)
     if obj.get("kind") in CHANGEABLE:
         owner = obj["metadata"]["name"]
-    generation = owner if owner is not None and is_generation(owner, name) else ""
+    generation = owner if owner is not None and is_hashed_name(owner, name) else ""
     return Identity(obj["metadata"].get("namespace") or "", name, kind, generation)
 
 

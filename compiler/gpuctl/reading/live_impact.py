@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.evictions import evicted_jobs
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain, ended, run_again
 from gpuctl.apply.plan.plan import EvictedJob
-from gpuctl.backend.context import GitOps
+from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.demand import is_object_of
 from gpuctl.capacity.gpu_inventory import machines
 from gpuctl.capacity.job_fit import Fit, fit
@@ -21,7 +21,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.gitops.declared_state import JobId, Side
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.generations import CHANGEABLE, digest
+from gpuctl.objects.hashed_names import CHANGEABLE, spec_digest
 from gpuctl.objects.ownership_metadata import records
 
 _Workloads = dict[tuple[str, ...], Object]
@@ -187,7 +187,7 @@ def _digests(compilation: Compilation | None) -> dict[Key, str]:
         objects.setdefault(id(item.document), []).append(item.object)
         if item.object["kind"] in CHANGEABLE:
             mains[key_of(item.object)] = id(item.document)
-    return {key: digest(objects[document]) for key, document in mains.items()}
+    return {key: spec_digest(objects[document]) for key, document in mains.items()}
 
 
 def _with_early(late: Sequence[CausedEviction], early: Iterable[CausedEviction]) -> list[CausedEviction]:

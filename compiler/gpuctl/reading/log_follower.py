@@ -13,7 +13,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
-from gpuctl.objects.generations import bare_name
+from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.job_rows import Job, newest, together
@@ -184,7 +184,7 @@ class Following:
             self._unlisted.discard(item.kind)
         elif item.kind == "Pod":
             yield from self._pod_event(item)
-        elif bare_name(item.object) == self._job.identity.name and not is_controlled(item.object):
+        elif unhashed_name(item.object) == self._job.identity.name and not is_controlled(item.object):
             self._note(item)
 
     def _note(self, event: Event) -> None:

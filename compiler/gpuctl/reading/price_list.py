@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from gpuctl.language.platform import UsagePrices
+from gpuctl.language.platform_document import UsagePrices
 
 HOUR = 3600
 

@@ -25,7 +25,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import Object, controller_of
-from gpuctl.objects.hidden import prefixed
+from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gpuctl.hints import JobHint
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import replicas

@@ -13,7 +13,7 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object
-from gpuctl.objects.generations import bare_name
+from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_queued
@@ -111,7 +111,9 @@ class _Waited:
     def note(self, event: Event, keys: Records) -> None:
         """Hear of one of its objects."""
         objects = self.pods if event.kind == "Pod" else self.mains
-        if event.kind != "Pod" and (bare_name(event.object) != self.job.identity.name or is_controlled(event.object)):
+        if event.kind != "Pod" and (
+            unhashed_name(event.object) != self.job.identity.name or is_controlled(event.object)
+        ):
             return
         uid = event.object["metadata"]["uid"]
         if event.type == "DELETED":

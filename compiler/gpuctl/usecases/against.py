@@ -16,7 +16,7 @@ from gpuctl.gitops.object_changes import (
     objects_in,
     without_delivery,
 )
-from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.usecases.revision_pairs import SidesOptions, compiled_at, compiled_pair
 
 GIT = "git:"

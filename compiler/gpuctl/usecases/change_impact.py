@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from gpuctl.backend.context import GitOps
+from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation

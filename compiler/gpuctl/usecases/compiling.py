@@ -12,23 +12,23 @@ from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
-from gpuctl.backend.validation import VERSIONS
+from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.frontend.load import load_platform
+from gpuctl.frontend.loading import load_platform
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.source import Source
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import first_few
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
-    from gpuctl.frontend.load import Loaded
+    from gpuctl.frontend.loading import Loaded
 
 _NAMED = 8
 OF_A_CLUSTER = "GPU401"

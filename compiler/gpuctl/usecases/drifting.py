@@ -12,7 +12,7 @@ from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, request_of, tell_left_out, worth_telling
 from gpuctl.usecases.revisions import revision

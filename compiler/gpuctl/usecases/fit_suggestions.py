@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from gpuctl.backend.canonical import canonical
+from gpuctl.backend.canonical_form import canonical
 from gpuctl.capacity.gpu_inventory import machines
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.pod_requests import amounts
@@ -17,8 +17,8 @@ from gpuctl.capacity.verdicts import LACKING, STARTS
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
-from gpuctl.language.job import Workload
-from gpuctl.language.resources import Resources
+from gpuctl.language.resources_block import Resources
+from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
 from gpuctl.reading.usage_records import HeldNow, Holders, UsageRange
 from gpuctl.usecases.usage_ways import UsageWay

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.job_rows import without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs

@@ -18,7 +18,7 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.kube.session import Session
 from gpuctl.language.fields import percent
-from gpuctl.language.platform import UsageIdle
+from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import stamped

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.usecases.private_files import write_privately
 
 _PORTS = {"http": 80, "https": 443}

@@ -12,9 +12,9 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import visible
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.service_client import NoCluster, ServiceClient
 

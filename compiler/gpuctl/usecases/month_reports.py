@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import NotThere
+from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
 from gpuctl.reading.month_report import MonthReport
 from gpuctl.reading.price_list import price_list

@@ -8,11 +8,11 @@ import sys
 from dataclasses import replace
 
 from gpuctl.apply.plan.planner import title_of
-from gpuctl.backend.validation import VERSIONS
-from gpuctl.frontend.load import load_found
+from gpuctl.backend.schema_validation import VERSIONS
+from gpuctl.frontend.directory_listing import MAX_BYTES
+from gpuctl.frontend.loading import load_found
 from gpuctl.frontend.source import Source, collect
-from gpuctl.frontend.walk import MAX_BYTES
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions
 
 _NAMED = 4

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.backend.context import JobNames
+from gpuctl.backend.lowering_context import JobNames
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.build_error import RevisionError
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.usecases.revisions import revision
 
 

@@ -12,15 +12,15 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.platform_file import PLATFORM_FILE
-from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import SUFFIXES, Source, collect, decode
+from gpuctl.frontend.yaml_reader import read
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.manifest import MANIFEST
-from gpuctl.language.wording import visible
-from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.language.display_text import visible
+from gpuctl.objects.hashed_names import LOWERED_FROM
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE = "120000", "160000"
@@ -176,7 +176,7 @@ class _Tree:
             name = self._name(path)
             message = f"the link `{visible(name)}` leads to no file of the repository"
             hint = "what it meant at that revision is not known: replace it by the file"
-            problems.append(Diagnostic(Severity.ERROR, "GPU001", message, Span(name, 1, 1, 1, 1), hint=hint))
+            problems.append(Diagnostic(Severity.ERROR, "GPU001", message, SourceSpan(name, 1, 1, 1, 1), hint=hint))
         return None
 
     def _name(self, path: str) -> str:

@@ -16,7 +16,7 @@ from gpuctl.kube.http_client import Reply
 from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import Response, ServerAccess, Transport
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.release import __version__
 from gpuctl.usecases.kept_servers import KeptServer
 

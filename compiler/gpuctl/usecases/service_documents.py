@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from gpuctl.backend.validation import VERSIONS
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
+from gpuctl.backend.schema_validation import VERSIONS
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
 from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.frontend.load import open_sources
+from gpuctl.frontend.loading import open_platform
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
@@ -75,7 +75,7 @@ def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> G
     refuse_options(given)
     _check_companions(planning)
     found = collect(documents.sources, documents.stdin)
-    loaded, early, _ = open_sources(found, platform=None, versions=VERSIONS, directory=documents.directory)
+    loaded, early, _ = open_platform(found, platform=None, versions=VERSIONS, directory=documents.directory)
     if any(item.severity is Severity.ERROR for item in loaded.diagnostics):
         raise InvalidDocuments(loaded.diagnostics, loaded.sources)
     sources = [source for source in found.sources if not early.is_platform_alone(source)]
@@ -166,7 +166,7 @@ def diagnostic_of(value: Mapping[str, Any]) -> Diagnostic:
     )
 
 
-def _span(value: Mapping[str, Any]) -> Span | None:
+def _span(value: Mapping[str, Any]) -> SourceSpan | None:
     if value["file"] is None:
         return None
-    return Span(value["file"], value["line"], value["column"], value["endLine"], value["endColumn"])
+    return SourceSpan(value["file"], value["line"], value["column"], value["endLine"], value["endColumn"])

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
+from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse

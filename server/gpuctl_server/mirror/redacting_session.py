@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl.kube.connection import Connection
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key, Object, Resource, labels_of
-from gpuctl.objects.hidden import Hidden
+from gpuctl.objects.hidden_names import HiddenName
 from gpuctl_server.mirror.shared_lists import ListSharingSession
 from gpuctl_server.mirror.visibility import Visibility, namespace_of
 
@@ -24,7 +24,7 @@ class RedactingSession(ListSharingSession):
     """Asks the API server, as :class:`Session`; objects that the caller may not see have hidden names.
 
     Whether a pod finds room depends on all pods and nodes; their names are only for those who may see them. An object
-    has the same hidden name (:class:`~gpuctl.objects.hidden.Hidden`) for as long as the session lasts.
+    has the same hidden name (:class:`~gpuctl.objects.hidden_names.Hidden`) for as long as the session lasts.
 
     :param hidden_nodes: the nodes whose pools the caller may not see.
     """
@@ -41,7 +41,7 @@ class RedactingSession(ListSharingSession):
         super().__init__(connection, alone=alone, dry_run=dry_run)
         self._visibility = visibility
         self._hidden_nodes = hidden_nodes
-        self._names: dict[str, Hidden] = {}
+        self._names: dict[str, HiddenName] = {}
 
     def pages(
         self,
@@ -140,8 +140,8 @@ class RedactingSession(ListSharingSession):
         is_hidden_node = key in (_HOST, "metadata.name") and value in self._hidden_nodes
         return self._other(value) if key in _TELLING or is_hidden_pool or is_hidden_node else value
 
-    def _other(self, name: str) -> Hidden:
-        return self._names.setdefault(name, Hidden(len(self._names) + 1))
+    def _other(self, name: str) -> HiddenName:
+        return self._names.setdefault(name, HiddenName(len(self._names) + 1))
 
 
 class ScopedSession(RedactingSession):

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_description
 from gpuctl.api.job_list_answers import JobPage, job_item
+from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import nearest
-from gpuctl.language.wording import visible
 from gpuctl.reading.job_facts import read_facts
 from gpuctl.reading.job_rows import JobFilter, Row
 from gpuctl.reading.status import PHASES, WORDS, Status

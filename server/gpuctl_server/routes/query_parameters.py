@@ -13,8 +13,8 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from gpuctl.language.display_text import visible
 from gpuctl.language.spelling import nearest
-from gpuctl.language.wording import visible
 from gpuctl_server.http_problems import Problem
 
 EVERYWHERE = frozenset({"accept"})

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from gpuctl.objects import labels
+from gpuctl.objects import label_names
 from gpuctl.reading.price_list import PriceList, cost, sum_known
 from gpuctl_usage.answers.number_format import counted, shown, stamped
 from gpuctl_usage.answers.query_scope import cluster_named
@@ -24,7 +24,7 @@ from gpuctl_usage.store.idle_hours import GroupSums, KnownHour, groups_at, known
 from gpuctl_usage.store.surrogate_keys import group_ids, workload_group
 from gpuctl_usage.sums import Group, Level
 
-OWNERS = (*labels.OWNERS, "app")
+OWNERS = (*label_names.OWNERS, "app")
 """Labels, then annotations, whose value says whose a workload is: the first that it has."""
 _LOOKED_BACK = 30 * DAY
 """How far back an hour may be in which something began to be idle; longer ago is told as that long."""

@@ -11,12 +11,12 @@ from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import compare
 from gpuctl.apply.state.live_state import COMPANIONS
-from gpuctl.backend.context import Lowered
+from gpuctl.backend.lowering_context import Lowered
 from gpuctl.frontend.document import Document
 from gpuctl.hints import JobHint
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.embedded_document import is_same_document
-from gpuctl.objects.generations import CHANGEABLE, digest, generation_name, generation_of
+from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, hashed_name_of, spec_digest
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import carried_over, finished, running
 
@@ -43,7 +43,7 @@ def built_trainings(
     generations: dict[tuple[str, str], list[Object]] = {}
     beside: dict[tuple[str, str], list[Object]] = {}
     for key, obj in live.items():
-        generation = generation_of(obj) if is_ours(obj) and not is_controlled(obj) else ""
+        generation = hashed_name_of(obj) if is_ours(obj) and not is_controlled(obj) else ""
         if generation and key.kind in CHANGEABLE and labels_of(obj).get(keys.job_type) == "training":
             generations.setdefault((key.namespace, labels_of(obj)["app"]), []).append(obj)
         elif generation and key.kind in COMPANIONS:
@@ -61,7 +61,7 @@ def built_trainings(
         *older, newest = sorted(there, key=_age)
         name = newest["metadata"]["name"]
         equal = not _is_leaving(newest) and (
-            name == generation_name(wanted.name, digest(parts[id(item.document)]))
+            name == hashed_name(wanted.name, spec_digest(parts[id(item.document)]))
             or (not relower and is_same_document(item.object, newest, keys.document))
         )
         found.append(Built(item.document, wanted, newest, beside.get((wanted.namespace, name), []), older, equal))

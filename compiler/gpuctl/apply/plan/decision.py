@@ -9,7 +9,7 @@ from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over

@@ -9,15 +9,15 @@ from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
-from gpuctl.backend.context import Lowered
-from gpuctl.backend.order import leaving_rank
+from gpuctl.backend.lowering_context import Lowered
+from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import companion_names
-from gpuctl.objects.generations import bare_name, generation_of, job_of
+from gpuctl.objects.hashed_names import hashed_name_of, job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import running
 
@@ -43,7 +43,7 @@ def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep
         name = item.document.name
         near = beside.get((key.namespace, name), []) if item.document.is_workload else []
         parts = _parts_of(near, keys, key.namespace, name, kind) if item.document.is_workload else []
-        if key in live.objects or not any(map(generation_of, parts)):
+        if key in live.objects or not any(map(hashed_name_of, parts)):
             steps[key] = _step(key, live.objects.get(key), title, keys, kind)
         for other in parts if key.kind in WORKLOADS else ():
             steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, kind))
@@ -73,9 +73,9 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     """
     objects = _of_job(session, namespace, name)
     mains = _mains(objects, keys, name)
-    job = job_of(name)
+    job = job_of_hashed_name(name)
     if not mains and job is not None:
-        objects = [obj for obj in _of_job(session, namespace, job) if generation_of(obj) == name]
+        objects = [obj for obj in _of_job(session, namespace, job) if hashed_name_of(obj) == name]
         mains = _mains(objects, keys, job)
     else:
         job = name
@@ -112,7 +112,7 @@ def _of_job(session: Session, namespace: str | None, name: str) -> list[Object]:
 
 
 def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
-    named = (obj for obj in objects if obj["kind"] in WORKLOADS and bare_name(obj) == name)
+    named = (obj for obj in objects if obj["kind"] in WORKLOADS and unhashed_name(obj) == name)
     return [obj for obj in named if keys.job_type in labels_of(obj)]
 
 
@@ -128,7 +128,7 @@ def not_ours(workload: Object, title: str) -> ForeignJob:
 def _in_order(steps: Iterable[Step]) -> list[Step]:
     """As they are carried out: what runs first, then what stands around it."""
     return sorted(
-        steps, key=lambda step: (leaving_rank(step.key.kind), step.key.namespace, step.key.name, step.key.kind)
+        steps, key=lambda step: (deletion_rank(step.key.kind), step.key.namespace, step.key.name, step.key.kind)
     )
 
 
@@ -151,7 +151,7 @@ def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: st
     result = []
     for obj in objects:
         metadata, labels = obj["metadata"], labels_of(obj)
-        if metadata.get("namespace") != namespace or bare_name(obj) not in companion_names(obj["kind"], name):
+        if metadata.get("namespace") != namespace or unhashed_name(obj) not in companion_names(obj["kind"], name):
             continue
         if obj["kind"] not in (*WORKLOADS, *COMPANIONS) or not is_ours(obj) or is_controlled(obj):
             continue

@@ -15,8 +15,8 @@ from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, may_offer_extended_resource, serves_dra
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
 from gpuctl.language.spelling import nearest
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.selectors import holds

@@ -24,8 +24,8 @@ from gpuctl.apply.state.managed_fields import RETURNING, FieldHolder, Holdings, 
 from gpuctl.apply.state.server_defaults import default_paths
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.language.display_text import first_few
 from gpuctl.language.drift_rules import BUILT_IN
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import finished

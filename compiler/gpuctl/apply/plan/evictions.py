@@ -23,7 +23,7 @@ from gpuctl.capacity.verdicts import STARTS
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
-from gpuctl.objects.labels import owner_of
+from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.queueing import queue_of

@@ -15,8 +15,8 @@ from gpuctl.apply.plan.decision import Ask, Target, Wish
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.state.managed_fields import fields_of
-from gpuctl.backend.canonical import canonical
-from gpuctl.backend.context import Lowered
+from gpuctl.backend.canonical_form import canonical
+from gpuctl.backend.lowering_context import Lowered
 from gpuctl.capacity.demand import is_object_of, owns
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.snapshot_document import Snapshot

@@ -17,15 +17,15 @@ from typing import Any
 from gpuctl.apply.state.managed_fields import foreign_fields
 from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.apply.state.takeover import Base, Claimed, Claims, claim
-from gpuctl.backend.context import Context, Lowered
 from gpuctl.backend.lower import lower
+from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
-from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_reader import read
+from gpuctl.language.display_text import first_few
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, hash_of, is_ours

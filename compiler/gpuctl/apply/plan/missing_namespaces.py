@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.backend import shared_objects
-from gpuctl.backend.context import Context, Lowered
+from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.hints import CREATE_NAMESPACE
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session

@@ -24,7 +24,7 @@ from gpuctl.apply.state.managed_fields import (
     owned_fields,
 )
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.objects.ownership_metadata import PART_OF
 
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})

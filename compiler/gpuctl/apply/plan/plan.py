@@ -10,7 +10,7 @@ from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.kube.api_errors import ClusterError, NotThere
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
 

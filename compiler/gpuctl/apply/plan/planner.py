@@ -22,8 +22,8 @@ from gpuctl.apply.plan.sets import in_other_sets
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
 from gpuctl.apply.state.managed_fields import fields_of
-from gpuctl.backend.context import Lowered
-from gpuctl.backend.order import sort_key
+from gpuctl.backend.lowering_context import Lowered
+from gpuctl.backend.object_order import sort_key
 from gpuctl.frontend.document import Document
 from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError

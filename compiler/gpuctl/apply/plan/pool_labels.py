@@ -10,12 +10,12 @@ from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
-from gpuctl.backend.context import Lowered
+from gpuctl.backend.lowering_context import Lowered
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records, job_title

@@ -17,7 +17,7 @@ from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_charges import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 

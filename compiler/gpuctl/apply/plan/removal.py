@@ -11,12 +11,12 @@ from gpuctl.hints import ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.companion_names import config_map_name, pool_of
-from gpuctl.objects.generations import bare_name
+from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.workload_state import running
 
@@ -200,7 +200,7 @@ def _not_saved(titles: list[str]) -> str:
 def _title(obj: Object, keys: Records) -> str:
     kind = labels_of(obj).get(keys.job_type, obj["kind"].lower())
     since = running(obj)
-    return f"{kind}/{bare_name(obj)}" + (f" ({since})" if since else "")
+    return f"{kind}/{unhashed_name(obj)}" + (f" ({since})" if since else "")
 
 
 def _namespaces(session: Session) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.batch_fit import BatchFit
 from gpuctl.apply.state.repository import Checkout
-from gpuctl.backend.context import Lowered
+from gpuctl.backend.lowering_context import Lowered
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.language.checkpoint import parse_checkpoint
+from gpuctl.language.checkpoint_block import parse_checkpoint
+from gpuctl.language.display_text import shorten
 from gpuctl.language.masking import redact
-from gpuctl.language.wording import shorten
 from gpuctl.objects.api_resources import WORKLOADS, annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import running

@@ -25,7 +25,7 @@ from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.queueing import queue_of

@@ -17,7 +17,7 @@ from gpuctl.apply.state.provenance import enumerated, refused
 from gpuctl.apply.state.repository import Commit, order_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease

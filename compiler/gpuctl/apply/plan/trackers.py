@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.compare import Change
 from gpuctl.hints import OR_ADOPT
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
 
 # Flux' labels, by the kind of object that they name.

@@ -21,7 +21,7 @@ from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
-from gpuctl.objects.generations import CHANGEABLE
+from gpuctl.objects.hashed_names import CHANGEABLE
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.queueing import is_defaulted, is_held
 from gpuctl.objects.workload_state import finished, running

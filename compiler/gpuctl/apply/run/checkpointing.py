@@ -21,13 +21,13 @@ from gpuctl.hints import CHECKPOINT_LESS
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.pod_exec import Command, ExecAbandoned, ExecStreams, NotStarted, execute
 from gpuctl.kube.session import Session
-from gpuctl.language.checkpoint import Checkpoint, parse_checkpoint
+from gpuctl.language.checkpoint_block import Checkpoint, parse_checkpoint
+from gpuctl.language.display_text import first_few, shorten, visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
-from gpuctl.language.wording import first_few, shorten, visible
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.durations import format_duration
-from gpuctl.objects.generations import bare_name
+from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
@@ -57,7 +57,7 @@ class Saving(NamedTuple):
 def saving_of(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> Saving:
     """A live workload as one that is about to be ended; ``saved`` as there."""
     key = key_of(workload)
-    title = f"{labels_of(workload).get(keys.job_type, key.kind)}/{bare_name(workload)} in {key.namespace}"
+    title = f"{labels_of(workload).get(keys.job_type, key.kind)}/{unhashed_name(workload)} in {key.namespace}"
     return Saving(title, workload, saved)
 
 

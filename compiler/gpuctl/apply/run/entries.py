@@ -14,11 +14,11 @@ from typing import Any
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.companion_names import companion_names
-from gpuctl.objects.generations import bare_name
-from gpuctl.objects.labels import MANAGED_BY
+from gpuctl.objects.hashed_names import unhashed_name
+from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 
 KINDS = (*WORKLOADS, *COMPANIONS)
@@ -183,7 +183,7 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
         raise ForeignEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
     # Beside a training that was built under a name with a hash they have that hash too.
-    if bare_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
+    if unhashed_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
         raise ForeignEntry(f"{key} is not what belongs to a job {visible(main.name)}")
     _must_be_ours(old)
     return main
@@ -211,7 +211,7 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
     was = key_of(old)
     is_training = labels_of(old).get(MANAGED_BY) == "gpuctl" and labels_of(old).get(keys.job_type) == "training"
     same = key.namespace == was.namespace and {key.kind, was.kind} <= TRAININGS
-    return is_training and same and was.name != key.name and bare_name(old) == key.name
+    return is_training and same and was.name != key.name and unhashed_name(old) == key.name
 
 
 def _must_be_ours(obj: Object) -> None:

@@ -28,7 +28,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.api_requests import PATIENCE
 from gpuctl.kube.kueue import find_workloads
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import was_admitted

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, SavedNote, decoded, encoded
 from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, json_of, mapping_of, unpacked
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Key, Object
-from gpuctl.objects.labels import managed_labels
+from gpuctl.objects.label_names import managed_labels
 from gpuctl.objects.ownership_metadata import Records, is_ours
 
 # A Secret may hold 1 MiB (core/v1 MaxSecretSize).

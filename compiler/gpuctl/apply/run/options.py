@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuctl.apply.plan.plan import Plan, Step, Unasked
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
-from gpuctl.objects.durations import LONGEST_CHECKPOINT
+from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
 
 
 def refuse_questions(plan: Plan) -> bool:
@@ -61,7 +61,7 @@ class RunCallbacks:
     say: Callable[[str], None] = lambda text: None
     stops: Callable[[], bool] = lambda: False
     lose: Callable[[Sequence[str]], bool] = lambda problems: False
-    longest_checkpoint: float = LONGEST_CHECKPOINT
+    longest_checkpoint: float = MAX_CHECKPOINT_SECONDS
 
     def saying_once(self) -> RunCallbacks:
         """Return callbacks that pass a message to ``say`` only once."""

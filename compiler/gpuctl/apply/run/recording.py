@@ -31,7 +31,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.objects.labels import MANAGED_BY, MANAGER
+from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import Records
 
 KEPT = 10

@@ -15,7 +15,7 @@ from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.state.live_state import read
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 

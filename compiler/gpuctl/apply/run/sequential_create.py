@@ -19,7 +19,7 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, controller_of
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.workload_state import Made, made_of, without_last_word
+from gpuctl.objects.workload_state import IntermediateOwner, intermediate_owners, without_generated_suffix
 
 _PATIENCE = 3.0
 """Seconds for which the pods of one workload are waited for: a webhook, or a quota, may let none of them through."""
@@ -56,7 +56,7 @@ class Turns:
             for lane in self._every
             for step in lane.left
             if step.desired is not None
-            for made in made_of(step.desired)
+            for made in intermediate_owners(step.desired)
         }
         self._vain = 0.0
         self._lock = threading.Lock()
@@ -159,7 +159,7 @@ class Turns:
         key = Key(str(named.get("kind")), metadata["namespace"], str(named.get("name")))
         if key in self._lanes:
             return key
-        return self._makers.get((key.namespace, Made(key.kind, without_last_word(key.name))))
+        return self._makers.get((key.namespace, IntermediateOwner(key.kind, without_generated_suffix(key.name))))
 
 
 def _wanted(step: Step) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.backend.order import RANKS, leaving_rank
+from gpuctl.backend.object_order import RANKS, deletion_rank
 from gpuctl.objects.api_resources import WORKLOADS, Key, labels_of
 
 _LEAVING = 1000
@@ -72,7 +72,7 @@ def _stage(step: Step) -> int:
     if _job_that_leaves(step) is not None:
         return _LEAVING
     if _is_for_good(step):
-        return _LEAVING + 1 + leaving_rank(step.key.kind)
+        return _LEAVING + 1 + deletion_rank(step.key.kind)
     if step.companion_of is not None or step.key.kind in WORKLOADS:
         return RANKS["Job"]
     rank = RANKS.get(step.key.kind, 100)

@@ -12,7 +12,7 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Reflector, WatchedList
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import is_queued

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.state.repository import Commit, parse_commit
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.wording import visible
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.release import __version__
 

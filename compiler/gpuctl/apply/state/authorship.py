@@ -9,7 +9,7 @@ import contextlib
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.ownership_metadata import Records
 

@@ -28,7 +28,7 @@ from gpuctl.apply.state.field_paths import (
 from gpuctl.apply.state.managed_fields import Tree, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.generations import CHANGEABLE
+from gpuctl.objects.hashed_names import CHANGEABLE
 from gpuctl.objects.quantities import parse_quantity
 
 _ALL: Any = object()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
-from gpuctl.objects.labels import MANAGED_BY
+from gpuctl.objects.label_names import MANAGED_BY
 
 OURS = f"{MANAGED_BY}=gpuctl"
 COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")

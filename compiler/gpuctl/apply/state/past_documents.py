@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 from gpuctl.apply.state.repository import Commit, parse_commit
 from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, mapping_of, unpacked
+from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked
-from gpuctl.language.wording import visible
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
-from gpuctl.objects.labels import managed_labels
+from gpuctl.objects.label_names import managed_labels
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.release import __version__
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuctl.apply.state.repository import identity, work_tree
 from gpuctl.frontend.source import Source
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 STANDARD_INPUT = "-"
 _LOCAL = "file://"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.apply.state.repository import identity
-from gpuctl.backend.context import OutputOptions
+from gpuctl.backend.lowering_context import OutputOptions
 from gpuctl.cli.options.document_options import (
     check_delivery_options,
     delivery_options,
@@ -29,8 +29,8 @@ from gpuctl.gitops.kept_trainings import undecided
 from gpuctl.gitops.layout import files_of, with_kustomization
 from gpuctl.gitops.sources import build_sources, source_names
 from gpuctl.gitops.writer import BuildOutcome
-from gpuctl.language.wording import visible
-from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.language.display_text import visible
+from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.usecases.keeping_trainings import KeptFiles, keep_trainings
 
 if TYPE_CHECKING:

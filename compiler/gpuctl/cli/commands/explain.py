@@ -12,7 +12,7 @@ import click
 
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS, model_of
-from gpuctl.language.reference import INVENTED, ITEM, entries, fields_of, kind_called, look_up, names_of, snippet
+from gpuctl.language.reference import ITEM, USER_KEY, entries, fields_of, kind_called, look_up, names_of, snippet
 from gpuctl.language.spelling import nearest
 from gpuctl.reading.why.finding import CAUSES
 
@@ -138,7 +138,7 @@ def _field(match: Match) -> int:
         click.echo(textwrap.indent("\n".join(lines), "  "))
     if entry.inner is not None:
         fields = fields_of(entry.kind, entry.path)
-        titles = {ITEM: "Fields of an item", INVENTED: "Fields of an entry"}
+        titles = {ITEM: "Fields of an item", USER_KEY: "Fields of an entry"}
         _print_fields(fields, titles.get(fields[0].path[len(entry.path)], "Fields"))
         click.echo(f"\nMore on one: `gpuctl explain {entry.kind}.{fields[0].topic}`")
     if entry.form.partial is not None:

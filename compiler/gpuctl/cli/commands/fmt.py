@@ -14,7 +14,7 @@ import click
 from gpuctl.cli.options.document_options import input_options, require_inputs
 from gpuctl.cli.output import text
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.frontend.format import format_source
+from gpuctl.frontend.formatter import format_source
 from gpuctl.frontend.source import STDIN, collect
 
 

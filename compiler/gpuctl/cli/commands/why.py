@@ -14,8 +14,8 @@ from gpuctl.cli.options.reading_options import detail_options, namespace_options
 from gpuctl.cli.output.paragraphs import section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
+from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.language.wording import visible
 from gpuctl.usecases.one_job import cause_of
 
 if TYPE_CHECKING:

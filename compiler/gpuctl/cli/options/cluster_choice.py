@@ -13,11 +13,11 @@ from gpuctl.cli.options.local_completion import complete_cluster
 from gpuctl.kube.cluster_identity import WrongCluster, find_cluster_name
 from gpuctl.kube.not_found import suggestion
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.language.wording import visible
 
 if TYPE_CHECKING:
-    from gpuctl.language.platform import NamedCluster
+    from gpuctl.language.platform_document import ClusterIdentity
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,10 +25,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Clusters(NamedTuple):
     """The clusters of a platform by name, and the file that names them."""
 
-    by_name: dict[str, NamedCluster]
+    by_name: dict[str, ClusterIdentity]
     file: str
 
-    def find(self, name: str) -> NamedCluster:
+    def find(self, name: str) -> ClusterIdentity:
         """The cluster of a name.
 
         :raises InvalidOptions: the platform has none.
@@ -85,7 +85,7 @@ def platform_clusters(settings: Settings | None = None) -> Clusters:
     files = platform_files()
     if settings is not None:
         return Clusters(dict(settings.clusters), files[0] if files else "")
-    by_name: dict[str, NamedCluster] = {}
+    by_name: dict[str, ClusterIdentity] = {}
     for file in files:
         from gpuctl.usecases.compiling import read_platform
 
@@ -93,7 +93,7 @@ def platform_clusters(settings: Settings | None = None) -> Clusters:
     return Clusters(by_name, files[0] if files else "")
 
 
-def chosen_context(name: str, cluster: NamedCluster, context: str | None) -> str | None:
+def chosen_context(name: str, cluster: ClusterIdentity, context: str | None) -> str | None:
     """The context to connect by: the one that is given, else the cluster's.
 
     :raises InvalidOptions: they contradict each other.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpuctl.cli.output.table import width_of
 from gpuctl.cli.output.terminal import terminal_width
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 MARGIN = 12
 # A wide character is a word of its own; blanks belong to the word behind them.

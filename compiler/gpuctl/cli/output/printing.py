@@ -11,7 +11,7 @@ import click
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.table import Table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
-from gpuctl.language.wording import visible_json
+from gpuctl.language.display_text import visible_json
 
 
 def show_table(

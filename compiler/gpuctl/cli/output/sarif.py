@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from gpuctl.cli.output.repository_paths import repository_path
 from gpuctl.frontend.codes import CODES
-from gpuctl.frontend.diagnostics import Diagnostic, Span
+from gpuctl.frontend.diagnostics import Diagnostic, SourceSpan
 from gpuctl.release import __version__
 
 
@@ -56,7 +56,7 @@ def _result(diagnostic: Diagnostic, codes: list[str]) -> dict[str, Any]:
     return result
 
 
-def _location(span: Span) -> dict[str, Any]:
+def _location(span: SourceSpan) -> dict[str, Any]:
     path = PurePath(repository_path(span.file))
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     region = {

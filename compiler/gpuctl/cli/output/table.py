@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from gpuctl.cli.output.terminal import escape_controls
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 GAP = 3
 """Blanks between columns, as kubectl prints them."""

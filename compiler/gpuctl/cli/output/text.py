@@ -9,7 +9,7 @@ from typing import TextIO
 
 import click
 
-from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, Span, count
+from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, SourceSpan, count
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.language.masking import redact
 
@@ -46,14 +46,14 @@ def render(
 class _Lines:
     """The lines of sources, split once each."""
 
-    def __init__(self, sources: Mapping[str, Source], secrets: Iterable[Span]) -> None:
+    def __init__(self, sources: Mapping[str, Source], secrets: Iterable[SourceSpan]) -> None:
         self.sources = sources
-        self.secrets: dict[tuple[str, int], list[Span]] = {}
+        self.secrets: dict[tuple[str, int], list[SourceSpan]] = {}
         for span in secrets:
             self.secrets.setdefault((span.file, span.line), []).append(span)
         self.split: dict[str, list[str]] = {}
 
-    def get(self, span: Span) -> str | None:
+    def get(self, span: SourceSpan) -> str | None:
         source = self.sources.get(span.file)
         if source is None:
             return None
@@ -68,7 +68,7 @@ class _Lines:
         return redact(line)
 
 
-def _blotted(line: str, secret: Span) -> str:
+def _blotted(line: str, secret: SourceSpan) -> str:
     """The line with the value of a word blotted out: what stands behind its `=`, or all of it."""
     start, end = secret.column - 1, secret.end_column - 1 if secret.end_line == secret.line else len(line)
     option, equals, value = line[start:end].partition("=")
@@ -105,7 +105,7 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
     return text
 
 
-def _excerpt(line: str, span: Span) -> tuple[tuple[str, str], str]:
+def _excerpt(line: str, span: SourceSpan) -> tuple[tuple[str, str], str]:
     """The line as (before, after) and the marked part; a long line is cut around the mark, tabs become blanks."""
     line = "".join(c if c.isprintable() else " " for c in line)
     start = min(span.column - 1, len(line))

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.objects.hidden import merged
+from gpuctl.objects.hidden_names import unique_names
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
@@ -105,7 +105,7 @@ def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[
     if found["scheduling"]:
         yield from of_nodes(evidence)
     elif placed:
-        nodes = merged(sorted({pod["spec"]["nodeName"] for pod in placed}))
+        nodes = unique_names(sorted({pod["spec"]["nodeName"] for pod in placed}))
         yield f"scheduling: {several(len(placed), 'pod')} on {', '.join(nodes[:3])}{' ...' if len(nodes) > 3 else ''}"
     if placed and evidence.nodes and not found["nodes"]:
         yield f"nodes: {several(len(evidence.nodes), 'node')} ready"

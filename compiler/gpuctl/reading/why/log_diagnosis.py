@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.reading.why.log_patterns import cause_of, message_of, without_colours
 
 _LONGEST = 240

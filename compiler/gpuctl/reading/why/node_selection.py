@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from gpuctl.capacity.scheduler_model import Seat
+from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.why import scheduler_message

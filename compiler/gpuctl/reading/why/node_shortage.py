@@ -12,9 +12,9 @@ from gpuctl.capacity.placement import initial
 from gpuctl.capacity.scheduler_model import Seat
 from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import labels_of
-from gpuctl.objects.hidden import in_namespace
+from gpuctl.objects.hidden_names import in_namespace
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.pending_pods import Case, has, other_vendor

@@ -18,8 +18,8 @@ from gpuctl.capacity.quota_charges import (
     shortfalls,
 )
 from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
-from gpuctl.objects.hidden import is_hidden, merged, prefixed
-from gpuctl.objects.labels import owner_of
+from gpuctl.objects.hidden_names import is_hidden, prefixed, unique_names
+from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.event_rows import event_time
@@ -151,7 +151,7 @@ def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
         for chosen in sorted(combinations(among, number), key=_amount):
             if any(sum(item.used.get(name, 0) for item in chosen) < lack for name, lack in lacks.items()):
                 continue
-            names = merged(map(_title, chosen))
+            names = unique_names(map(_title, chosen))
             titles = " and ".join(names)
             if all(item.kind == "training" for item in chosen):
                 return f"wait until {titles} {'has' if len(names) == 1 else 'have'} ended, "

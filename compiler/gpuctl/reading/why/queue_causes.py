@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden import in_namespace, merged
+from gpuctl.objects.hidden_names import in_namespace, unique_names
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queue_position import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
@@ -228,7 +228,7 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
     else:
         yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
     if place.ahead:
-        claims = merged(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
+        claims = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
         names = ", ".join(claims[:_NAMED])
         more = " ..." if len(claims) > _NAMED else ""
         verb = "is" if len(place.ahead) == 1 else "are"
@@ -279,7 +279,7 @@ def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
     name = admission["metadata"]["name"]
     look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
     if place.holders and not place.ahead:
-        holders = merged(in_namespace(claim.name, claim.namespace) for claim in place.holders)
+        holders = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.holders)
         return f"wait for {' or '.join(holders[:_NAMED])} to end, or ask for less; {look}"
     return f"wait for its turn, or ask the administrators of the queue {place.queue}; {look}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuctl.capacity.shortage import open_seats
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import named_device_claims

@@ -10,8 +10,8 @@ from typing import Any
 from gpuctl.capacity.scheduler_model import Seat
 from gpuctl.capacity.scheduling import RULES, untolerated
 from gpuctl.capacity.shortage import is_upkeep
+from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import TRAININGS, annotations_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message

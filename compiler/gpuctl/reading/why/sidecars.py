@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence

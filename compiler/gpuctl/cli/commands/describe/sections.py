@@ -11,7 +11,7 @@ from gpuctl.api.node_answers import HoldingPod
 from gpuctl.cli.output.amounts import format_amount, format_share
 from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.node_rows import PodOnNode
 

@@ -11,7 +11,7 @@ from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, s
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
-from gpuctl.language.wording import first_few
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.label_rows import Label

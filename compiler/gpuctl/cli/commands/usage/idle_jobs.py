@@ -14,7 +14,7 @@ from gpuctl.cli.commands.usage.usage_options import only_namespace
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
-from gpuctl.language.platform import UsageIdle
+from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.idle_policy import IdleJob, Judgement, carry_out, judge, notice
 from gpuctl.usecases.looking import Reader

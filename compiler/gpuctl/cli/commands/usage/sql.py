@@ -17,7 +17,7 @@ from gpuctl.cli.commands.usage.database_options import database_options, stated_
 from gpuctl.cli.commands.usage.exporting import moving_errors
 from gpuctl.cli.options.connection_options import parse_duration_option
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.language.wording import visible
+from gpuctl.language.display_text import visible
 
 if TYPE_CHECKING:
     from gpuctl_usage.sql_queries import Found

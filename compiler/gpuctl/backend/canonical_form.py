@@ -1,0 +1,71 @@
+"""The canonical form of a document: what is embedded in objects, and what ``lift`` gives back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.frontend.diagnostics import Severity
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.templates import escape_document
+from gpuctl.language.workload import Workload
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.embedded_document import document_text
+
+_APART = {
+    *("kind", "version", "kubernetes", "clusters", "strategy", "drift"),
+    *("gitops", "prometheus", "prices", "usage", "quota"),
+}
+"""The parts of a platform that trainings are not lowered from; what is chosen for GitOps is among the options."""
+
+
+def canonical(document: Document) -> dict[str, Any]:
+    """A document's data with canonical keys, only what was written, references replaced, the namespace filled in.
+
+    Reading it again gives an equal document, whatever the default namespace and whether or not its pool is there.
+    """
+    data = document.model.model_dump(by_alias=True, exclude_unset=True)
+    result: dict[str, Any] = {"kind": document.kind, "version": data.pop("version", "v0.1")}
+    data.pop("kind", None)
+    result.update(data)
+    if isinstance(document.model, Workload):
+        job = dict(result["job"])
+        name = job.pop("name")
+        job.pop("namespace", None)
+        result["job"] = {"name": name, "namespace": document.namespace, **job}
+        if document.gpu_type:
+            result["resources"] = {**result["resources"], "gpu-type": document.gpu_type}
+        result = escape_document(result)
+    return result
+
+
+def lowered_from(context: Context, document: Document) -> str:
+    """Return a digest of all that a training is lowered from: its document, the platform and the output options.
+
+    Another version of gpuctl, which may lower the same input otherwise, has the same digest for it.
+    """
+    platform = context.settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_APART)
+    facts = [canonical(document), platform, context.options.gitops, context.options.embed]
+    text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def embed(context: Context, document: Document, obj: Object) -> None:
+    """Add the document to its main object as annotation ``document``, in place, if there is room for it."""
+    metadata = obj["metadata"]
+    annotations = metadata.get("annotations", {})
+    text = document_text(canonical(document), annotations)
+    if text is not None:
+        metadata["annotations"] = {**annotations, context.label("document"): text}
+        return
+    context.report(
+        document,
+        "GPU609",
+        f"the {obj['kind']} has no room for a copy of this document: annotations have at most 256 KiB, compressed",
+        ("kind",),
+        "move large values from the document to a file in the image or a ConfigMap",
+        severity=Severity.NOTE,
+        key=True,
+    )

@@ -1,0 +1,18 @@
+"""``kind: compute`` to a Deployment and a Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend.deployment import deployment
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.service_objects import service
+from gpuctl.frontend.document import Document
+from gpuctl.language.compute_document import ComputeDocument
+from gpuctl.objects.api_resources import Object
+
+
+def lower(context: Context, document: Document, model: ComputeDocument) -> Iterator[Object]:
+    """The objects of a compute service."""
+    yield service(context, document, model, model.service)
+    yield deployment(context, document, model, model.service, replicas=model.service.replicas)

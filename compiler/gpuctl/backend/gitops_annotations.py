@@ -1,0 +1,84 @@
+"""What GitOps controllers need beside the objects themselves, as annotations.
+
+Sources: Argo CD's user guide, Sync Options ("No Prune Resources", "No Resource Deletion", "Force Sync") and Sync Phases
+and Waves; Flux's kustomize-controller, Kustomization, "Controlling the apply behavior of resources".
+"""
+
+from __future__ import annotations
+
+import json
+
+from gpuctl.backend.lowering_context import Context, Lowered
+from gpuctl.frontend.diagnostics import Severity
+from gpuctl.objects.api_resources import Object
+
+# Jobs cannot be changed in place: under names that stay, controllers must be told to delete and create.
+_REPLACED = frozenset({"Job", "JobSet"})
+# Others may need them when the last document that names them here is gone.
+_KEPT = frozenset({"Namespace", "PriorityClass", "Node"})
+_LARGE = 200 * 1024
+"""Characters of an object that a client-side apply cannot copy into an annotation any more, which has at most 256 KiB.
+Source: Argo CD's user guide, Sync Options ("Server-Side Apply")."""
+_OPTIONS = "argocd.argoproj.io/sync-options"
+
+
+def annotate(context: Context, obj: Object) -> None:
+    """Add the controller's annotations to an object, in place."""
+    hashed = bool(context.options.hashed)
+    annotations = _argocd(obj, hashed=hashed) if context.options.gitops == "argocd" else _flux(obj, hashed=hashed)
+    if annotations:
+        metadata = obj["metadata"]
+        metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
+
+
+def _argocd(obj: Object, *, hashed: bool) -> dict[str, str]:
+    kind = obj["kind"]
+    annotations = {}
+    if kind == "PriorityClass":
+        # Argo CD sorts the kinds it does not list last, PriorityClass among them.
+        annotations["argocd.argoproj.io/sync-wave"] = "-1"
+    if kind in _KEPT:
+        # Delete=false holds for the deletion of the Application, Prune=false for what is gone from git.
+        annotations[_OPTIONS] = "Prune=false,Delete=false" + (",ServerSideApply=true" if kind == "Node" else "")
+    elif kind in _REPLACED and not hashed:
+        annotations[_OPTIONS] = "Force=true,Replace=true"
+    elif len(json.dumps(obj)) > _LARGE:
+        annotations[_OPTIONS] = "ServerSideApply=true"
+    return annotations
+
+
+def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
+    kind = obj["kind"]
+    if kind in _REPLACED and not hashed:
+        return {"kustomize.toolkit.fluxcd.io/force": "enabled"}
+    if kind in _KEPT:
+        return {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
+    return {}
+
+
+def warn_about_replacing(context: Context, lowered: Lowered) -> None:
+    """Told to replace a Job, Argo CD does so at every sync that applies it, whether it changed or not."""
+    if context.options.gitops == "argocd" and not context.options.hashed:
+        context.report(
+            lowered.document,
+            "GPU608",
+            "with --job-names plain Argo CD starts this training anew at every sync that applies unchanged objects too",
+            ("job", "name"),
+            "leave --job-names out, or set ApplyOutOfSyncOnly=true in the Application's syncOptions",
+            severity=Severity.WARNING,
+        )
+
+
+def warn_about_ttl(context: Context, lowered: Lowered) -> None:
+    """A controller creates a job again that its ttl deleted, and so runs it for ever."""
+    model = lowered.document.model
+    if model.kind == "training" and model.job.ttl is not None:
+        context.report(
+            lowered.document,
+            "GPU605",
+            f"with {context.options.gitops} the finished job is deleted by its ttl and then run again, for ever",
+            ("job", "ttl"),
+            "remove the ttl, or the job's file once it is done",
+            severity=Severity.WARNING,
+            key=True,
+        )

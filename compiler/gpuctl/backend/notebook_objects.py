@@ -1,0 +1,43 @@
+"""``kind: notebook`` to a StatefulSet and a Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, selector
+from gpuctl.backend.pod import pod_template
+from gpuctl.backend.service_objects import container_ports, pod_extras, probes, service
+from gpuctl.frontend.document import Document
+from gpuctl.language.notebook_document import NotebookDocument
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import service_name
+
+
+def lower(context: Context, document: Document, model: NotebookDocument) -> Iterator[Object]:
+    """The objects of a notebook: a StatefulSet, so that its one pod keeps its name."""
+    yield service(context, document, model, model.service)
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata(
+            model.job.name,
+            document.namespace,
+            job_labels(context, document, model),
+            job_annotations(context, model),
+        ),
+        "spec": {
+            "replicas": 1,
+            "serviceName": service_name(model.job.name),
+            "podManagementPolicy": "OrderedReady",
+            "selector": {"matchLabels": selector(context, document, model)},
+            "template": pod_template(
+                context,
+                document,
+                model,
+                ports=container_ports(model.service),
+                probes=probes(model.service),
+                spec=pod_extras(model.service),
+            ),
+        },
+    }

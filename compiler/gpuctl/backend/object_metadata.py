@@ -1,0 +1,99 @@
+"""Names, labels and annotations that every object of ours carries."""
+
+from __future__ import annotations
+
+import json
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.frontend.document import Document
+from gpuctl.language.kinds import Job
+from gpuctl.language.quota_document import QuotaDocument
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER
+
+
+def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
+    """The pods of a job, for ever: nothing that can change goes in.
+
+    ``app`` alone would make a training and an inference of one name share endpoints.
+    """
+    return {"app": model.job.name, context.label("job-type"): document.kind}
+
+
+def _who(context: Context, document: Document, model: Job) -> dict[str, str]:
+    name = model.job.name
+    return {
+        "app": name,
+        "app.kubernetes.io/name": name,
+        MANAGED_BY: MANAGER,
+        context.label("job-type"): document.kind,
+    }
+
+
+def identity_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
+    """Labels of the objects beside a job's main one (Service, ConfigMap, autoscaler)."""
+    return {**_who(context, document, model), context.label("namespace"): document.namespace}
+
+
+def job_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
+    """Labels of a job's main object and pods: who it is, its priority and pool, and the user's own."""
+    return {
+        **_who(context, document, model),
+        context.label("priority"): model.job.priority,
+        context.label("pool"): model.resources.pool,
+        context.label("namespace"): document.namespace,
+        **model.job.labels,
+    }
+
+
+def placement_annotation(context: Context, model: Job | QuotaDocument) -> dict[str, str]:
+    """The clusters of a document: they restart nothing, wherever else it is placed."""
+    placed = model.placement
+    return {} if placed is None else {context.label("placement"): ",".join(placed.clusters)}
+
+
+def job_annotations(context: Context, model: Job) -> dict[str, str]:
+    """Annotations of a job's main object: what Kubernetes has no field for.
+
+    They are not on the pods, so that a changed description restarts nothing.
+    """
+    annotations = placement_annotation(context, model)
+    if model.job.description is not None:
+        annotations[context.label("description")] = model.job.description
+    if model.resources.gpu_share is not None:
+        annotations[context.label("gpu-share")] = model.resources.gpu_share
+    if model.job.checkpoint is not None:
+        # On the object that runs, not on its pods: what runs now is saved as it says, whatever a newer document says.
+        text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
+        annotations[context.label(CHECKPOINT)] = text
+    service = getattr(model, "service", None)
+    if service is not None and service.strategy is not None:
+        annotations[context.label("strategy")] = service.strategy
+    if service is not None and service.timeout is not None:
+        annotations[context.label("timeout")] = service.timeout
+    if service is not None and service.request_limit is not None:
+        annotations[context.label("request-limit")] = str(service.request_limit)
+    source = getattr(model, "model", None)
+    for field in ("source", "name", "version", "format"):
+        value = getattr(source, field, None)
+        if value is not None:
+            annotations[context.label(f"model-{field}")] = value
+    annotations.update(model.job.annotations)
+    return annotations
+
+
+def metadata(
+    name: str,
+    namespace: str | None = None,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Object:
+    """``metadata`` in the customary order, without empty parts."""
+    result: Object = {"name": name}
+    if namespace is not None:
+        result["namespace"] = namespace
+    if labels:
+        result["labels"] = labels
+    if annotations:
+        result["annotations"] = annotations
+    return result

@@ -1,0 +1,441 @@
+"""``podPatch``: partial PodSpecs merged into the pod last: the platform's for the kind, its pool's, the document's.
+
+Each is merged into what the ones before it left, so a document's patch adds to the platform's and cannot make it
+vanish. What a patch may not touch is an error, because commands find and select pods by it; the pod that comes out is
+checked whole, and what is wrong is reported at the place in the patch that caused it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from gpuctl.backend.container_rules import no_volume
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
+from gpuctl.backend.pod_rules import check_pod
+from gpuctl.frontend.command_advice import advise_args, advise_command
+from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.exec_limits import too_long
+from gpuctl.frontend.field_shapes import kind_shape
+from gpuctl.frontend.platform_restrictions import (
+    MODEL_ENV,
+    RESERVED_ENV,
+    VISIBLE_DEVICES,
+    disallowed_image,
+    forbidden_host_path,
+    visible_devices_problem,
+)
+from gpuctl.frontend.templates import expand_patch
+from gpuctl.language.kinds import Job
+from gpuctl.language.names import MAIN_CONTAINER
+from gpuctl.objects.api_resources import Object
+
+SHARES = frozenset(
+    {
+        *("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
+        *("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-memory-percentage"),
+    }
+)
+"""The extended resources of HAMi and Volcano, which ``gpu-share`` stands for."""
+
+HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
+"""The DNS policy of a pod with `hostNetwork` that states none."""
+_NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
+_FORBIDDEN = {
+    "hostname": "the pod's host name belongs to its controller",
+    "hostnameOverride": "the pod's host name belongs to its controller",
+    "setHostnameAsFQDN": "the pod's host name belongs to its controller",
+    "subdomain": "the pod's subdomain is set by gpuctl",
+    "priorityClassName": "the priority is `job.priority`",
+    "priority": "the priority is `job.priority`",
+    "preemptionPolicy": "the priority is `job.priority`; whether it evicts others is the platform's `priorities`",
+    "overhead": "the overhead of a pod is its RuntimeClass's",
+    "nodeName": "placing a pod on a node by name goes around the scheduler; use a pool, or nodeSelector",
+    "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
+}
+_REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
+"""Fields whose entries others name: without one of them the rest of a patch cannot be judged."""
+_OWN_VOLUMES = re.compile(r"workdir-\d+|model-cache|dshm|hostfile")
+_REFERENCE = "see the Kubernetes reference of PodSpec"
+_ARGUMENTS = (
+    *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
+    *(f"{probe}.exec.command[]" for probe in ("startupProbe", "readinessProbe", "livenessProbe")),
+)
+_NOT_TEXT = ("expected a string, got an integer", "expected a string, got a number", "expected a string, got a boolean")
+_QUOTE = "quote it, if it is text"
+_AT_PLATFORM = "correct it in the platform file"
+
+
+class Layer(NamedTuple):
+    """One patch: where it stands in the document, and whose it is when it is the platform's."""
+
+    patch: Object
+    where: FieldPath
+    owner: str | None = None
+
+
+def layers_of(context: Context, model: Job) -> list[Layer]:
+    """The patches of a pod, in the order in which they are merged."""
+    layers = []
+    defaults = context.settings.defaults_of(model.kind)
+    if "podPatch" in defaults:
+        layers.append(Layer(defaults["podPatch"], ("kind",), f"the platform's default podPatch for kind {model.kind}"))
+    external = context.settings.external_pools.get(model.resources.pool)
+    if external is not None and external.podPatch is not None:
+        owner = f"the platform's podPatch for pool `{model.resources.pool}`"
+        layers.append(Layer(external.podPatch, ("resources", "pool"), owner))
+    if model.podPatch is not None:
+        layers.append(Layer(model.podPatch, ("podPatch",)))
+    return layers
+
+
+def apply_pod_patches(context: Context, document: Document, model: Job, pod: Object) -> None:
+    """Merge all patches of a pod into its spec, in place, and check what comes out."""
+    layers = layers_of(context, model)
+    if not layers:
+        return
+    sound = True
+    layers = [_expanded(context, document, model, layer) for layer in layers]
+    for layer in layers:
+        problems = [*_problems(context, document, model, pod, layer.patch), *_host_paths(context, layer)]
+        for problem in problems:
+            _report(context, document, layer, problem, problem.path)
+        wrong = {problem.path[0] if problem.path else "" for problem in problems}
+        if wrong & {"", *_REFERRED_TO}:
+            sound = False
+        else:
+            merge_spec(pod, {field: value for field, value in layer.patch.items() if field not in wrong})
+    if not sound:
+        for layer in layers:
+            _report_images(context, document, model, layer)
+            _report_absent_volumes(context, document, layer, layers)
+    else:
+        if pod.get("hostNetwork"):
+            # Otherwise the pod asks the node's DNS, which does not know Services or other pods.
+            pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
+        _protect(context, model, pod)
+        _check_whole(context, document, model, pod, layers)
+
+
+def check_own_patch(context: Context, document: Document, model: Job, *, has_all_patches: bool) -> None:
+    """Report what is wrong with a document's own patch, for a document that has other mistakes.
+
+    :param has_all_patches: the platform has no mistake: what no patch adds is not there.
+    """
+    if isinstance(model.podPatch, dict):
+        layer = Layer(model.podPatch, ("podPatch",))
+        for problem in (*_of_patch(context, document, model, layer.patch), *_host_paths(context, layer)):
+            _report(context, document, layer, problem, problem.path)
+        _report_images(context, document, model, layer)
+        if has_all_patches:
+            _report_absent_volumes(context, document, layer, layers_of(context, model))
+
+
+def _report_images(context: Context, document: Document, model: Job, layer: Layer) -> None:
+    """Report images of a patch that are not from the platform's registries, where the pod cannot be judged whole."""
+    for problem in _foreign_images(context, model, layer.patch):
+        _report(context, document, layer, problem, problem.path)
+
+
+def _report_absent_volumes(context: Context, document: Document, layer: Layer, layers: Sequence[Layer]) -> None:
+    """Report mounts of a patch whose volume is in no patch and not gpuctl's, where the pod cannot be judged whole."""
+    lists = [other.patch.get("volumes", []) for other in layers]
+    if not all(isinstance(volumes, list) for volumes in lists):
+        return
+    names = [volume.get("name") if isinstance(volume, dict) else None for volumes in lists for volume in volumes]
+    volumes = {name for name in names if isinstance(name, str) and "{{" not in name}
+    if not all(isinstance(name, str) and name in volumes for name in names):
+        return
+    for field in ("containers", "initContainers"):
+        for place, name in strings_at(layer.patch, f"{field}[].volumeMounts[].name"):
+            if name not in volumes and _OWN_VOLUMES.fullmatch(name) is None:
+                _report(context, document, layer, no_volume(place, name, volumes), place)
+
+
+def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
+    """A platform's patch with its templates filled in from the document; the document's own is so already."""
+    if layer.owner is None or "{{" not in repr(layer.patch):
+        return layer
+
+    def report(path: FieldPath, written: str, message: str, hint: str | None) -> None:
+        _report(context, document, layer, PodProblem(path[1:], message, hint, code="GPU301"), path[1:])
+
+    data = model.model_dump(by_alias=True)
+    return layer._replace(patch=expand_patch(layer.patch, data, kind_shape(model.kind), report))
+
+
+def _report(context: Context, document: Document, layer: Layer, problem: PodProblem, place: FieldPath) -> None:
+    message, code = problem.message, problem.code
+    if layer.owner is not None:
+        text = ".".join(str(part) for part in place)
+        message = f"{layer.owner} is wrong at {text}: {message}"
+        context.report(document, code, message, layer.where, _AT_PLATFORM, key=layer.where != ("kind",))
+    else:
+        context.report(document, code, message, (*layer.where, *place), problem.hint or _REFERENCE, key=True)
+
+
+def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> None:
+    """Hold the merged pod against Kubernetes' schema and rules and the platform's, whatever road its parts came by."""
+    if context.check_pod_spec is None:
+        return
+    problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
+    if not problems:
+        found = chain(check_pod(pod), _policies(context, model, pod))
+        # More are not shown, and each has a hint that takes time.
+        problems = list(islice(found, 2 * MAX_DIAGNOSTICS))
+    said: set[tuple[FieldPath, str]] = set()
+    causes = _Causes(pod, layers)
+    for problem in problems:
+        layer, place = causes.of(problem)
+        if (place, problem.message) not in said:
+            said.add((place, problem.message))
+            _report(context, document, layer, problem, place)
+
+
+class _Causes:
+    """Finds the patch that brought what is wrong with a merged pod."""
+
+    def __init__(self, pod: Object, layers: Sequence[Layer]) -> None:
+        self._pod = pod
+        self._layers = layers
+        self._entries: dict[int, dict[Any, int]] = {}
+        """Identity of a list in a patch -> its entries by what they are told apart by, and their places."""
+
+    def of(self, problem: PodProblem) -> tuple[Layer, FieldPath]:
+        """Return the patch, and the place in it: the last one that reaches deepest."""
+        best: tuple[int, Layer, FieldPath] | None = None
+        for path in (problem.path, *problem.causes):
+            for layer in self._layers:
+                place = self._place(path, layer.patch)
+                depth = len(place) if len(place) < len(path) else len(place) + 100
+                if best is None or depth >= best[0]:
+                    best = (depth, layer, place)
+            if best is not None and best[0] >= 100:
+                break
+        assert best is not None, "called with at least one layer"
+        return best[1], best[2]
+
+    def _place(self, path: FieldPath, patch: Object) -> FieldPath:
+        """Return a path of the merged pod as one of a patch, as far as the patch goes."""
+        found: list[str | int] = []
+        here: Any = patch
+        there: Any = self._pod
+        for step in path:
+            there = there[step] if _has(there, step) else None
+            if isinstance(here, list) and isinstance(step, int):
+                field = str(found[-1])
+                place = self._index(field, here).get(_identity(field, there))
+                if place is None:
+                    break
+                step = place
+            elif not _has(here, step):
+                break
+            here = here[step]
+            found.append(step)
+        return tuple(found)
+
+    def _index(self, field: str, entries: list[Any]) -> dict[Any, int]:
+        index = self._entries.get(id(entries))
+        if index is None:
+            index = {_identity(field, item): place for place, item in enumerate(entries)}
+            self._entries[id(entries)] = index
+        return index
+
+
+def _identity(field: str, item: Any) -> str:
+    """Return what an entry of a list is told apart by, as text: its merge key, or the whole of it."""
+    return json.dumps(key_of(field, item) or item, sort_keys=True, default=str)
+
+
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and step < len(value)
+
+
+def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
+    """What the platform says of every pod: where its images come from, and who sees which cards."""
+    yield from _foreign_images(context, model, pod)
+    yield from _too_long(model, pod)
+    if "nvidia" not in context.settings.used_vendors:
+        return
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(pod.get(field, [])):
+            for position, variable in enumerate(container.get("env", [])):
+                shown = visible_devices_problem(variable["name"], variable.get("value"), has_gpu=_has_nvidia(container))
+                if shown is not None:
+                    yield PodProblem((field, index, "env", position), *shown, code="GPU220")
+
+
+def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodProblem]:
+    """Yield images of a pod's spec, or a part of it, that the platform does not allow; not the document's own image."""
+    registries = context.settings.registries
+    for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
+        for place, image in strings_at(spec, pattern):
+            foreign = disallowed_image(image, registries)
+            if foreign is not None and image != model.environment.image:
+                yield PodProblem(place, *foreign, code="GPU602")
+
+
+def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
+    """Arguments and variables with which no program starts; those of the document itself are reported with it."""
+    own = {*model.environment.argv, *(variable.value for variable in model.environment.variables)}
+    for field in ("containers", "initContainers"):
+        for pattern in _ARGUMENTS:
+            for place, text in values_at(pod, f"{field}[].{pattern}"):
+                long = too_long("argument", text) if text not in own else None
+                if long is not None:
+                    yield PodProblem(place, *long, code="GPU222")
+        for place, variable in values_at(pod, f"{field}[].env[]"):
+            value = variable.get("value") or ""
+            long = too_long("variable", f"{variable['name']}={value}") if value not in own else None
+            if long is not None:
+                yield PodProblem(place, *long, code="GPU222")
+
+
+def _has_nvidia(container: Object) -> bool:
+    """Whether a device plugin gives the container NVIDIA's cards, or parts of them, and says so in a variable."""
+    return any(name.startswith(_NVIDIA_DOMAINS) for name in container.get("resources", {}).get("limits", {}))
+
+
+def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
+    """Report paths of nodes that a job may not mount. The platform's own patches may mount any."""
+    if layer.owner is not None:
+        return
+    for place, path in strings_at(layer.patch, "volumes[].hostPath.path"):
+        if path.startswith("/") and (forbidden := forbidden_host_path(path, context.settings.host_paths)) is not None:
+            yield PodProblem(place, *forbidden, code="GPU423")
+
+
+def _protect(context: Context, model: Job, pod: Object) -> None:
+    """``NVIDIA_VISIBLE_DEVICES=void`` where a patch adds a container without cards, and not where it adds a card."""
+    if "nvidia" not in context.settings.used_vendors:
+        return
+    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+        env: list[Object] = container.get("env", [])
+        own = next((item for item in env if item["name"] == VISIBLE_DEVICES), None)
+        if container["name"] == MAIN_CONTAINER and model.resources.gpu == 0 and _has_nvidia(container):
+            env = [item for item in env if item is not own or item.get("value") != "void"]
+        elif container["name"] != MAIN_CONTAINER and own is None and not _has_nvidia(container):
+            env = [{"name": VISIBLE_DEVICES, "value": "void"}, *env]
+        else:
+            continue
+        container["env"] = env
+        if not env:
+            del container["env"]
+
+
+def _problems(context: Context, document: Document, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
+    """What a patch may not say; ``pod`` is what the patches before it made."""
+    found = list(_of_patch(context, document, model, patch))
+    yield from found
+    if any(not problem.path or problem.path[0] in ("containers", "initContainers") for problem in found):
+        return
+    for field in ("containers", "initContainers"):
+        present = {container["name"] for container in pod.get(field, [])}
+        for index, container in enumerate(patch.get(field, [])):
+            name = container.get("name")
+            is_ours = name == MAIN_CONTAINER and field == "containers"
+            if not is_ours and "image" not in container and name not in present:
+                listed = " and ".join(f"`{name}`" for name in sorted(present))
+                existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
+                message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
+                yield PodProblem((field, index), message)
+
+
+def _of_patch(context: Context, document: Document, model: Job, patch: Object) -> Iterator[PodProblem]:
+    """What a patch may not say, whatever the pod is."""
+    if context.check_pod_spec is not None:
+        invalid = [
+            PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else _as_list(document, patch, path))
+            for path, message in context.check_pod_spec(patch, partial=True)
+        ]
+        yield from invalid
+        wrong = {problem.path[0] if problem.path else "" for problem in invalid}
+        if "" in wrong:
+            return
+        patch = {field: value for field, value in patch.items() if field not in wrong}
+    for field, reason in _FORBIDDEN.items():
+        if field in patch:
+            yield PodProblem((field,), f"`{field}` cannot be patched: {reason}")
+    if model.kind == "training":
+        for field, instead in (("restartPolicy", "job.retries"), ("activeDeadlineSeconds", "job.max_runtime")):
+            if field in patch:
+                yield PodProblem((field,), f"`{field}` cannot be patched: use `{instead}`")
+    else:
+        if patch.get("restartPolicy", "Always") != "Always":
+            yield PodProblem(("restartPolicy",), "the pods of a service are always restarted")
+        if "activeDeadlineSeconds" in patch:
+            yield PodProblem(("activeDeadlineSeconds",), "the pods of a service have no deadline")
+    for key in patch.get("nodeSelector", {}):
+        if key in (context.label("pool"), context.label("gpu-type")):
+            message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
+            yield PodProblem(("nodeSelector", key), message)
+    yield from _unkeyed(patch, ())
+    for index, container in enumerate(patch.get("containers", [])):
+        if container.get("name") == MAIN_CONTAINER:
+            for problem in _main(context, model, container):
+                yield problem._replace(path=("containers", index, *problem.path))
+
+
+def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
+    """Return the hint for a command or arguments that are one text."""
+    value: Any = patch
+    for step in path:
+        if not _has(value, step):
+            return None
+        parent, value = value, value[step]
+    if not isinstance(value, str) or path[-1] not in ("command", "args"):
+        return None
+    indent = document.column(("podPatch", *path))
+    other = parent.get("args" if path[-1] == "command" else "command")
+    words = [word for word in other if isinstance(word, str)] if isinstance(other, list) else []
+    return (
+        advise_command(value, args=words, indent=indent)
+        if path[-1] == "command"
+        else advise_args(value, words, indent=indent)
+    )
+
+
+def _main(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
+    """What the patch of our own container may not say."""
+    reserved = set(RESERVED_ENV) if model.kind == "training" else set()
+    if model.kind == "inference" and model.model is not None:
+        reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
+    for position, variable in enumerate(container.get("env", [])):
+        if variable.get("name") in reserved:
+            yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
+    gpus = context.settings.gpu_resources
+    for kind in ("limits", "requests"):
+        for resource in container.get("resources", {}).get(kind, {}):
+            if resource in gpus or resource in SHARES:
+                message = f"`{resource}` cannot be patched: pool, quota and placement follow resources.gpu"
+                yield PodProblem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
+
+
+def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
+    """Entries of lists without the field by which they are merged, or with one that stands twice."""
+    if isinstance(parent, list):
+        for index, item in enumerate(parent):
+            yield from _unkeyed(item, (*path, index))
+        return
+    for field, value in parent.items() if isinstance(parent, dict) else ():
+        if field in MERGE_KEYS and isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            seen: set[Any] = set()
+            for index, item in enumerate(value):
+                key = key_of(field, item)
+                if key is None:
+                    needed = MERGE_KEYS[field][0]
+                    yield PodProblem(
+                        (*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged"
+                    )
+                elif key in seen:
+                    yield PodProblem((*path, field, index), f"`{key[0]}` stands twice in {field}")
+                seen.add(key)
+        yield from _unkeyed(value, (*path, field))

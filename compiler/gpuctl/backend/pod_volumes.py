@@ -1,0 +1,146 @@
+"""``storage.workdirs``, /dev/shm and the model cache as volumes and mounts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.language.fields import normal_path
+from gpuctl.language.kinds import Job
+from gpuctl.language.storage_block import Workdir
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
+
+if TYPE_CHECKING:
+    # A document without a platform loads no model of one: a tenth of a cold start.
+    from gpuctl.language.platform_document import StorageDefault
+
+# Extensions of files: kubelet refuses to mount a file where the type says directory, and the other way round. Only
+# extensions that no directory has in practice: `/models/llama-3.1` and `run.ckpt` are directories.
+FILE_EXTENSIONS = frozenset(
+    {
+        *(
+            ".json",
+            ".jsonl",
+            ".ndjson",
+            ".yaml",
+            ".yml",
+            ".txt",
+            ".csv",
+            ".tsv",
+            ".parquet",
+            ".arrow",
+            ".feather",
+            ".xml",
+        ),
+        *(
+            ".py",
+            ".ipynb",
+            ".sh",
+            ".toml",
+            ".ini",
+            ".cfg",
+            ".conf",
+            ".md",
+            ".log",
+            ".html",
+            ".sql",
+            ".pem",
+            ".crt",
+            ".key",
+        ),
+        *(".pt", ".pth", ".bin", ".safetensors", ".gguf", ".ggml", ".onnx", ".npy", ".npz", ".pkl", ".h5", ".hdf5"),
+        *(".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".whl", ".so", ".db", ".sqlite", ".tfrecord"),
+        *(".jpg", ".jpeg", ".png", ".mp4", ".wav", ".mp3"),
+    }
+)
+
+MODEL_CACHE = "/cache/model"
+SHM_PATH = "/dev/shm"  # noqa: S108 - the place where POSIX shared memory lives
+LARGEST_SHM = 64 * GIBIBYTE
+
+
+def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list[Object]]:
+    """The pod's volumes and its container's mounts, in the order of the document."""
+    volumes: list[Object] = []
+    mounts: list[Object] = []
+    for index, workdir in enumerate(model.storage.workdirs):
+        name = f"workdir-{index}"
+        source, sub_path = _source(workdir, context.settings.storage_default)
+        volumes.append({"name": name, **source})
+        mount: Object = {"name": name, "mountPath": workdir.target}
+        if sub_path:
+            mount["subPath"] = sub_path
+        if workdir.readOnly:
+            mount["readOnly"] = True
+        mounts.append(mount)
+    if model.kind == "inference" and model.model is not None and model.model.cache:
+        volumes.append({"name": "model-cache", "emptyDir": {}})
+        mounts.append({"name": "model-cache", "mountPath": MODEL_CACHE})
+    size = shm_size(model)
+    if size is not None and all(mount["mountPath"] != SHM_PATH for mount in mounts):
+        volumes.append({"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
+        mounts.append({"name": "dshm", "mountPath": SHM_PATH})
+    return volumes, mounts
+
+
+def shm_size(model: Job) -> str | None:
+    """Size of /dev/shm: as asked; with GPUs half of memory, at most 64Gi; else None (the runtime's 64 MiB).
+
+    64 MiB is NCCL's most reported failure.
+    """
+    resources = model.resources
+    if resources.shm is not None:
+        return resources.shm
+    return default_shm(resources.gpu, resources.memory)
+
+
+@lru_cache(maxsize=1024)
+def default_shm(gpu: int, memory: str | None) -> str | None:
+    """What ``shm_size`` gives a job that names no ``shm``."""
+    if gpu == 0:
+        return None
+    total = parse_quantity(memory) if memory is not None else None
+    if total is None:
+        return format_bytes(LARGEST_SHM)
+    half = min(Fraction(LARGEST_SHM), total / 2)
+    return format_bytes(max(1, int(half // MEBIBYTE)) * MEBIBYTE)
+
+
+def host_path_type(path: str, *, read_only: bool) -> str:
+    """Return ``File`` when the last segment ends in an extension that only files have, else a type of directory.
+
+    One that is read only has to exist: an empty one of the node would be taken for the data.
+    """
+    last = path.rstrip("/").rpartition("/")[2].lower()
+    dot = last.rfind(".")
+    if dot > 0 and last[dot:] in FILE_EXTENSIONS:
+        return "File"
+    return "Directory" if read_only else "DirectoryOrCreate"
+
+
+def _source(workdir: Workdir, default: StorageDefault | None) -> tuple[dict[str, Any], str | None]:
+    """The volume's source, and the directory inside it."""
+    path = normal_path(workdir.path)
+    if workdir.pvc is not None:
+        return {"persistentVolumeClaim": {"claimName": workdir.pvc.claim}}, workdir.pvc.subPath
+    if workdir.nfs is not None:
+        return {"nfs": {"server": workdir.nfs.server, "path": normal_path(workdir.nfs.path)}}, None
+    if workdir.emptyDir is not None:
+        empty: Object = {}
+        if workdir.emptyDir.medium:
+            empty["medium"] = workdir.emptyDir.medium
+        if workdir.emptyDir.size is not None:
+            empty["sizeLimit"] = workdir.emptyDir.size
+        return {"emptyDir": empty}, None
+    if default is not None and workdir.type is None:
+        if default.pvc is not None:
+            inside = "/".join(part for part in (default.pvc.subPath, path.lstrip("/")) if part)
+            return {"persistentVolumeClaim": {"claimName": default.pvc.claim}}, inside
+        if default.nfs is not None:
+            base = normal_path(default.nfs.path)
+            return {"nfs": {"server": default.nfs.server, "path": base + path}}, None
+    kind = workdir.type or host_path_type(path, read_only=workdir.readOnly)
+    return {"hostPath": {"path": path, "type": kind}}, None

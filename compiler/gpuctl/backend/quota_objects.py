@@ -1,0 +1,66 @@
+"""``kind: quota`` to a ResourceQuota and a LimitRange in each user's namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import metadata, placement_annotation
+from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import managed_labels
+
+
+def lower_quota(context: Context, model: QuotaDocument) -> Iterator[tuple[str, list[Object]]]:
+    """For each namespace, in the order written: its ResourceQuota and LimitRange."""
+    quota = model.header.name
+    annotations = placement_annotation(context, model)
+    if model.header.description is not None:
+        annotations[context.label("description")] = model.header.description
+    for namespace, entry in model.entries.items():
+        labels = {**managed_labels(), context.label("quota"): quota}
+        name = f"{quota}-{namespace}"
+        resource_quota = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": metadata(name, namespace, labels, annotations),
+            "spec": {"hard": hard_limits(context, entry)},
+        }
+        limit_range = {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": metadata(name, namespace, labels, annotations),
+            "spec": {"limits": [_default_request(context)]},
+        }
+        yield namespace, [resource_quota, limit_range]
+
+
+def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
+    """``spec.hard``. Only the ``requests.`` form of a GPU key is enforced; the bare key is accepted and ignored.
+
+    No ``limits.*``: they would force limits on everybody.
+    """
+    hard: dict[str, str] = {}
+    if entry.cpu is not None:
+        hard["requests.cpu"] = entry.cpu
+    if entry.memory is not None:
+        hard["requests.memory"] = entry.memory
+    if entry.gpu is not None:
+        numbers = entry.gpu if isinstance(entry.gpu, dict) else {context.settings.default_vendor: entry.gpu}
+        # Vendors of the platform that the entry does not name are at 0: a quota with a hole limits nothing.
+        for vendor in dict.fromkeys([*numbers, *context.settings.used_vendors]):
+            gpu = context.settings.gpus.get(vendor)
+            if gpu is not None:
+                hard[f"requests.{gpu.resource}"] = str(numbers.get(vendor, 0))
+    if entry.maxJobs is not None:
+        hard["count/jobs.batch"] = str(entry.maxJobs)
+    return hard
+
+
+def _default_request(context: Context) -> Object:
+    """Requests for containers that name none, which a quota would refuse.
+
+    Only ``defaultRequest``: a ``default`` limit turns away pods that ask for more.
+    """
+    default = context.settings.platform.quota.defaultRequest
+    return {"type": "Container", "defaultRequest": {"cpu": default.cpu, "memory": default.memory}}

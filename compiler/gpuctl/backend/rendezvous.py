@@ -1,0 +1,118 @@
+"""How the pods of a training find each other: variables, host names, the hostfile."""
+
+from __future__ import annotations
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import identity_labels, metadata, selector
+from gpuctl.backend.pod import env_value
+from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, llama_factory_words, uses_deepspeed
+from gpuctl.frontend.document import Document
+from gpuctl.language.training_document import TrainingDocument
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import hostfile_name
+
+RENDEZVOUS = "rendezvous"
+REPLICATED_JOB = "node"
+INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+
+def is_jobset(context: Context, model: TrainingDocument) -> bool:
+    """Whether a training becomes a JobSet: several nodes, on a platform that has the controller."""
+    return model.resources.nodes > 1 and context.settings.training_backend == "jobset"
+
+
+def host_name(context: Context, model: TrainingDocument, name: str, index: int) -> str:
+    """DNS name of a pod of a training on several nodes, ``name`` being its main object's.
+
+    Without a namespace: DNS completes the pod's own, also where an overlay has changed it.
+    """
+    pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{name}-{index}"
+    return f"{pod}.{name}"
+
+
+def environment(context: Context, document: Document, model: TrainingDocument, name: str) -> list[Object]:
+    """Variables of a training's pods, before the user's own; ``name`` is its main object's.
+
+    PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that a bare ``torchrun
+    train.py`` works. WORLD_SIZE, RANK and LOCAL_RANK are torchrun's own and not set.
+    """
+    nodes, gpus = model.resources.nodes, model.resources.gpu
+    cards = max(gpus, 1)
+    address = host_name(context, model, name, 0) if nodes > 1 else "127.0.0.1"
+    rank: Object = {"value": "0"}
+    if nodes > 1:
+        rank = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
+    variables = [
+        env_value("GPUCTL_JOB", model.job.name),
+        env_value("GPUCTL_KIND", document.kind),
+        env_value("GPUCTL_NODES", nodes),
+        env_value("GPUCTL_GPUS_PER_NODE", gpus),
+    ]
+    if model.job.epochs is not None:
+        variables.append(env_value("GPUCTL_EPOCHS", model.job.epochs))
+    if model.job.batch_size is not None:
+        variables.append(env_value("GPUCTL_BATCH_SIZE", model.job.batch_size))
+        variables.append(env_value("GPUCTL_GLOBAL_BATCH_SIZE", model.job.batch_size * cards * nodes))
+    variables += [
+        env_value("MASTER_ADDR", address),
+        env_value("MASTER_PORT", model.job.master_port),
+        env_value("NNODES", nodes),
+        {"name": "NODE_RANK", **rank},
+        env_value("NPROC_PER_NODE", cards),
+        env_value("PET_NNODES", nodes),
+        {"name": "PET_NODE_RANK", **rank},
+        env_value("PET_NPROC_PER_NODE", cards),
+        env_value("PET_MASTER_ADDR", address),
+        env_value("PET_MASTER_PORT", model.job.master_port),
+    ]
+    if needs_torchrun(model):
+        variables.append(env_value("FORCE_TORCHRUN", "1"))
+    return variables
+
+
+def needs_torchrun(model: TrainingDocument) -> bool:
+    """Return True if LLaMA-Factory must be told to launch torchrun: for several cards or nodes, and for DeepSpeed."""
+    words = llama_factory_words(model.environment.argv)
+    if words is None or any(variable.name == "FORCE_TORCHRUN" for variable in model.environment.variables):
+        return False
+    deepspeed = any(word.partition("=")[0] == "--deepspeed" for word in words)
+    return model.resources.gpu > 1 or model.resources.nodes > 1 or deepspeed
+
+
+def headless_service(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+    """Return the Service that gives the pods DNS names from the start: they meet before any of them is ready."""
+    port = model.job.master_port
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(name, document.namespace, identity_labels(context, document, model)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": selector(context, document, model),
+            "ports": [{"name": RENDEZVOUS, "port": port, "targetPort": port, "protocol": "TCP"}],
+        },
+    }
+
+
+def needs_hostfile(model: TrainingDocument) -> bool:
+    """Whether DeepSpeed's launcher looks for a list of hosts."""
+    return model.resources.nodes > 1 and uses_deepspeed(model.environment.argv)
+
+
+def hostfile(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+    """DeepSpeed's hostfile: a line ``HOST slots=N`` for each node."""
+    slots = max(model.resources.gpu, 1)
+    hosts = [host_name(context, model, name, index) for index in range(model.resources.nodes)]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(hostfile_name(name), document.namespace, identity_labels(context, document, model)),
+        "data": {"hostfile": "".join(f"{host} slots={slots}\n" for host in hosts)},
+    }
+
+
+def hostfile_volume(name: str) -> tuple[list[Object], list[Object]]:
+    """The hostfile at DeepSpeed's default place, /job/hostfile."""
+    volume = {"name": "hostfile", "configMap": {"name": hostfile_name(name)}}
+    return [volume], [{"name": "hostfile", "mountPath": HOSTFILE_DIRECTORY, "readOnly": True}]

@@ -1,0 +1,87 @@
+"""What the API server asks of a container's requests and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from gpuctl.backend.pod_problems import PodProblem
+from gpuctl.frontend.diagnostics import FieldPath
+from gpuctl.language import names
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import parse_quantity, suggest_quantity
+
+_STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
+_NATIVE_DOMAIN = "kubernetes.io/"
+
+
+def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
+    """Everything wrong with a container's ``resources``."""
+    resources = container.get("resources", {})
+    amounts: dict[str, dict[str, Fraction]] = {"limits": {}, "requests": {}}
+    for field, found in amounts.items():
+        for name, value in resources.get(field, {}).items():
+            place: FieldPath = ("resources", field, name)
+            amount = parse_quantity(str(value))
+            hint: str | None
+            if not _is_resource(name):
+                hint = "write cpu, memory, ephemeral-storage, hugepages-2Mi, or a name such as `rdma/hca`"
+                yield PodProblem(place, f"`{name}` is not a resource of containers", hint)
+            if amount is None:
+                better = suggest_quantity(str(value))
+                hint = f"did you mean `{better}`?" if better else None
+                yield PodProblem(place, f"`{value}` is not a quantity such as `500m` or `16Gi`", hint)
+                continue
+            found[name] = amount
+            if amount < 0:
+                yield PodProblem(place, f"`{value}` is negative")
+            elif _is_whole(name) and amount.denominator != 1:
+                yield PodProblem(place, f"`{name}` is counted in whole ones, and `{value}` is none")
+            elif name.startswith("hugepages-"):
+                page = parse_quantity(name.removeprefix("hugepages-"))
+                if not page or not amount or amount % page:
+                    yield PodProblem(place, f"`{value}` is not a multiple of the page in `{name}`")
+    yield from _compared(amounts["requests"], amounts["limits"])
+    named = {*amounts["requests"], *amounts["limits"]}
+    pages = [name for name in named if name.startswith("hugepages-")]
+    if pages and not named & {"cpu", "memory"}:
+        yield PodProblem(("resources",), "huge pages need cpu or memory beside them")
+    seen: set[str] = set()
+    for index, claim in enumerate(resources.get("claims", [])):
+        name = claim.get("name", "")
+        if name not in claims:
+            yield PodProblem(("resources", "claims", index), f"the pod has no resource claim called `{name}`")
+        elif name in seen and "request" not in claim:
+            yield PodProblem(("resources", "claims", index), f"the claim `{name}` stands twice")
+        seen.add(name)
+
+
+def _compared(requests: dict[str, Fraction], limits: dict[str, Fraction]) -> Iterator[PodProblem]:
+    for name, amount in requests.items():
+        place: FieldPath = ("resources", "requests", name)
+        causes: tuple[FieldPath, ...] = (("resources", "limits", name),)
+        limit = limits.get(name)
+        if limit is None:
+            if not _may_overcommit(name):
+                yield PodProblem(place, f"a request of `{name}` needs an equal limit", "add it to `limits`", causes)
+        elif amount > limit:
+            message = f"the request of `{name}` is greater than its limit"
+            yield PodProblem(place, message, "requests are at most limits; patch both", causes)
+        elif amount != limit and not _may_overcommit(name):
+            message = f"the request and the limit of `{name}` differ"
+            yield PodProblem(place, message, "they must be equal; patch both", causes)
+
+
+def _is_resource(name: str) -> bool:
+    if "/" not in name:
+        return name in _STANDARD or name.startswith("hugepages-")
+    return names.is_qualified_name(name) and not name.startswith("requests.")
+
+
+def _may_overcommit(name: str) -> bool:
+    return (name in _STANDARD or _NATIVE_DOMAIN in name) and not name.startswith("hugepages-")
+
+
+def _is_whole(name: str) -> bool:
+    """Extended resources are whole; so is nothing of Kubernetes' own."""
+    return "/" in name and _NATIVE_DOMAIN not in name

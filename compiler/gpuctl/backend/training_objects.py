@@ -1,0 +1,137 @@
+"""``kind: training`` to a Job, or a JobSet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend import rendezvous
+from gpuctl.backend.canonical_form import lowered_from
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata
+from gpuctl.backend.pod import pod_template
+from gpuctl.frontend.document import Document
+from gpuctl.language.names import longest_job_name
+from gpuctl.language.training_document import TrainingDocument
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.durations import parse_duration
+from gpuctl.objects.hashed_names import CHANGEABLE, LOWERED_FROM, SUFFIX, hashed_name, spec_digest
+
+
+def lower(context: Context, document: Document, model: TrainingDocument) -> Iterator[Object]:
+    """The Job or JobSet, and beside it on several nodes a headless Service and, for DeepSpeed, a hostfile."""
+    name = model.job.name
+    if context.options.hashed:
+        told = len(context.diagnostics)
+        name = hashed_name(name, spec_digest(lower_as(context, document, model, name)))
+        # Lowering it again says all of it again.
+        del context.diagnostics[told:]
+        _check_length(context, document, model)
+    for obj in lower_as(context, document, model, name):
+        if context.options.hashed and obj["kind"] in CHANGEABLE:
+            annotations = obj["metadata"].get("annotations", {})
+            key = context.label(LOWERED_FROM)
+            obj["metadata"]["annotations"] = {**annotations, key: lowered_from(context, document)}
+        yield obj
+
+
+def _check_length(context: Context, document: Document, model: TrainingDocument) -> None:
+    longest, reason = longest_job_name(document.kind, model.resources.nodes, context.settings.training_backend)
+    length, left = len(model.job.name), longest - SUFFIX
+    if length > left:
+        context.report(
+            document,
+            "GPU217",
+            f"the name has {length} characters; a {document.kind} built for a GitOps controller can have {left} here: "
+            f"{longest}, because {reason}, less {SUFFIX} for the hash in its objects' names",
+            ("job", "name"),
+            f"shorten it, for instance to `{model.job.name[:left].rstrip('-')}`, or build with `--job-names plain`",
+        )
+
+
+def lower_as(context: Context, document: Document, model: TrainingDocument, name: str) -> Iterator[Object]:
+    """The objects of a training under a name; labels hold the job's own."""
+    if rendezvous.needs_hostfile(model):
+        yield rendezvous.hostfile(context, document, model, name)
+    if rendezvous.is_jobset(context, model):
+        yield _job_set(context, document, model, name)
+        return
+    if model.resources.nodes > 1:
+        yield rendezvous.headless_service(context, document, model, name)
+    yield {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(context, document, model, name),
+        "spec": _job_spec(context, document, model, name),
+    }
+
+
+def _metadata(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+    labels = job_labels(context, document, model)
+    queue = context.settings.queue_of(model.resources.pool)
+    if queue is not None:
+        # The label and nothing else: Kueue's webhook suspends at creation, and `suspend: true` in a file would stop an
+        # admitted job at the next apply.
+        labels[QUEUE_LABEL] = queue
+    return metadata(name, document.namespace, labels, job_annotations(context, model))
+
+
+def _job_spec(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+    nodes = model.resources.nodes
+    spec: Object = {"backoffLimit": model.job.retries if nodes == 1 else 0}
+    if nodes > 1:
+        spec["completionMode"] = "Indexed"
+        spec["completions"] = nodes
+        spec["parallelism"] = nodes
+    else:
+        # With backoffLimit 0 an eviction by a more urgent job would otherwise fail the training at once.
+        condition = {"type": "DisruptionTarget", "status": "True"}
+        spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
+    if model.job.ttl is not None:
+        spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
+    spec["template"] = _template(context, document, model, name)
+    return spec
+
+
+def _template(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+    nodes = model.resources.nodes
+    pod: Object = {"restartPolicy": "Never"}
+    if nodes > 1 and not rendezvous.is_jobset(context, model):
+        pod["subdomain"] = name
+    if model.job.max_runtime is not None:
+        # On the pod: a Job's own deadline also runs while the pod waits for GPUs.
+        pod["activeDeadlineSeconds"] = parse_duration(model.job.max_runtime)
+    volumes, mounts = rendezvous.hostfile_volume(name) if rendezvous.needs_hostfile(model) else ([], [])
+    return pod_template(
+        context,
+        document,
+        model,
+        env=rendezvous.environment(context, document, model, name),
+        ports=[{"name": rendezvous.RENDEZVOUS, "containerPort": model.job.master_port, "protocol": "TCP"}]
+        if nodes > 1
+        else None,
+        volumes=volumes,
+        mounts=mounts,
+        spec=pod,
+    )
+
+
+def _job_set(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+    """A JobSet restarts all pods of the training together, which a plain Job cannot."""
+    nodes = model.resources.nodes
+    job: Object = {
+        "backoffLimit": 0,
+        "completionMode": "Indexed",
+        "completions": nodes,
+        "parallelism": nodes,
+        "template": _template(context, document, model, name),
+    }
+    spec: Object = {"failurePolicy": {"maxRestarts": model.job.retries}}
+    if model.job.ttl is not None:
+        spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
+    spec["replicatedJobs"] = [{"name": rendezvous.REPLICATED_JOB, "replicas": 1, "template": {"spec": job}}]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": _metadata(context, document, model, name),
+        "spec": spec,
+    }

@@ -1,0 +1,68 @@
+"""Checks of a workload's command line and variables against the rest of its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from gpuctl.frontend.command_lines import Program, Word, command_line, programs_of
+from gpuctl.frontend.credential_checks import check_credentials
+from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.launcher_checks import DEEPSPEED, LLAMA_FACTORY, check_launchers
+from gpuctl.frontend.listening_checks import check_servers
+from gpuctl.frontend.shell_checks import check_words
+from gpuctl.language.kinds import Job
+from gpuctl.language.settings import Settings
+
+HOSTFILE_DIRECTORY = "/job"
+"""Where DeepSpeed looks for its hostfile, /job/hostfile."""
+
+
+def llama_factory_words(argv: Sequence[str]) -> list[str] | None:
+    """Return the words of LLaMA-Factory's program in a command, under any of its names; None if it starts none."""
+    for program in _programs(argv):
+        if program.name in LLAMA_FACTORY:
+            return [word.text for word in program.words]
+    return None
+
+
+def uses_deepspeed(argv: Sequence[str]) -> bool:
+    """Return True if the command starts DeepSpeed's launcher, which uses ssh unless told not to."""
+    return any(program.name in DEEPSPEED for program in _programs(argv))
+
+
+def _programs(argv: Sequence[str]) -> list[Program]:
+    return programs_of([Word(text, ()) for text in argv])
+
+
+def command_checks(document: Document, model: Job, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
+    """Return the checks of a workload's command line and variables, each for itself."""
+    checks = (
+        check_words(document, model, settings),
+        check_launchers(document, model),
+        check_servers(document, model),
+        check_credentials(document, model),
+        _dollars(document, model),
+    )
+    for check in checks:
+        # Of more diagnostics only the number is shown, and each is located in the text.
+        yield islice(check, MAX_DIAGNOSTICS + 1)
+
+
+def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:
+    texts = command_line(model)
+    for position, variable in enumerate(model.environment.variables):
+        in_list = isinstance(model.environment.env, list)
+        path: FieldPath = ("environment", "env", position, "value")
+        texts.append(Word(variable.value or "", path if in_list else ("environment", "env", variable.name)))
+    for word in texts:
+        if "$$" in word.text:
+            diagnostic = document.diagnostic(
+                Severity.NOTE,
+                "GPU508",
+                "Kubernetes turns `$$` into `$` in commands, arguments and variables",
+                word.path,
+                "write `$$$$` where the program should see `$$`",
+            )
+            yield document.within(diagnostic, "$$")

@@ -1,0 +1,134 @@
+"""Whose a document is: one of ours with a mistake in its ``kind``, clearly somebody else's, or hard to tell.
+
+Kubernetes and all that follows it write ``apiVersion`` and ``kind``; a document of gpuctl has no ``apiVersion``. What
+is left alone is as good as deleted for a build or a prune, so a near miss of our own is an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import unicodedata
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from gpuctl.frontend.yaml_tree import YamlNode
+from gpuctl.language.kinds import ALIASES, KINDS, VERSION
+from gpuctl.language.spelling import fold
+
+_NAMES = (*KINDS, *ALIASES)
+_NEAR = 0.75
+"""Below it, ``Role`` and ``source`` would be kinds of ours."""
+_KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
+_POOL = frozenset({"version", "pool", "metadata", "nodes", "quota"})
+_QUOTA = frozenset({"version", "quota", "metadata", "users", "namespace", "default"})
+_GPU_FIELDS = frozenset({"gputype", "gpushare", "gpuvendor", "pool"})
+
+
+class DocumentOwner(Enum):
+    """Whose a document is that has none of our kinds."""
+
+    OURS = "ours, with a mistake"
+    OTHERS = "somebody else's"
+    UNCLEAR = "hard to tell"
+
+
+def owner_of(root: YamlNode, file: str) -> DocumentOwner:
+    """Whose a document is whose ``kind`` is not exactly one of ours. ``file`` is the name of its source."""
+    if root.kind != "mapping":
+        items = root.value if root.kind == "list" else []
+        return DocumentOwner.OURS if any(_is_in_list(item) for item in items) else DocumentOwner.UNCLEAR
+    fields = {fold(key.value): value for key, value in root.value}
+    kind = fields.get("kind")
+    if _is_signed(fields):
+        return DocumentOwner.OURS
+    if _is_text(fields.get("apiversion")) and _is_text(kind):
+        return DocumentOwner.OTHERS
+    if kind is None:
+        if misspelt_kind(root) is not None:
+            return DocumentOwner.OURS
+        return DocumentOwner.OTHERS if posixpath.basename(file) in _KUSTOMIZATIONS else DocumentOwner.UNCLEAR
+    return DocumentOwner.OURS if any(near_kind(text) for text in _texts(kind)) else DocumentOwner.UNCLEAR
+
+
+def near_kind(text: str) -> str | None:
+    """The kind that a misspelt one most likely is: other case, plural, letters that only look alike, a typing error."""
+    plain = _folded(text)
+    word = "".join(letter for letter in plain if not letter.isspace() and letter not in "-_")
+    for name in _NAMES:
+        if word in (name, f"{name}s", f"{name}es") or _looks_like(word, name):
+            return name
+    return _nearest(word, _NAMES)
+
+
+def misspelt_kind(root: YamlNode) -> YamlNode | None:
+    """The key that was to be ``kind``, in a document without one."""
+    key: YamlNode
+    for key, value in root.value:
+        word = _folded(key.value).strip()
+        is_near = word == "kind" or _looks_like(word, "kind") or _nearest(word, ("kind",)) is not None
+        if is_near and any(near_kind(text) for text in _texts(value)):
+            return key
+    return None
+
+
+def _folded(text: str) -> str:
+    """A text without case, and without the forms that one letter has in Unicode."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _nearest(word: str, names: Sequence[str]) -> str | None:
+    close = difflib.get_close_matches(word, names, n=1, cutoff=_NEAR)
+    return close[0] if close else None
+
+
+def _looks_like(word: str, name: str) -> bool:
+    """Whether a word is a name in which letters of other alphabets stand for ours."""
+    pairs = list(zip(word, name, strict=False))
+    return (
+        len(word) == len(name)
+        and any(letter == other for letter, other in pairs)
+        and all(letter == other or not letter.isascii() for letter, other in pairs)
+    )
+
+
+def _is_in_list(item: YamlNode) -> bool:
+    if item.kind != "mapping":
+        return False
+    kind = next((value for key, value in item.value if fold(key.value) == "kind"), None)
+    return _is_text(kind) and near_kind(kind.value) is not None if kind is not None else False
+
+
+def _is_signed(fields: dict[str, YamlNode]) -> bool:
+    """Whether a document's blocks can only be meant for gpuctl, whatever its kind says."""
+    version = fields.get("version")
+    if version is not None and version.kind == "scalar" and version.value == VERSION:
+        return True
+    job, environment = _keys(fields.get("job")), _keys(fields.get("environment"))
+    if "image" in environment or ("name" in job and environment):
+        return True
+    if "name" in job and _GPU_FIELDS & _keys(fields.get("resources")):
+        return True
+    others = fields.keys() - {"kind"}
+    named = any("name" in _keys(fields.get(block)) for block in ("pool", "quota", "metadata"))
+    filled = any(_keys(fields.get(block)) for block in ("pool", "quota", "nodes", "users", "namespace"))
+    return named and filled and (others <= _POOL or others <= _QUOTA)
+
+
+def _keys(node: YamlNode | None) -> set[str]:
+    return {fold(key.value) for key, _ in node.value} if node is not None and node.kind == "mapping" else set()
+
+
+def _is_text(node: YamlNode | None) -> bool:
+    return node is not None and node.kind == "scalar" and not node.is_null
+
+
+def _texts(node: YamlNode) -> Iterator[str]:
+    """The texts of a value, at whatever depth."""
+    nodes = [node]
+    while nodes:
+        here = nodes.pop()
+        if here.kind == "scalar":
+            yield here.value
+        else:
+            nodes += here.value if here.kind == "list" else [part for pair in here.value for part in pair]

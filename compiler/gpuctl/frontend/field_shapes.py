@@ -1,0 +1,124 @@
+"""What the binder expects at each place, derived once from the models' annotations."""
+
+from __future__ import annotations
+
+import types
+import typing
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from gpuctl.language.fields import Block, Partial, Scalar, UserKeys
+from gpuctl.language.kinds import model_of
+from gpuctl.language.spelling import fold
+
+_MOST_SPELLINGS = 256
+"""Spellings that are remembered of one block's keys: a document can have any number."""
+
+
+class ScalarShape(NamedTuple):
+    """A single value; ``choices`` when it is one of a closed list."""
+
+    scalar: Scalar
+    choices: tuple[str, ...] = ()
+
+
+TEXT = ScalarShape(Scalar.TEXT)
+"""The shape of every field that takes any text: there is one, so that it can be told by its identity."""
+
+
+class ListShape(NamedTuple):
+    """A list of one shape."""
+
+    item: Shape
+
+
+class MapShape(NamedTuple):
+    """A mapping whose keys users invent."""
+
+    value: Shape
+
+
+class FreeShape:
+    """Any JSON value: somebody else's schema."""
+
+
+class ModelShape(NamedTuple):
+    """A mapping with known keys: folded key -> (canonical key, shape). ``spelled`` has those keys that were found."""
+
+    model: type[Block]
+    fields: dict[str, tuple[str, Shape]]
+    spelled: dict[str, tuple[str, Shape]]
+
+    def find(self, key: str) -> tuple[str, Shape] | None:
+        """The canonical key and the shape of a key in any spelling, None for one that the block does not have."""
+        known = self.spelled.get(key)
+        if known is None:
+            known = self.fields.get(fold(key))
+            if known is not None and len(self.spelled) < _MOST_SPELLINGS:
+                self.spelled[key] = known
+        return known
+
+    @property
+    def keys(self) -> list[str]:
+        """The canonical keys, in the order of the model."""
+        return [key for key, _ in self.fields.values()]
+
+
+class UnionShape(NamedTuple):
+    """One of several shapes, told apart by the YAML node's kind."""
+
+    scalar: Shape | None = None
+    list: Shape | None = None
+    mapping: Shape | None = None
+
+
+Shape = ScalarShape | ListShape | MapShape | FreeShape | ModelShape | UnionShape
+
+
+@cache
+def kind_shape(kind: str) -> ModelShape:
+    """The shape of a whole document of a kind."""
+    return _model_shape(model_of(kind))
+
+
+@cache
+def _model_shape(model: type[Block]) -> ModelShape:
+    shape = ModelShape(model, {}, {})
+    for name, info in model.model_fields.items():
+        key = info.alias or name
+        shape.fields[fold(key)] = (key, _shape(info.annotation, tuple(info.metadata)))
+    return shape
+
+
+def _shape(annotation: Any, metadata: tuple[Any, ...]) -> Shape:
+    for item in metadata:
+        if isinstance(item, Partial):
+            return kind_shape(item.kind)
+        if isinstance(item, Scalar):
+            return FreeShape() if item is Scalar.FREE else TEXT if item is Scalar.TEXT else ScalarShape(item)
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _shape(arguments[0], tuple(arguments[1:]))
+    if origin in (typing.Union, types.UnionType):
+        options = [option for option in arguments if option is not type(None)]
+        if len(options) == 1:
+            return _shape(options[0], metadata)
+        return _union([_shape(option, ()) for option in options])
+    if origin is Literal:
+        return ScalarShape(Scalar.TEXT, tuple(str(choice) for choice in arguments))
+    if origin is list:
+        return ListShape(_shape(arguments[0], ()))
+    if origin is dict:
+        assert any(isinstance(item, UserKeys) for item in metadata) or metadata == (), annotation
+        return MapShape(_shape(arguments[1], ()))
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        return _model_shape(annotation)
+    raise TypeError(f"no shape for {annotation!r}")
+
+
+def _union(options: list[Shape]) -> UnionShape:
+    scalar = next((option for option in options if isinstance(option, ScalarShape)), None)
+    listed = next((option for option in options if isinstance(option, ListShape)), None)
+    mapping = next((option for option in options if not isinstance(option, (ScalarShape, ListShape))), None)
+    return UnionShape(scalar, listed, mapping)

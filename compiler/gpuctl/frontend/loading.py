@@ -1,0 +1,309 @@
+"""The frontend in one call: inputs to valid documents and everything there is to say about them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gpuctl.frontend.binder import bind, kind_of
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_checks import check, check_faulty
+from gpuctl.frontend.document_owner import DocumentOwner, owner_of
+from gpuctl.frontend.linker import link
+from gpuctl.frontend.platform_checks import check_platform
+from gpuctl.frontend.platform_file import find_platform
+from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.frontend.yaml_reader import read
+from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.language.kinds import ALIASES
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+
+
+class Loaded:
+    """The result of the frontend.
+
+    ``documents``: the valid ones, in source order, without a platform file that was found beside them. ``faulty``: jobs
+    with mistakes that can be checked further. ``sources``: by name, to show
+    lines. ``has_sound_platform``: the platform has no errors.
+    """
+
+    def __init__(self) -> None:
+        self.documents: list[Document] = []
+        self.faulty: list[Document] = []
+        self.of_other_clusters: list[Document] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.settings = Settings()
+        self.sources: dict[str, Source] = {}
+        self.has_sound_platform = True
+
+
+def load(
+    inputs: Sequence[str | os.PathLike[str] | Source],
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str = "default",
+    versions: tuple[str, ...],
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+    without: Path | None = None,
+) -> Loaded:
+    """Read, bind, check and link all inputs. Never raises for what an input contains.
+
+    ``platform`` is the platform's file; without it, each input's ``platform.yaml`` at or above it is used, and they
+    must agree. ``versions`` are the Kubernetes versions that the platform may name. ``without`` is a directory below an
+    input whose files are not read.
+    """
+    found = collect(inputs, stdin, without)
+    return load_found(found, platform=platform, namespace=namespace, versions=versions, directory=directory)
+
+
+def load_found(
+    found: Sources,
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str = "default",
+    versions: tuple[str, ...],
+    directory: Path | None = None,
+    cluster: str | None = None,
+    interrupt: Callable[[], None] = lambda: None,
+) -> Loaded:
+    """Load inputs that have been read, as :func:`load` does; ``cluster`` leaves out the documents of other clusters.
+
+    ``interrupt`` is called before each document is bound and checked.
+    """
+    loaded, early, defaults = open_platform(found, platform=platform, versions=versions, directory=directory)
+    for source in found.sources:
+        for raw in early.read(source, loaded.diagnostics):
+            interrupt()
+            if is_platform(raw):
+                continue
+            bound = bind(raw, loaded.diagnostics, defaults)
+            if bound is None:
+                continue
+            if bound.model is not None:
+                loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number))
+            elif bound.partial_model is not None:
+                faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number)
+                loaded.faulty.append(faulty)
+                loaded.diagnostics += check_faulty(faulty, loaded.settings)
+    complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
+    if complete and not loaded.documents and loaded.sources:
+        name = found.sources[0].name if found.sources else next(iter(loaded.sources))
+        message = "there is no document of gpuctl's in the files that were named"
+        hint = "a document starts with `kind:`; `gpuctl init training` prints one"
+        loaded.diagnostics.append(
+            Diagnostic(Severity.ERROR, "GPU009", message, SourceSpan(name, 1, 1, 1, 1), hint=hint)
+        )
+    for document in loaded.documents:
+        interrupt()
+        loaded.diagnostics += check(document, loaded.settings)
+    if cluster is not None:
+        # Before they are linked: what two clusters have each does not meet.
+        loaded.of_other_clusters += [
+            document for document in loaded.documents if not belongs_to_cluster(document, cluster)
+        ]
+        loaded.documents = [document for document in loaded.documents if belongs_to_cluster(document, cluster)]
+        if loaded.settings.clusters and cluster not in loaded.settings.clusters:
+            loaded.diagnostics.append(_no_such_cluster(cluster, loaded))
+    loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)
+    return loaded
+
+
+def open_platform(
+    found: Sources,
+    *,
+    platform: str | os.PathLike[str] | Source | None,
+    versions: tuple[str, ...],
+    directory: Path | None,
+) -> tuple[Loaded, PlatformSources, dict[str, dict[str, Any]]]:
+    """What comes before the documents: the platform, with what is wrong with it, and what it fills in of each kind."""
+    loaded = Loaded()
+    loaded.diagnostics += found.diagnostics
+    for source in found.sources:
+        loaded.sources[source.name] = source
+    early = PlatformSources(found.sources)
+    before = len(loaded.diagnostics)
+    _use_platform(early.platforms, platform, found, directory, loaded, versions)
+    loaded.has_sound_platform = all(item.severity is not Severity.ERROR for item in loaded.diagnostics[before:])
+    return loaded, early, platform_defaults(loaded.settings)
+
+
+def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
+    near = nearest(name, loaded.settings.clusters)
+    hint = f"did you mean `{near}`?" if near else f"it names {', '.join(loaded.settings.clusters)}"
+    place = SourceSpan(next(iter(loaded.sources), "platform"), 1, 1, 1, 1)
+    return Diagnostic(Severity.ERROR, "GPU211", f"the platform names no cluster `{name}`", place, hint=hint)
+
+
+def belongs_to_cluster(document: Document, cluster: str) -> bool:
+    """Whether a document belongs on a cluster; one without a placement does on any."""
+    return not document.clusters or cluster in document.clusters
+
+
+def load_platform(
+    named: str | os.PathLike[str] | None, *, versions: tuple[str, ...], directory: Path | None = None
+) -> Loaded:
+    """The platform alone, for commands without documents: the file named, else the one at or above ``directory``."""
+    loaded = Loaded()
+    _use_platform([], named, Sources([], [], [None]), directory, loaded, versions)
+    return loaded
+
+
+class PlatformSources:
+    """Sources that may hold a platform, read before all others: its defaults fill in what other documents leave out.
+
+    They are few, so their trees are kept until they are bound; of all others there is one at a time.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._read: dict[int, tuple[list[RawDocument], list[Diagnostic]]] = {}
+        self.platforms: list[RawDocument] = []
+        for source in sources:
+            if "platform" in source.text and re.search(_MAY_BE_PLATFORM, source.text):
+                diagnostics: list[Diagnostic] = []
+                raws = list(read(source, diagnostics))
+                self._read[id(source)] = raws, diagnostics
+                self.platforms += [raw for raw in raws if is_platform(raw)]
+
+    def is_platform_alone(self, source: Source) -> bool:
+        """Whether a source holds a platform, and nothing else; as long as it was not read otherwise."""
+        raws, _ = self._read.get(id(source), ((), ()))
+        return bool(raws) and all(map(is_platform, raws))
+
+    def read(self, source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
+        """The documents of a source, from what was read already if it was."""
+        known = self._read.pop(id(source), None)
+        if known is None:
+            yield from read(source, diagnostics)
+        else:
+            diagnostics += known[1]
+            yield from known[0]
+
+
+# A key that may be `kind`, unless another word follows it at once: what is quoted with escapes, an anchor or an alias
+# may be `platform` as well.
+_MAY_BE_PLATFORM = r"""(?i)k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:"""
+
+
+def is_platform(raw: RawDocument) -> bool:
+    """Whether a document is of kind platform: it is bound before all others."""
+    _, kind = kind_of(raw.root)
+    return kind is not None and ALIASES.get(kind, kind) == "platform"
+
+
+def _use_platform(
+    among: Sequence[RawDocument],
+    named: str | os.PathLike[str] | Source | None,
+    found: Sources,
+    directory: Path | None,
+    loaded: Loaded,
+    versions: tuple[str, ...],
+) -> None:
+    """Bind the platform: the one named or else those found at or above the inputs, and those among the documents.
+
+    Several that say the same are one; two different ones are an error, because a compile has one platform.
+    """
+    if named is not None:
+        candidates = [*((raw, False) for raw in _platform_file(named, loaded)), *((raw, True) for raw in among)]
+    else:
+        beside = _platforms_beside(found, directory, is_given=bool(among))
+        # To ask the system for the real paths of thousands of files takes longer than to read them.
+        paths = [source for source in found.sources if source.path is not None] if beside else []
+        read_already = {os.path.realpath(source.path or ""): source for source in paths}
+        candidates = [(raw, True) for raw in among]
+        for path in beside:
+            source = read_already.get(os.path.realpath(path))
+            if source is None:
+                candidates += [(raw, False) for raw in _platform_file(path, loaded, is_named=False)]
+            elif not any(raw.chunk.source is source for raw in among):
+                _platform_file(source, loaded, is_named=False)
+        candidates.sort(key=lambda candidate: candidate[0].chunk.source.name)
+    chosen: Document | None = None
+    among_inputs = set()
+    for raw, is_input in candidates:
+        bound = bind(raw, loaded.diagnostics)
+        if bound is None or bound.model is None or bound.model.kind != "platform":
+            continue
+        document = Document("platform", bound.model, raw.chunk, raw.number)
+        if is_input:
+            among_inputs.add(document)
+        if chosen is None:
+            chosen = document
+            loaded.diagnostics += check_platform(document, versions)
+            loaded.settings = Settings(bound.model)
+            if is_input:
+                loaded.documents.append(document)
+        elif chosen.model != bound.model:
+            both = {chosen, document}
+            holds = None if both <= among_inputs else next(iter(both & among_inputs), chosen)
+            loaded.diagnostics.append(_second_platform(chosen, document, holds))
+        elif is_input and chosen not in loaded.documents:
+            loaded.documents.append(document)
+
+
+def _platforms_beside(found: Sources, directory: Path | None, *, is_given: bool) -> list[str]:
+    """The ``platform.yaml`` of every input, each once, in the order of their names.
+
+    What comes from standard input or memory belongs to the current directory, unless it brings a platform along.
+    """
+    here = str(directory) if directory is not None else "."
+    starts = [here if start is None else start for start in found.starts if start is not None or not is_given]
+    return sorted({path for path in map(find_platform, starts) if path is not None})
+
+
+def _second_platform(chosen: Document, other: Document, holds: Document | None) -> Diagnostic:
+    """``holds`` is the one that --platform can name; None when both are documents, which are read in any case."""
+    first, second = sorted((chosen, other), key=lambda document: (document.file, document.span(("kind",)).line))
+    hint = "remove one, or compile the two sets of files apart"
+    if holds is not None:
+        hint = f"compile the two sets of files apart, or name the one that holds, such as `--platform {holds.file}`"
+    return second.diagnostic(
+        Severity.ERROR,
+        "GPU603",
+        f"a second platform, different from the first (`{first.file}`): a compile has one",
+        ("kind",),
+        hint,
+        related=(Related("the first", first.span(("kind",))),),
+    )
+
+
+def _platform_file(
+    named: str | os.PathLike[str] | Source, loaded: Loaded, *, is_named: bool = True
+) -> list[RawDocument]:
+    """The platforms in a file; one that was only found by its name may hold somebody else's documents alone."""
+    found = collect([named])
+    loaded.diagnostics += found.diagnostics
+    if not found.sources:
+        return []
+    source = found.sources[0]
+    before = len(loaded.diagnostics)
+    is_read = loaded.sources.get(source.name) == source
+    loaded.sources[source.name] = source
+    raws = list(read(source, [] if is_read else loaded.diagnostics))
+    platforms = [raw for raw in raws if is_platform(raw)]
+    theirs = not is_named and all(owner_of(raw.root, source.name) is DocumentOwner.OTHERS for raw in raws)
+    if not platforms and raws and not theirs and len(loaded.diagnostics) == before:
+        span = raws[0].chunk.span(raws[0].root)
+        message = "this file is used as the platform and holds no `kind: platform`"
+        hint = "add a document of `kind: platform`, or name another file with --platform"
+        loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU604", message, span, hint=hint))
+    return platforms
+
+
+def platform_defaults(settings: Settings) -> dict[str, dict[str, Any]]:
+    """kind -> the partial document that fills in what documents of the kind leave out.
+
+    A ``podPatch`` is no filling: it is merged into the pod before the document's own (see the backend's ``patch``).
+    """
+    if settings.is_default:
+        return {}
+    found = settings.platform.defaults.model_dump(exclude_none=True)
+    partials = {
+        kind: {key: value for key, value in partial.items() if key != "podPatch"} for kind, partial in found.items()
+    }
+    return {kind: partial for kind, partial in partials.items() if partial}

@@ -1,0 +1,89 @@
+"""What pydantic refuses, as diagnostics: the second pass over a document."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpuctl.frontend.diagnostics import FieldPath, format_path
+from gpuctl.frontend.findings import Findings
+from gpuctl.frontend.spans import child
+from gpuctl.frontend.yaml_tree import YamlNode
+from gpuctl.language.environment_block import SecretKey
+from gpuctl.language.field_errors import ERROR_TYPE
+
+# What pydantic says of the branches of a union that a value does not take; the first pass chose the branch.
+_OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type"})
+_BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{SecretKey.__name__})$"
+_MISSING_HINTS = {
+    "job": "add `job:` with a `name:`",
+    "environment": "add `environment:` with an `image:`",
+    "image": "add `image:`, the container image to run",
+    "name": "add `name:`",
+}
+
+
+def report_model_errors(findings: Findings, error: ValidationError, prefix: FieldPath = ()) -> None:
+    """Pydantic's errors as diagnostics, leaving out what follows from something that was said already.
+
+    ``prefix`` is the path of what was validated, where that is not the whole document.
+    """
+    findings.failed = True
+    for item in error.errors(include_url=False, include_input=False):
+        kind: str = item["type"]
+        context: dict[str, Any] = item.get("ctx", {})
+        path = prefix + _document_path(findings.root, item["loc"], prefix)
+        if kind == ERROR_TYPE:
+            path += tuple(context["path"])
+            if not findings.is_reported(path) and not _rests_on_bad(findings, path, context):
+                key = "[key]" in item["loc"] or (bool(context["path"]) and context["code"] in ("GPU201", "GPU213"))
+                findings.at_path(context["code"], context["message"], path, context["hint"], key=key)
+        elif kind == "missing":
+            path = path if path and path[-1] == item["loc"][-1] else (*path, str(item["loc"][-1]))
+            if not findings.is_reported(path):
+                _report_missing(findings, path)
+        elif kind in ("greater_than_equal", "less_than_equal"):
+            bound = context.get("ge", context.get("le"))
+            most = f"{'at least' if kind == 'greater_than_equal' else 'at most'} {bound}"
+            message = f"`{format_path(path[-1:])}` must be {most}"
+            findings.at_path("GPU206", message, path, f"write a number that is {most}")
+        elif not findings.is_reported(path) and kind not in _OTHER_BRANCH:
+            findings.at_path("GPU202", f"`{format_path(path[-1:])}`: {item['msg'].lower()}", path)
+
+
+def _rests_on_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
+    """Whether a block is said to lack something that it has, though with a wrong value."""
+    block = path[: len(path) - len(context["path"])]
+    return context["code"] == "GPU201" and any(bad[: len(block)] == block for bad in findings.bad)
+
+
+def _report_missing(findings: Findings, path: FieldPath) -> None:
+    name, parent = str(path[-1]), path[:-1]
+    where = f" in {format_path(parent)}" if parent else ""
+    # In a list the entry is what lacks the field.
+    what = "block" if name in ("job", "environment") and not parent else "field"
+    message = f"missing required {what} `{name}`{where}"
+    hint = _MISSING_HINTS.get(name, f"add `{name}:`")
+    findings.add("GPU201", message, findings.span(parent, key=True), path, hint)
+
+
+def _document_path(root: YamlNode, loc: tuple[int | str, ...], prefix: FieldPath) -> FieldPath:
+    """Pydantic's location below ``prefix`` without the names of union branches, which are no part of the document."""
+    path: list[str | int] = []
+    node: YamlNode | None = root
+    for part in prefix:
+        step = child(node, part) if node is not None else None
+        node = step[1] if step else None
+    for part in loc:
+        if part == "[key]":
+            break
+        step = child(node, part) if node is not None else None
+        if step is not None:
+            node = step[1]
+            path.append(part)
+        elif isinstance(part, int) or not re.search(_BRANCH_NAME, part):
+            path.append(part)
+            node = None
+    return tuple(path)

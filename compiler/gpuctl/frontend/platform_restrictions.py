@@ -1,0 +1,123 @@
+"""What only the platform may set in a container, and images that it does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpuctl.language.display_text import shorten
+from gpuctl.language.fields import normal_path
+from gpuctl.language.images import is_from
+from gpuctl.language.settings import Settings
+from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
+
+if TYPE_CHECKING:
+    pass
+
+
+# What training pods get from the platform (2-lowering); a user's own value would break the rendezvous or be lost.
+RESERVED_ENV = frozenset(
+    {
+        "GPUCTL_JOB",
+        "GPUCTL_KIND",
+        "GPUCTL_NODES",
+        "GPUCTL_GPUS_PER_NODE",
+        "GPUCTL_EPOCHS",
+        "GPUCTL_BATCH_SIZE",
+        "GPUCTL_GLOBAL_BATCH_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "NNODES",
+        "NODE_RANK",
+        "NPROC_PER_NODE",
+        "PET_NNODES",
+        "PET_NODE_RANK",
+        "PET_NPROC_PER_NODE",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+    }
+)
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+# With these values NVIDIA's runtime gives a container no card.
+_NO_DEVICES = ("void", "none", "")
+MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
+
+
+def is_reserved_key(key: str, settings: Settings) -> bool:
+    """Whether a label or annotation key is written by gpuctl, or by Kubernetes' own controllers."""
+    return (
+        key in RESERVED_LABELS
+        or key.startswith((f"{settings.domain}/", *RESERVED_PREFIXES))
+        or (key.startswith("kueue.x-k8s.io/") and key != "kueue.x-k8s.io/priority-class")
+    )
+
+
+def disallowed_image(image: str, registries: Sequence[str]) -> tuple[str, str] | None:
+    """That an image is from no registry of the platform's allow list, as message and hint; an empty list allows all."""
+    if not registries or any(is_from(image, registry) for registry in registries):
+        return None
+    message = f"the image `{shorten(image)}` is not from a registry that the platform allows ({', '.join(registries)})"
+    return message, "push it to one of them"
+
+
+# With these a pod reads or changes what runs on its node: each with all below it, and every directory around it.
+_SYSTEM_TREES = (
+    *("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/rancher"),
+    *("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/etc/kubernetes", "/etc/cni"),
+    *("/etc/ssh", "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/systemd", "/etc/cron.d", "/etc/crontab"),
+    *("/etc/ld.so.preload", "/etc/docker", "/etc/containerd", "/root/.ssh", "/root/.kube"),
+)
+# What lies below these may be data.
+_SYSTEM_DIRECTORIES = frozenset(
+    {"/", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/root", "/usr/bin", "/usr/lib"}
+)
+_DATA_DEVICES = ("/dev/shm", "/dev/hugepages", "/dev/infiniband")  # noqa: S108 - paths of nodes
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def is_device(path: str) -> bool:
+    """Return True if a normalised path is shared memory or a device for data, which jobs may use."""
+    return any(_is_within(path, device) for device in _DATA_DEVICES)
+
+
+def is_system_path(path: str) -> bool:
+    """Return True if a normalised path of a node belongs to its system, or holds something that does."""
+    if path in _SYSTEM_DIRECTORIES or path.endswith(".sock"):
+        return True
+    return not is_device(path) and any(_is_within(path, tree) or _is_within(tree, path) for tree in _SYSTEM_TREES)
+
+
+def forbidden_host_path(path: str, allowed: Sequence[str]) -> tuple[str, str] | None:
+    """Return message and hint for a path of the node that the platform does not allow, else None.
+
+    :param allowed: the platform's `policy.hostPaths`; if empty, all but the node's system is allowed.
+    """
+    path = normal_path(path)
+    if any(_is_within(path, normal_path(directory)) for directory in allowed):
+        return None
+    if allowed:
+        message = f"`{shorten(path)}` is not a path of the node that the platform allows ({', '.join(allowed)})"
+        return message, "use one of them, `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`"
+    if not is_system_path(path):
+        return None
+    what = "is a socket of the node" if path.endswith(".sock") else "belongs to the node's system"
+    message = f"`{shorten(path)}` {what}: a pod that has it controls the node"
+    return message, "mount a directory of data, or have the platform allow the path with `policy.hostPaths`"
+
+
+def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:
+    """What is wrong with a variable that says which cards of its node a container sees, as message and hint.
+
+    NVIDIA's runtime gives a container the cards that ``NVIDIA_VISIBLE_DEVICES`` names, whoever they were given to.
+    ``value`` is None for one that is read from a Secret.
+    """
+    if name != VISIBLE_DEVICES or (not has_gpu and value in _NO_DEVICES):
+        return None
+    if has_gpu:
+        message = f"{VISIBLE_DEVICES} is set by the device plugin; another value shows the container other pods' cards"
+        return message, "remove it; CUDA_VISIBLE_DEVICES chooses among the pod's own cards"
+    message = f"{VISIBLE_DEVICES} shows a container that asks for no GPU the cards of its node, which are other pods'"
+    return message, "remove it, or ask for the cards with `resources.gpu`"

@@ -1,0 +1,83 @@
+"""YAML 1.2 text to trees of nodes that keep the exact text of scalars and their positions.
+
+A source is cut at its ``---`` lines, and :mod:`gpuctl.frontend.composer` reads each piece on its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuctl.frontend.composer import compose
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
+from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_tree import Chunk, RawDocument, ReadError, YamlNode
+from gpuctl.language.kinds import ALIASES, KINDS
+
+_BOUNDARY = r"(?m)^---(?=[ \t\r\n]|\Z)"
+_DIRECTIVE = r"(?m)^%"
+_OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*[:：][ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
+"""A line that makes a document one of gpuctl's, for text that cannot be read."""
+_OTHERS = (r"(?m)^apiVersion:[ \t]+\S", r"(?m)^kind:[ \t]+\S")
+"""Lines that make a document a Kubernetes manifest, such as a Helm template, which is no YAML."""
+
+
+def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
+    """The documents of a source, one after another, so that one tree at a time is in memory.
+
+    What is wrong with the YAML is appended to ``diagnostics``. An empty source is an error when it was named directly.
+    """
+    before = len(diagnostics)
+    empty = True
+    for chunk in split(source):
+        try:
+            for number, root in enumerate(compose(chunk, diagnostics)):
+                if not root.is_null:
+                    empty = False
+                    yield RawDocument(chunk, number, root)
+        except ReadError as error:
+            if source.direct or re.search(_OURS, chunk.text):
+                diagnostics.append(error.diagnostic)
+            else:
+                code = "GPU105" if all(re.search(line, chunk.text) for line in _OTHERS) else "GPU107"
+                message = f"a document that is not ours cannot be read as YAML: left alone ({error.diagnostic.message})"
+                diagnostics.append(Diagnostic(Severity.NOTE, code, message, error.diagnostic.span))
+    if empty and len(diagnostics) == before:
+        message, span = "there is no document in this file", SourceSpan(source.name, 1, 1, 1, 1)
+        if source.direct:
+            hint = "start with `gpuctl init training`, or name another file"
+            diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
+        else:
+            hint = "it is empty or holds only comments; remove it if that is intended"
+            diagnostics.append(Diagnostic(Severity.NOTE, "GPU012", message, span, hint=hint))
+
+
+def split(source: Source) -> Iterator[Chunk]:
+    """The source cut at its ``---`` lines; as a whole when it has directives, which belong to what follows them."""
+    text = source.text
+    starts = [0]
+    if "---" in text and not re.search(_DIRECTIVE, text):
+        starts += [match.start() for match in re.finditer(_BOUNDARY, text) if match.start() > 0]
+    if len(starts) == 1:
+        # Most files hold one document.
+        yield Chunk(source, 0, len(text), 0)
+        return
+    line, has_returns = 0, "\r" in text
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        yield Chunk(source, start, end, line)
+        line += text.count("\n", start, end)
+        if has_returns:
+            line += text.count("\r", start, end) - text.count("\r\n", start, end)
+
+
+def recompose(chunk: Chunk, index: int) -> YamlNode:
+    """Return the tree of a document that was read before.
+
+    Trees are large and not kept, except for those of a chunk with several documents.
+    """
+    if chunk.trees is not None:
+        return chunk.trees[index]
+    trees = compose(chunk, [])
+    if len(trees) > 1:
+        chunk.trees = trees
+    return trees[index]

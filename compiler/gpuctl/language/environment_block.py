@@ -1,0 +1,126 @@
+"""The ``environment:`` block: image, command, variables."""
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import AbsolutePath, Block, DataKey, EnvName, Image, ObjectName, Text, empty_list
+
+
+class EnvVar(Block):
+    """One environment variable: a value, or a key of a Secret."""
+
+    name: EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
+    value: Text | None = Field(
+        None,
+        description="Its value, taken exactly as written (`1`, `yes` and `2e-5` stay text).",
+        examples=["/models/cache"],
+    )
+    secret: ObjectName | None = Field(
+        None, description="Name of a Secret in the job's namespace to read the value from.", examples=["hf-token"]
+    )
+    key: DataKey | None = Field(None, description="Key within the Secret.", examples=["token"])
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "EnvVar":
+        if self.secret is not None:
+            if self.value is not None:
+                raise field_error("GPU213", f"`{self.name}` has both a value and a secret", "keep one", ("secret",))
+            if self.key is None:
+                raise field_error(
+                    "GPU201",
+                    f"`{self.name}` reads a secret without a `key`",
+                    "add `key:`, the Secret's key",
+                    ("secret",),
+                )
+        elif self.key is not None:
+            raise field_error("GPU213", f"`{self.name}` has a key but no secret", "add `secret: NAME`", ("key",))
+        elif self.value is None:
+            raise field_error(
+                "GPU201", f"`{self.name}` has no value", 'add `value:` (`value: ""` for an empty one)', ("name",)
+            )
+        return self
+
+
+class SecretKey(Block):
+    """A key of a Secret, as the value of a variable in a mapping."""
+
+    secret: ObjectName = Field(description="Name of a Secret in the job's namespace.", examples=["hf-token"])
+    key: DataKey = Field(description="Key within the Secret.", examples=["token"])
+
+
+class Environment(Block):
+    """What runs in the container."""
+
+    image: Image = Field(description="Container image.", examples=["registry.example.com/llm/train:v1.2"])
+    imagePullSecret: ObjectName | list[ObjectName] | None = Field(  # noqa: N815
+        None,
+        description="Secret, or list of Secrets, with the registry's credentials.",
+        examples=["registry-login"],
+    )
+    command: list[Text] = Field(
+        default_factory=empty_list,
+        description="The program and its arguments, one list item each; replaces the image's entrypoint. Taken "
+        "exactly as "
+        "written: `2e-5` arrives as `2e-5`.",
+        examples=[["torchrun", "train.py"]],
+    )
+    args: list[Text] = Field(
+        default_factory=empty_list,
+        description="Arguments after the command, or after the image's entrypoint.",
+        examples=[["--lr", "2e-5"]],
+    )
+    env: list[EnvVar] | dict[EnvName, Text | SecretKey] = Field(
+        default_factory=empty_list,
+        description="Environment variables: a list of `{name, value}` or `{name, secret, key}`, or a mapping `NAME: "
+        "value` or `NAME: {secret, key}`.",
+        examples=[[{"name": "NCCL_DEBUG", "value": "INFO"}]],
+    )
+    workdir: AbsolutePath | None = Field(
+        None, description="Directory the command starts in. Default: the image's.", examples=["/workspace"]
+    )
+
+    @model_validator(mode="after")
+    def _unique_secrets(self) -> "Environment":
+        seen: set[str] = set()
+        for index, name in enumerate(self.pull_secrets):
+            if name in seen:
+                message = f"the pull secret `{name}` is listed twice"
+                raise field_error("GPU218", message, "remove one", ("imagePullSecret", index))
+            seen.add(name)
+        return self
+
+    @model_validator(mode="after")
+    def _unique_names(self) -> "Environment":
+        if isinstance(self.env, list):
+            seen: set[str] = set()
+            for index, variable in enumerate(self.env):
+                if variable.name in seen:
+                    raise field_error(
+                        "GPU218", f"the variable `{variable.name}` is set twice", "remove one", ("env", index, "name")
+                    )
+                seen.add(variable.name)
+        return self
+
+    @property
+    def variables(self) -> list[EnvVar]:
+        """The user's variables, in the order written, whichever of the two forms they were written in."""
+        if isinstance(self.env, list):
+            return self.env
+        return [
+            EnvVar(name=name, secret=value.secret, key=value.key)
+            if isinstance(value, SecretKey)
+            else EnvVar(name=name, value=value)
+            for name, value in self.env.items()
+        ]
+
+    @property
+    def pull_secrets(self) -> list[str]:
+        """The names of the pull secrets, zero or more."""
+        if self.imagePullSecret is None:
+            return []
+        return [self.imagePullSecret] if isinstance(self.imagePullSecret, str) else self.imagePullSecret
+
+    @property
+    def argv(self) -> list[str]:
+        """Command and arguments as one list: what the container's process is started with."""
+        return [*self.command, *self.args]

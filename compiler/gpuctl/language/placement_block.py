@@ -1,0 +1,20 @@
+"""``placement:``, on which clusters a document belongs."""
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import Block, DnsLabel
+
+
+class Placement(Block):
+    """On which clusters the document belongs."""
+
+    clusters: list[DnsLabel] = Field(
+        description="Names of clusters of the platform. On others the document is left out.", examples=[["prod"]]
+    )
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> "Placement":
+        if not self.clusters:
+            raise field_error("GPU205", "the list is empty", "name a cluster, or remove `placement`", ("clusters",))
+        return self

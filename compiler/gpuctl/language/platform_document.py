@@ -1,0 +1,489 @@
+"""``kind: platform``: what a platform team decides once, so that job files stay short and portable."""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import (
+    AbsolutePath,
+    Block,
+    Boolean,
+    Date,
+    DnsLabel,
+    Domain,
+    Free,
+    Integer,
+    LabelKey,
+    LabelValue,
+    Memory,
+    NonEmpty,
+    Number,
+    ObjectName,
+    Partial,
+    Percentage,
+    PositiveDuration,
+    PositiveQuantity,
+    RequiredLabelValue,
+    ServerUrl,
+    TimeZone,
+    Uid,
+    UserKeys,
+    empty_dict,
+    empty_list,
+)
+from gpuctl.language.names import DEFAULT_DOMAIN
+from gpuctl.language.service_block import ServiceType
+from gpuctl.language.storage_block import ClaimSource, NfsSource
+from gpuctl.language.workload import Version
+
+DriftKind = Literal[
+    "Deployment",
+    "StatefulSet",
+    "Job",
+    "JobSet",
+    "Service",
+    "ConfigMap",
+    "HorizontalPodAutoscaler",
+    "ResourceQuota",
+    "LimitRange",
+    "Node",
+]
+
+
+class LabelsBlock(Block):
+    """Labels that gpuctl writes and selects on."""
+
+    domain: Domain = Field(
+        DEFAULT_DOMAIN,
+        description="Prefix of every label and annotation of ours, as in `runwhere.ai/pool`.",
+        examples=["gpu.example.com"],
+    )
+
+
+class KubernetesBlock(Block):
+    """The cluster that output is for."""
+
+    version: NonEmpty = Field(
+        "1.36",
+        description="Minor version that output is validated against, 1.29 or newer.",
+        examples=["1.33"],
+    )
+
+
+class Vendor(Block):
+    """How a vendor's GPUs appear in Kubernetes."""
+
+    resource: LabelKey = Field(
+        description="Extended resource that the vendor's device plugin advertises.", examples=["nvidia.com/gpu"]
+    )
+    taint: LabelKey | None = Field(
+        None,
+        description="Key of the taint on GPU nodes to tolerate. Default: the resource.",
+        examples=["nvidia.com/gpu"],
+    )
+    productLabel: LabelKey | None = Field(  # noqa: N815
+        None,
+        description="Node label with the product's name, as the vendor's feature discovery writes it.",
+        examples=["nvidia.com/gpu.product"],
+    )
+
+
+class GpuBlock(Block):
+    """GPUs of the platform."""
+
+    default: DnsLabel | None = Field(
+        None,
+        description="Vendor of jobs and quotas that name none. Default: nvidia.",
+        examples=["ascend"],
+    )
+    vendors: Annotated[dict[DnsLabel, Vendor], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="Vendors beside, or instead of, the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
+        "mthreads, "
+        "iluvatar and metax. Naming one changes no job that does not ask for it; `default` does.",
+        examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
+    )
+    types: Annotated[
+        dict[RequiredLabelValue, Annotated[dict[LabelKey, LabelValue | list[LabelValue]], UserKeys()]], UserKeys()
+    ] = Field(
+        default_factory=empty_dict,
+        description="GPU types -> node labels, for clusters that have feature discovery's labels and not ours.",
+        examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
+    )
+    sharing: Literal["none", "hami", "volcano"] = Field(
+        "none", description="System that enforces `gpu-share`.", examples=["hami"]
+    )
+
+
+class TrainingBlock(Block):
+    """How trainings are run."""
+
+    backend: Literal["job", "jobset"] = Field(
+        "job",
+        description="`jobset` needs the JobSet controller in the cluster, and restarts all nodes of a training "
+        "together.",
+        examples=["jobset"],
+    )
+    queue: Annotated[dict[DnsLabel, RequiredLabelValue], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="Pool -> Kueue LocalQueue; adds the label `kueue.x-k8s.io/queue-name` to the pool's trainings.",
+        examples=[{"training-pool": "research"}],
+    )
+
+
+class ExternalPool(Block):
+    """A pool that is declared elsewhere, so that repositories of jobs alone can be checked against it."""
+
+    name: DnsLabel = Field(description="Name of the pool.", examples=["training-pool"])
+    gpu_types: list[RequiredLabelValue] = Field(
+        default_factory=empty_list, alias="gpu-types", description="GPU types of its nodes.", examples=[["A100-80G"]]
+    )
+    podPatch: Free | None = Field(  # noqa: N815
+        None,
+        description="Partial PodSpec merged into every pod of the pool, after the one of `defaults` and before the "
+        "job's own.",
+        examples=[{"tolerations": [{"key": "dedicated", "operator": "Exists"}]}],
+    )
+
+
+class QuotaDefaults(Block):
+    """What a LimitRange gives containers that name no request."""
+
+    cpu: PositiveQuantity = Field("1", description="Default CPU request.", examples=["1"])
+    memory: Memory = Field("2Gi", description="Default memory request.", examples=["2Gi"])
+
+
+class QuotaSettings(Block):
+    """Settings of quotas."""
+
+    defaultRequest: QuotaDefaults = Field(  # noqa: N815
+        default_factory=QuotaDefaults.model_construct,
+        description="Requests of containers that name none; a quota refuses pods without requests.",
+    )
+
+
+class ServiceDefaults(Block):
+    """Settings of services."""
+
+    type: ServiceType = Field("NodePort", description="Kind of Service of jobs that name none.", examples=["ClusterIP"])
+
+
+class StorageDefault(Block):
+    """Where workdirs live that name no source of their own."""
+
+    pvc: ClaimSource | None = Field(
+        None, description="A claim; the workdir's path becomes the directory inside it.", examples=[{"claim": "shared"}]
+    )
+    nfs: NfsSource | None = Field(
+        None,
+        description="An NFS export; the workdir's path is appended to it.",
+        examples=[{"server": "nfs.example.com", "path": "/exports"}],
+    )
+
+
+class StorageSettings(Block):
+    """Settings of storage."""
+
+    default: StorageDefault | None = Field(
+        None, description="Source of workdirs that name none. Default: the node's disk (hostPath)."
+    )
+
+
+class PolicyBlock(Block):
+    """Limits on the pods of documents."""
+
+    hostPaths: list[AbsolutePath] = Field(  # noqa: N815
+        default_factory=empty_list,
+        description="Paths of the nodes that jobs may mount, each with all below it: in `storage.workdirs` and in a "
+        "job's `podPatch`. Default: all but system directories and sockets. What the platform mounts itself is always "
+        "allowed.",
+        examples=[["/data", "/models"]],
+    )
+
+
+class ImageSettings(Block):
+    """Settings of images."""
+
+    registries: list[NonEmpty] = Field(
+        default_factory=empty_list,
+        description="Registries, directories of them, or repositories that images may come from, those of a podPatch "
+        "included; empty allows all.",
+        examples=[["registry.example.com/"]],
+    )
+    pullSecret: ObjectName | None = Field(  # noqa: N815
+        None, description="Pull secret of jobs that name none.", examples=["registry-login"]
+    )
+
+
+class PriorityLevel(Block):
+    """One priority and its PriorityClass."""
+
+    className: ObjectName | None = Field(  # noqa: N815
+        None, description="Name of the PriorityClass.", examples=["team-urgent"]
+    )
+    value: Annotated[Integer, Field(le=1000000000)] | None = Field(None, description="Its value.", examples=[750000])
+    preemption: Boolean | None = Field(
+        None, description="Whether its pods may evict less urgent ones to get a place.", examples=[True]
+    )
+
+
+class Priorities(Block):
+    """The three priorities."""
+
+    high: PriorityLevel = Field(
+        default_factory=PriorityLevel.model_construct, description="gpuctl-high, 1000000, preempts."
+    )
+    medium: PriorityLevel = Field(
+        default_factory=PriorityLevel.model_construct, description="gpuctl-medium, 500000, preempts."
+    )
+    low: PriorityLevel = Field(
+        default_factory=PriorityLevel.model_construct, description="gpuctl-low, 100, never preempts."
+    )
+
+
+class MetricNames(Block):
+    """Names of the pod metrics that the cluster's metrics adapter serves.
+
+    deploy/prometheus-adapter/values.yaml has the rules that make the default ones.
+    """
+
+    gpu: NonEmpty = Field(
+        "DCGM_FI_DEV_GPU_UTIL",
+        description="GPU utilisation, percent, averaged over the pod's cards.",
+        examples=["gpu_utilization"],
+    )
+    memory: NonEmpty = Field(
+        "gpu_memory_used_percent",
+        description="GPU memory in use, percent: FB_USED / (FB_USED + FB_FREE) of dcgm-exporter. No exporter has it "
+        "ready; a rule of the adapter makes it (deploy/prometheus-adapter/values.yaml).",
+        examples=["gpu_memory_used_percent"],
+    )
+    queue: NonEmpty = Field(
+        "vllm:num_requests_waiting", description="Waiting requests of a pod.", examples=["vllm:num_requests_waiting"]
+    )
+
+
+class AutoscalingSettings(Block):
+    """Settings of autoscaling."""
+
+    metrics: MetricNames = Field(
+        default_factory=MetricNames.model_construct, description="Names behind gpu, memory and queue."
+    )
+
+
+class KindDefaults(Block):
+    """Partial documents, one a kind, that fill in what a document of the kind leaves out."""
+
+    training: Annotated[dict[str, Any], Partial("training")] | None = Field(
+        None, description="Defaults of trainings.", examples=[{"job": {"ttl": "7d"}}]
+    )
+    inference: Annotated[dict[str, Any], Partial("inference")] | None = Field(
+        None, description="Defaults of inferences."
+    )
+    notebook: Annotated[dict[str, Any], Partial("notebook")] | None = Field(None, description="Defaults of notebooks.")
+    compute: Annotated[dict[str, Any], Partial("compute")] | None = Field(
+        None, description="Defaults of compute services."
+    )
+
+
+class PriceChange(Block):
+    """New prices from a date on."""
+
+    start: Date = Field(
+        alias="from",
+        description="First day of the new prices. They count from its midnight in `timeZone`, or from the first whole "
+        "hour (UTC) after it.",
+        examples=["2026-10-01"],
+    )
+    models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
+        description="GPU type -> price of one GPU for one hour. Types that are left out keep their price.",
+        examples=[{"A100-80G": 11}],
+    )
+
+
+class UsagePrices(Block):
+    """What GPUs cost, for whoever pays for their use."""
+
+    currency: NonEmpty | None = Field(None, description="What prices are in, as people write it.", examples=["CNY"])
+    models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="GPU type -> price of one GPU for one hour. What a type without a price costs is unknown, not 0.",
+        examples=[{"A100-80G": 12.5}],
+    )
+    changes: list[PriceChange] = Field(
+        default_factory=empty_list,
+        description="Later prices, the earliest first. A cost over a change is the sum of those before and after it.",
+        examples=[[{"from": "2026-10-01", "models": {"A100-80G": 11}}]],
+    )
+    timeZone: TimeZone = Field(  # noqa: N815
+        "UTC", description="Time zone of the dates in `changes`.", examples=["Asia/Shanghai"]
+    )
+
+    @model_validator(mode="after")
+    def _changes_ascend(self) -> "UsagePrices":
+        for number, (one, other) in enumerate(pairwise(self.changes), 1):
+            if other.start <= one.start:
+                wrong = f"`{other.start}` is not later than `{one.start}` of the change before it"
+                hint = "sort the changes by date, and give each date once"
+                raise field_error("GPU213", wrong, hint, ("changes", number, "from"))
+        return self
+
+
+class UsageIdle(Block):
+    """What becomes of jobs whose GPUs do nothing. Without this block nothing does."""
+
+    after: PositiveDuration = Field(
+        "2h", description="How long a job has to be idle without a break, all of it measured.", examples=["2h"]
+    )
+    below: Percentage = Field("5%", description="An hour whose mean use is less than this is idle.", examples=["5%"])
+    then: Literal["warn", "pause"] = Field(
+        "warn", description="Warn the owner by an event on the job, or pause the job.", examples=["warn"]
+    )
+    exceptions: list[LabelKey] = Field(
+        default_factory=empty_list,
+        alias="except",
+        description="Jobs that have one of these labels are left alone. Whoever may write a job can give it one.",
+        examples=[["example.com/keep-gpus"]],
+    )
+
+
+class PlatformUsage(Block):
+    """How the use of GPUs is told."""
+
+    prices: UsagePrices = Field(
+        default_factory=UsagePrices.model_construct,
+        description="What GPUs cost, for `gpuctl usage waste` and `gpuctl usage report`.",
+    )
+    idle: UsageIdle | None = Field(
+        None, description="What `gpuctl usage idle` does about jobs whose GPUs do nothing. Default: nothing."
+    )
+
+
+class ClusterIdentity(Block):
+    """What a cluster is recognised by. All that is given has to be so; name at least one."""
+
+    server: ServerUrl | None = Field(
+        None,
+        description="Address of its API server, compared by scheme, host, port and path.",
+        examples=["https://api.prod.example.com:6443"],
+    )
+    context: NonEmpty | None = Field(
+        None,
+        description="Context of the kubeconfig, which `--cluster` then chooses. A name alone proves little: another "
+        "kubeconfig may call another cluster so.",
+        examples=["prod"],
+    )
+    uid: Uid | None = Field(
+        None,
+        description="The uid of its namespace kube-system, which no two clusters share: `kubectl get namespace "
+        "kube-system -o jsonpath={.metadata.uid}`. It is read before anything else.",
+        examples=["0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a"],
+    )
+
+    @model_validator(mode="after")
+    def _is_recognised(self) -> "ClusterIdentity":
+        if self.server is None and self.context is None and self.uid is None:
+            raise field_error("GPU213", "nothing says which cluster this is", "give `server`, `context` or `uid`", ())
+        return self
+
+
+class IgnoredDrift(Block):
+    """A difference that is no drift. All that is given has to match; give `path` or `manager`."""
+
+    kind: DriftKind | None = Field(None, description="Kind of the object. Default: any.", examples=["Deployment"])
+    path: NonEmpty | None = Field(
+        None,
+        description="The field as `gpuctl drift -o json` prints it, or one that contains it; `*` stands for any text.",
+        examples=["spec.template.spec.containers[istio-proxy]"],
+    )
+    manager: NonEmpty | None = Field(
+        None,
+        description="Field manager that wrote it; `*` stands for any text. Whoever may change an object can use any "
+        "name.",
+        examples=["istio-*"],
+    )
+
+    @model_validator(mode="after")
+    def _names_a_field(self) -> "IgnoredDrift":
+        if self.path is None and self.manager is None:
+            raise field_error("GPU213", "this would ignore every difference", "give `path` or `manager`", ())
+        return self
+
+
+class DriftSettings(Block):
+    """What `gpuctl drift` reports."""
+
+    ignore: list[IgnoredDrift] = Field(
+        default_factory=empty_list,
+        description="Differences that are listed as expected. Built in are the annotation of `kubectl rollout "
+        "restart`, and containers and labels that admission adds to every new object.",
+        examples=[[{"path": "spec.template.spec.containers[istio-proxy]", "manager": "istio-*"}]],
+    )
+
+
+class PlatformDocument(Block):
+    """Settings of a platform; every field is optional, and the defaults are the behaviour without one."""
+
+    kind: Literal["platform"] = Field("platform", description="The kind of document.")
+    version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
+    labels: LabelsBlock = Field(default_factory=LabelsBlock.model_construct, description="Labels.")
+    kubernetes: KubernetesBlock = Field(
+        default_factory=KubernetesBlock.model_construct, description="The cluster that output is for."
+    )
+    clusters: Annotated[dict[DnsLabel, ClusterIdentity], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="The clusters by name, for `--cluster NAME`: commands refuse to work on another one.",
+        examples=[{"prod": {"server": "https://api.prod.example.com:6443", "context": "prod"}}],
+    )
+    gpu: GpuBlock = Field(default_factory=GpuBlock.model_construct, description="GPUs of the platform.")
+    training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="How trainings are run.")
+    pools: list[ExternalPool] = Field(
+        default_factory=empty_list,
+        description="Pools that are declared elsewhere.",
+        examples=[[{"name": "training-pool", "gpu-types": ["A100-80G"]}]],
+    )
+    strategy: Literal["replace", "rolling"] = Field(
+        "replace", description="How `apply` changes running services.", examples=["rolling"]
+    )
+    drift: DriftSettings = Field(
+        default_factory=DriftSettings.model_construct, description="What `gpuctl drift` reports."
+    )
+    gitops: Literal["argocd", "flux"] | None = Field(
+        None,
+        description="Controller that applies the manifests in git: the default of `--gitops` of `gpuctl build` and "
+        "`gpuctl impact`.",
+        examples=["argocd"],
+    )
+    prometheus: NonEmpty | None = Field(
+        None, description="URL of the Prometheus that has GPU metrics.", examples=["http://prometheus.monitoring:9090"]
+    )
+    prices: Annotated[dict[DnsLabel, Number], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="Pool -> price of one GPU for one hour.",
+        examples=[{"training-pool": 12.5}],
+    )
+    usage: PlatformUsage = Field(
+        default_factory=PlatformUsage.model_construct, description="How the use of GPUs is told."
+    )
+    quota: QuotaSettings = Field(default_factory=QuotaSettings.model_construct, description="Settings of quotas.")
+    service: ServiceDefaults = Field(
+        default_factory=ServiceDefaults.model_construct, description="Settings of services."
+    )
+    storage: StorageSettings = Field(
+        default_factory=StorageSettings.model_construct, description="Settings of storage."
+    )
+    policy: PolicyBlock = Field(
+        default_factory=PolicyBlock.model_construct, description="Limits on the pods of documents."
+    )
+    image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
+    defaults: KindDefaults = Field(
+        default_factory=KindDefaults.model_construct,
+        description="What documents of a kind leave out; a document's own value wins. A podPatch is merged into every "
+        "pod of the kind, before the pool's and the job's own.",
+    )
+    priorities: Priorities = Field(default_factory=Priorities.model_construct, description="The three priorities.")
+    autoscaling: AutoscalingSettings = Field(
+        default_factory=AutoscalingSettings.model_construct, description="Settings of autoscaling."
+    )

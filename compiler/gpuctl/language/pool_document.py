@@ -1,0 +1,92 @@
+"""``kind: pool`` (alias ``resource``): which nodes belong together, and what GPUs they have."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    DnsLabel,
+    LabelValue,
+    ObjectName,
+    PositiveCount,
+    Text,
+    UserKeys,
+    empty_dict,
+)
+from gpuctl.language.placement_block import Placement
+from gpuctl.language.workload import Version
+
+
+class NamedBlock(Block):
+    """The name and description of a pool or quota."""
+
+    name: DnsLabel = Field(description="Its name, a DNS label.", examples=["training-pool"])
+    description: Text | None = Field(None, description="Free text; kept as an annotation.", examples=["A100 nodes"])
+
+
+class PoolNode(Block):
+    """One node of a pool."""
+
+    gpu_type: LabelValue = Field(
+        "",
+        alias="gpu-type",
+        description="GPU model of the node; empty for a CPU node.",
+        examples=["A100-80G"],
+    )
+    gpu_count: Count | None = Field(
+        None,
+        alias="gpu-count",
+        description="Number of GPUs of the node; lets gpuctl say before submission that a job cannot fit.",
+        examples=[8],
+    )
+
+
+class PoolQuotaBlock(Block):
+    """Limits of a pool, checked by gpuctl before anything is submitted."""
+
+    maxJobs: PositiveCount | None = Field(  # noqa: N815
+        None, description="Most unfinished jobs in the pool.", examples=[100]
+    )
+    maxGpuPerJob: PositiveCount | None = Field(  # noqa: N815
+        None, description="Most GPUs of one job, over all its pods.", examples=[8]
+    )
+
+
+class PoolDocument(Block):
+    """A pool of nodes: becomes labels on the nodes and a ConfigMap that holds the definition."""
+
+    kind: Literal["pool"] = Field(description="The kind of document; `resource` is an older name.")
+    version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
+    pool: NamedBlock | None = Field(None, description="Name and description.")
+    metadata: NamedBlock | None = Field(None, description="The same as `pool:`.")
+    nodes: Annotated[dict[ObjectName, PoolNode], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="The pool's nodes, by the name that `kubectl get nodes` shows.",
+        examples=[{"node-1": {"gpu-type": "A100-80G", "gpu-count": 8}}],
+    )
+    quota: PoolQuotaBlock | None = Field(None, description="Limits of the pool.")
+    placement: Placement | None = Field(
+        None,
+        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        examples=[{"clusters": ["prod"]}],
+    )
+
+    @model_validator(mode="after")
+    def _one_header(self) -> "PoolDocument":
+        if self.pool is not None and self.metadata is not None:
+            raise field_error(
+                "GPU213", "a pool has `pool:` and `metadata:`; they mean the same", "keep one", ("metadata",)
+            )
+        if self.pool is None and self.metadata is None:
+            raise field_error("GPU201", "missing required block `pool`", "add `pool:` with a `name:`", ())
+        return self
+
+    @property
+    def header(self) -> NamedBlock:
+        """Name and description, under whichever of the two keys they were written."""
+        header = self.pool or self.metadata
+        assert header is not None, "checked by _one_header"
+        return header

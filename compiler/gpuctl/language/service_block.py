@@ -1,0 +1,148 @@
+"""The ``service:`` block of long-running workloads: ports, replicas, health."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    NodePort,
+    Port,
+    PortName,
+    PositiveCount,
+    PositiveDuration,
+    UrlPath,
+    empty_list,
+)
+
+ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]
+Protocol = Literal["TCP", "UDP"]
+ChangeStrategy = Literal["replace", "rolling"]
+
+
+class ExtraPort(Block):
+    """One more port of the container and its Service."""
+
+    name: PortName = Field(description="Name of the port, unique within the service.", examples=["metrics"])
+    port: Port = Field(description="Port number.", examples=[9090])
+    targetPort: Port | None = Field(  # noqa: N815
+        None, description="Port inside the container. Default: `port`.", examples=[9090]
+    )
+    nodePort: NodePort | None = Field(  # noqa: N815
+        None, description="Fixed port on every node (30000-32767 on most clusters).", examples=[30090]
+    )
+    protocol: Protocol = Field("TCP", description="TCP or UDP.", examples=["UDP"])
+
+
+class ServiceBlock(Block):
+    """How the workload is reached. The Service is called `svc-NAME`."""
+
+    replicas: Annotated[Count, Field(le=10000)] = Field(1, description="Number of pods.", examples=[2])
+    port: Port = Field(8000, description="Port the program listens on, and of the Service.", examples=[8000])
+    targetPort: Port | None = Field(  # noqa: N815
+        None, description="Port inside the container, when it differs from `port`.", examples=[8080]
+    )
+    nodePort: NodePort | None = Field(  # noqa: N815
+        None,
+        description="Fixed port on every node (30000-32767 on most clusters). Default: allocated by the cluster.",
+        examples=[30080],
+    )
+    protocol: Protocol = Field("TCP", description="TCP or UDP.", examples=["TCP"])
+    ports: list[ExtraPort] = Field(
+        default_factory=empty_list, description="Further ports.", examples=[[{"name": "metrics", "port": 9090}]]
+    )
+    type: ServiceType | None = Field(
+        None,
+        description="Kind of Kubernetes Service. Default: the platform's, `NodePort`.",
+        examples=["ClusterIP"],
+    )
+    health_check: UrlPath | None = Field(
+        None,
+        description="HTTP path that answers 200-399 when the program is healthy. Becomes a startup, a readiness and a "
+        "liveness probe.",
+        examples=["/health"],
+    )
+    startup_timeout: PositiveDuration = Field(
+        "10m",
+        description="How long the program may take to answer `health_check` for the first time; loading a model takes "
+        "minutes.",
+        examples=["20m"],
+    )
+    strategy: ChangeStrategy | None = Field(
+        None,
+        description="How `gpuctl apply` changes the service when its pods change. `replace` deletes it and creates it "
+        "again: all pods stop first, so that their GPUs are free for the new ones. `rolling` changes it pod by pod, so "
+        "that the others go on serving. Default: the platform's, `replace`.",
+        examples=["rolling"],
+    )
+    timeout: PositiveDuration | None = Field(
+        None,
+        description="Longest a request may take: the pod is given that long to finish its requests before it is "
+        "stopped. "
+        "Kept as an annotation for ingresses.",
+        examples=["30s"],
+    )
+    request_limit: PositiveCount | None = Field(
+        None,
+        description="Requests per second, as an annotation. What enforces it is an ingress or gateway that reads the "
+        "annotation; Kubernetes itself does not.",
+        examples=[1000],
+    )
+
+    @model_validator(mode="after")
+    def _ports(self) -> "ServiceBlock":
+        if self.type == "ClusterIP":
+            if self.nodePort is not None:
+                raise field_error(
+                    "GPU213", "a ClusterIP service has no nodePort", "use `type: NodePort`", ("nodePort",)
+                )
+            for index, extra in enumerate(self.ports):
+                if extra.nodePort is not None:
+                    raise field_error(
+                        "GPU213",
+                        "a ClusterIP service has no nodePort",
+                        "use `type: NodePort`",
+                        ("ports", index, "nodePort"),
+                    )
+        if self.health_check is not None and self.protocol == "UDP":
+            raise field_error(
+                "GPU213", "`health_check` asks over HTTP, and the port is UDP", "remove one", ("health_check",)
+            )
+        names = {"main"}
+        numbers = {(self.port, self.protocol)}
+        node_ports = {self.nodePort: (self.port, self.protocol)}
+        for index, extra in enumerate(self.ports):
+            if extra.name in names:
+                raise field_error(
+                    "GPU218", f"two ports are called `{extra.name}`", "rename one", ("ports", index, "name")
+                )
+            if (extra.port, extra.protocol) in numbers:
+                raise field_error(
+                    "GPU218",
+                    f"port {extra.port}/{extra.protocol} is listed twice",
+                    "remove one",
+                    ("ports", index, "port"),
+                )
+            names.add(extra.name)
+            numbers.add((extra.port, extra.protocol))
+            if extra.nodePort is None:
+                continue
+            port, protocol = node_ports.setdefault(extra.nodePort, (extra.port, extra.protocol))
+            if port != extra.port:
+                # Kubernetes shares one between the protocols of one port number: allocNodePorts, initNodePorts.
+                message = (
+                    f"nodePort {extra.nodePort} is that of port {port}/{protocol} and of {extra.port}/{extra.protocol}"
+                )
+                raise field_error("GPU218", message, "change one", ("ports", index, "nodePort"))
+        return self
+
+
+class NotebookService(ServiceBlock):
+    """The service of a notebook: one replica, port 8888 unless said otherwise."""
+
+    replicas: Annotated[Count, Field(ge=1, le=1)] = Field(
+        1, description="Always 1: a notebook is one person's.", examples=[1]
+    )
+    port: Port = Field(8888, description="Port the notebook listens on, and of the Service.", examples=[8888])

@@ -1,0 +1,121 @@
+"""The ``storage:`` block: what is mounted into the container."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import (
+    AbsolutePath,
+    Block,
+    Boolean,
+    Memory,
+    ObjectName,
+    RelativePath,
+    Server,
+    empty_list,
+    normal_path,
+)
+
+HostPathType = Literal["Directory", "DirectoryOrCreate", "File", "FileOrCreate"]
+
+
+class ClaimSource(Block):
+    """A PersistentVolumeClaim in the job's namespace."""
+
+    claim: ObjectName = Field(description="Name of the PersistentVolumeClaim.", examples=["datasets"])
+    subPath: RelativePath | None = Field(  # noqa: N815
+        None, description="Directory inside the volume.", examples=["qwen2"]
+    )
+
+
+class NfsSource(Block):
+    """A directory of an NFS server."""
+
+    server: Server = Field(description="Host name or address of the server.", examples=["nfs.example.com"])
+    path: AbsolutePath = Field(description="Directory exported by the server.", examples=["/exports/models"])
+
+
+class EmptyDirSource(Block):
+    """Scratch space that lives as long as the pod."""
+
+    size: Memory | None = Field(None, description="Most it may hold.", examples=["100Gi"])
+    medium: Literal["", "Memory"] = Field(
+        "", description="`Memory` for a RAM disk (counts as the pod's memory).", examples=["Memory"]
+    )
+
+
+class Workdir(Block):
+    """One mount: by default a directory of the node, at the same path inside."""
+
+    path: AbsolutePath = Field(
+        description="Path on the node, and inside the container unless `mountPath` says otherwise.",
+        examples=["/data/models"],
+    )
+    mountPath: AbsolutePath | None = Field(  # noqa: N815
+        None, description="Path inside the container. Default: `path`.", examples=["/models"]
+    )
+    type: HostPathType | None = Field(
+        None,
+        description="What `path` is on the node. Default: `File` when the last segment ends in a well-known file "
+        "extension (.json, .yaml, .csv, .safetensors ...); otherwise `Directory` with `readOnly`, which has to exist, "
+        "and `DirectoryOrCreate` without.",
+        examples=["Directory"],
+    )
+    readOnly: Boolean = Field(  # noqa: N815
+        False, description="Mount read-only. A directory of the node is then never created.", examples=[True]
+    )
+    pvc: ClaimSource | None = Field(
+        None, description="Mount a PersistentVolumeClaim instead of the node's disk.", examples=[{"claim": "datasets"}]
+    )
+    nfs: NfsSource | None = Field(
+        None,
+        description="Mount an NFS directory instead of the node's disk.",
+        examples=[{"server": "nfs.example.com", "path": "/exports/models"}],
+    )
+    emptyDir: EmptyDirSource | None = Field(  # noqa: N815
+        None, description="Mount scratch space instead of the node's disk.", examples=[{"size": "100Gi"}]
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Workdir":
+        sources = [name for name in ("pvc", "nfs", "emptyDir") if getattr(self, name) is not None]
+        if len(sources) > 1:
+            raise field_error("GPU213", f"a workdir has both {sources[0]} and {sources[1]}", "keep one", (sources[1],))
+        if sources and self.type is not None:
+            raise field_error(
+                "GPU213",
+                f"`type` describes a path on the node, and this workdir is {sources[0]}",
+                "remove it",
+                ("type",),
+            )
+        return self
+
+    @property
+    def target(self) -> str:
+        """Where it appears inside the container, normalised."""
+        return normal_path(self.mountPath or self.path)
+
+
+class Storage(Block):
+    """What is mounted into the container."""
+
+    workdirs: list[Workdir] = Field(
+        default_factory=empty_list,
+        description="Directories and files to mount.",
+        examples=[[{"path": "/data/models"}]],
+    )
+
+    @model_validator(mode="after")
+    def _unique_targets(self) -> "Storage":
+        seen: dict[str, int] = {}
+        for index, workdir in enumerate(self.workdirs):
+            if workdir.target in seen:
+                raise field_error(
+                    "GPU218",
+                    f"two workdirs are mounted at `{workdir.target}`",
+                    "remove one, or give it another `mountPath`",
+                    ("workdirs", index, "path" if workdir.mountPath is None else "mountPath"),
+                )
+            seen[workdir.target] = index
+        return self

@@ -1,0 +1,71 @@
+"""``kind: training``: a job that runs to its end, on one node or several."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import Count, Duration, Port, PositiveCount, PositiveDuration
+from gpuctl.language.resources_block import TrainingResources
+from gpuctl.language.workload import JobBlock, Workload
+
+DEFAULT_MASTER_PORT = 29500
+
+
+class TrainingJob(JobBlock):
+    """The job block of a training."""
+
+    epochs: PositiveCount | None = Field(
+        None, description="Number of epochs; the program reads it from GPUCTL_EPOCHS.", examples=[3]
+    )
+    batch_size: PositiveCount | None = Field(
+        None,
+        description="Batch size of one card; the program reads GPUCTL_BATCH_SIZE, and GPUCTL_GLOBAL_BATCH_SIZE = "
+        "batch_size x "
+        "GPUs x nodes.",
+        examples=[8],
+    )
+    master_port: Port = Field(
+        DEFAULT_MASTER_PORT,
+        description="Port at which the nodes meet: MASTER_PORT in the pods. Trainings with `hostNetwork` that share a "
+        "node need different ones.",
+        examples=[29501],
+    )
+    retries: Annotated[Count, Field(le=1000)] = Field(
+        0,
+        description="How often a failed run is started again. An eviction by a more urgent job does not count on one "
+        "node.",
+        examples=[2],
+    )
+    max_runtime: PositiveDuration | None = Field(
+        None,
+        description="Longest one attempt may run, counted while its pod runs and not while it waits for GPUs.",
+        examples=["12h"],
+    )
+    ttl: Duration | None = Field(
+        None,
+        description="Delete the finished job after this time. Default: never; nothing is deleted unasked.",
+        examples=["7d"],
+    )
+
+
+class TrainingDocument(Workload):
+    """A training run: becomes a batch/v1 Job, or a JobSet where the platform says so."""
+
+    kind: Literal["training"] = Field(description="The kind of document.")
+    job: TrainingJob = Field(description="Who the job is.")
+    resources: TrainingResources = Field(
+        default_factory=TrainingResources,
+        description="What each pod gets, from which pool, on how many nodes.",
+    )
+
+    @model_validator(mode="after")
+    def _share_on_one_card(self) -> "TrainingDocument":
+        if self.resources.gpu_share is not None and self.resources.nodes > 1:
+            raise field_error(
+                "GPU213",
+                "`gpu-share` asks for part of a card, and this training spans several nodes",
+                "remove `gpu-share`: distributed training needs whole cards",
+                ("resources", "gpu-share"),
+            )
+        return self

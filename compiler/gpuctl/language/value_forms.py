@@ -1,0 +1,211 @@
+"""What may stand at a place of a document, derived from the models' annotations, and its type in words."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from pydantic.fields import FieldInfo
+
+from gpuctl.language import fields
+from gpuctl.language.fields import Block, Check, Partial, Scalar
+
+_UNBOUNDED = (-(2**31), 2**31 - 1)
+
+Checks = tuple[Callable[..., Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SingleValue:
+    """A single value: how it is read, the checks of its text, its closed list of choices, its range."""
+
+    scalar: Scalar
+    checks: Checks = ()
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueForm:
+    """What may stand at one place of a document; a union is more than one of a single value, a list and a mapping.
+
+    A mapping is a ``block`` with known keys, the ``partial`` document of a kind, a mapping from invented ``key`` to
+    ``value``, or ``free``: somebody else's schema.
+    """
+
+    single: SingleValue | None = None
+    item: ValueForm | None = None
+    block: type[Block] | None = None
+    partial: str | None = None
+    key: SingleValue | None = None
+    value: ValueForm | None = None
+    free: bool = False
+
+
+def keys_of(model: type[Block]) -> Iterator[tuple[str, FieldInfo]]:
+    """The canonical keys of a block with their fields, in the order of the model."""
+    for name, info in model.model_fields.items():
+        yield info.alias or name, info
+
+
+@cache
+def _field_form(model: type[Block], key: str) -> ValueForm:
+    info = dict(keys_of(model))[key]
+    return _form(info.annotation, tuple(info.metadata))
+
+
+def form_of(model: type[Block], key: str) -> ValueForm:
+    """What may stand at a field of a block."""
+    return _field_form(model, key)
+
+
+def _form(annotation: Any, metadata: tuple[Any, ...]) -> ValueForm:
+    for item in metadata:
+        if isinstance(item, Partial):
+            return ValueForm(partial=item.kind)
+    if Scalar.FREE in metadata:
+        return ValueForm(free=True)
+    if any(isinstance(item, Scalar) for item in metadata):
+        return ValueForm(single=_single(metadata))
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _form(arguments[0], (*metadata, *_unpacked(arguments[1:])))
+    if origin in (typing.Union, types.UnionType):
+        options = [_form(option, metadata) for option in arguments if option is not type(None)]
+        return _merged(options)
+    if origin is Literal:
+        return ValueForm(single=SingleValue(Scalar.TEXT, choices=tuple(str(choice) for choice in arguments)))
+    if origin is list:
+        return ValueForm(item=_form(arguments[0], ()))
+    if origin is dict:
+        return ValueForm(key=_form(arguments[0], ()).single, value=_form(arguments[1], ()))
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        return ValueForm(block=annotation)
+    raise TypeError(f"no form for {annotation!r}")
+
+
+def _unpacked(metadata: Iterable[Any]) -> Iterator[Any]:
+    """Metadata of ``Annotated``, with what ``Field(ge=...)`` stands for in its place."""
+    for item in metadata:
+        if isinstance(item, FieldInfo):
+            yield from item.metadata
+        else:
+            yield item
+
+
+def _single(metadata: tuple[Any, ...]) -> SingleValue:
+    scalar = next(item for item in metadata if isinstance(item, Scalar))
+    checks = tuple(item.func for item in metadata if isinstance(item, Check))
+    lower = [item.ge for item in metadata if hasattr(item, "ge")]
+    upper = [item.le for item in metadata if hasattr(item, "le")]
+    return SingleValue(scalar, checks, (), max(lower, default=None), min(upper, default=None))
+
+
+def _merged(options: list[ValueForm]) -> ValueForm:
+    """A union as one form: the options differ in the YAML node that they are written as."""
+    merged = options[0]
+    for option in options[1:]:
+        merged = ValueForm(
+            option.single or merged.single,
+            option.item or merged.item,
+            option.block or merged.block,
+            option.partial or merged.partial,
+            option.key or merged.key,
+            option.value or merged.value,
+            option.free or merged.free,
+        )
+    return merged
+
+
+def checks_of(alias: Any) -> Checks:
+    """The checks that one of the types of :mod:`gpuctl.language.fields` makes; they identify the type."""
+    return tuple(item.func for item in typing.get_args(alias) if isinstance(item, Check))
+
+
+TEXT_TYPES: dict[Checks, str] = {
+    checks_of(alias): name
+    for alias, name in (
+        (fields.Text, "text"),
+        (fields.NonEmpty, "text that is not empty"),
+        (fields.JobName, "DNS-1035 label"),
+        (fields.DnsLabel, "DNS label"),
+        (fields.ObjectName, "Kubernetes object name"),
+        (fields.LabelKey, "label key"),
+        (fields.LabelValue, "label value"),
+        (fields.RequiredLabelValue, "label value that is not empty"),
+        (fields.Domain, "DNS domain"),
+        (fields.DataKey, "key of a Secret"),
+        (fields.Server, "host name or address"),
+        (fields.ServerUrl, "URL of an API server"),
+        (fields.Uid, "uid"),
+        (fields.Date, "date"),
+        (fields.TimeZone, "time zone"),
+        (fields.EnvName, "environment variable name"),
+        (fields.PortName, "port name"),
+        (fields.Quantity, "Kubernetes quantity"),
+        (fields.PositiveQuantity, "Kubernetes quantity > 0"),
+        (fields.Memory, "Kubernetes quantity >= 4Mi"),
+        (fields.Share, "GPU memory or fraction of a card"),
+        (fields.Duration, "duration"),
+        (fields.PositiveDuration, "duration > 0"),
+        (fields.Percentage, "percentage"),
+        (fields.AbsolutePath, "absolute path"),
+        (fields.RelativePath, "relative path"),
+        (fields.UrlPath, "URL path"),
+        (fields.Image, "container image"),
+    )
+}
+
+QUANTITIES = tuple(
+    checks_of(alias) for alias in (fields.Quantity, fields.PositiveQuantity, fields.Memory, fields.Share)
+)
+
+
+def type_name(form: ValueForm) -> str:
+    """A type in words: ``list of text``, ``whole number >= 0``, ``one of high, medium, low``."""
+    names = []
+    if form.single is not None:
+        names.append(_single_name(form.single))
+    if form.item is not None:
+        names.append(f"list of {_plural(type_name(form.item))}")
+    if form.block is not None:
+        names.append("block")
+    if form.partial is not None:
+        names.append(f"partial {form.partial} document")
+    if form.key is not None and form.value is not None:
+        key, value = _plural(_single_name(form.key)), _plural(type_name(form.value))
+        names.append(f"mapping of {key} to {value}")
+    if form.free:
+        names.append("partial PodSpec")
+    return " or ".join(names)
+
+
+def _single_name(single: SingleValue) -> str:
+    if single.choices:
+        shown = ", ".join(choice or '""' for choice in single.choices)
+        return f"one of {shown}" if len(single.choices) > 1 else f"the text {shown}"
+    if single.scalar is Scalar.TEXT:
+        return TEXT_TYPES[single.checks]
+    if single.scalar is Scalar.BOOLEAN:
+        return "true or false"
+    noun = "whole number" if single.scalar is Scalar.INTEGER else "number"
+    lower = None if single.minimum == _UNBOUNDED[0] else single.minimum
+    upper = None if single.maximum == _UNBOUNDED[1] else single.maximum
+    if lower is not None and upper is not None:
+        return f"{noun} from {lower} to {upper}" if lower != upper else f"the number {lower}"
+    if lower is not None:
+        return f"{noun} >= {lower:g}"
+    return noun if upper is None else f"{noun} <= {upper}"
+
+
+def _plural(name: str) -> str:
+    head, space, rest = name.partition(" that ")
+    if head == "text" or not head[-1].isalpha() or " or " in head or head.endswith("s"):
+        return name
+    return f"{head}s{space}{rest.replace('is not', 'are not')}"
