@@ -4,7 +4,7 @@ package gpuctl
 
 import "encoding/json"
 
-// Administered: A pool or quota; of a dry run with the plan.
+// Administered: The result of creating or deleting a pool or quota. A dry run has the plan.
 type Administered struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
@@ -115,7 +115,7 @@ type ChangedNode struct {
 	Message  string `json:"message"`
 }
 
-// ChangedPool: A pool that was changed, or (status `validated`) would be, with the plan.
+// ChangedPool: The result of changing a pool, with the plan. The status of a dry run is `validated`.
 type ChangedPool struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
@@ -189,7 +189,7 @@ type ClusterUsage struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// CreatedQuota: Quotas that were created, and whose they are.
+// CreatedQuota: The result of creating quotas, with their users.
 type CreatedQuota struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
@@ -1031,7 +1031,7 @@ type LogsValue struct {
 	Problems []LogProblemValue `json:"problems"`
 }
 
-// MetricPoint: A value at a time.
+// MetricPoint: A value of a metric, and its time.
 type MetricPoint struct {
 	Timestamp string  `json:"timestamp"`
 	Value     float64 `json:"value"`

@@ -1,1 +1,1 @@
-"""The service: what gpuctl knows and does, over HTTP. Rows, plans and answers are those of the command line."""
+"""The REST service: the use cases of gpuctl over HTTP. Rows, plans and answers equal those of the command line."""

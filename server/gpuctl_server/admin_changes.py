@@ -1,4 +1,4 @@
-"""Pools and quotas as the REST API takes them, brought about through the plans of their documents."""
+"""Creation, change and deletion of pools and quotas through the REST API, by plans of their documents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ _VERSION = "v0.1"
 
 
 class AdministeredState(BaseModel):
-    """A pool, or the quota of users, that was created, changed or deleted, or (status ``validated``) would be."""
+    """The result of creating, changing or deleting a pool or the quota of users. The status of a dry run is
+    ``validated``.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -67,13 +69,13 @@ class AdministeredState(BaseModel):
 
 
 class Administered(AdministeredState):
-    """A pool or quota; of a dry run with the plan."""
+    """The result of creating or deleting a pool or quota. A dry run has the plan."""
 
     plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
 
 
 class ChangedPool(AdministeredState):
-    """A pool that was changed, or (status ``validated``) would be, with the plan."""
+    """The result of changing a pool, with the plan. The status of a dry run is ``validated``."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -90,7 +92,7 @@ class ChangedPool(AdministeredState):
 
 
 class CreatedQuota(Administered):
-    """Quotas that were created, and whose they are."""
+    """The result of creating quotas, with their users."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -107,7 +109,7 @@ class CreatedQuota(Administered):
 
 
 class AdminBody(NamedTuple):
-    """What a body says: a document as text, or the fields of the API."""
+    """The body of a request: a document as text, or the fields of the API."""
 
     text: str | None
     pool: PoolBody | None = None
@@ -115,46 +117,47 @@ class AdminBody(NamedTuple):
 
     @property
     def dry_run(self) -> bool:
-        """Whether the body asks for a dry run."""
+        """True if the body asks for a dry run."""
         return any(body is not None and body.dryRun for body in (self.pool, self.quota))
 
 
 class AdminOptions(NamedTuple):
-    """How a pool or quota is changed: what its plan asks is ``confirmed``; with ``dry_run`` nothing is written."""
+    """Options of a change.
+
+    :param confirmed: the user has confirmed the questions of the plan. :param dry_run: write nothing.
+    """
 
     confirmed: bool
     dry_run: bool
 
 
 async def pool_of(request: Request) -> AdminBody:
-    """The body of a request about a pool.
+    """Return the body of a request about a pool.
 
-    :raises RequestValidationError: it is none.
-    :raises Problem: 400.
+    :raises RequestValidationError: the fields are invalid. :raises Problem: 400.
     """
     text, value = await _read(request)
     return AdminBody(None, pool=validated(PoolBody, value)) if text is None else AdminBody(text)
 
 
 async def quota_of(request: Request) -> AdminBody:
-    """The body of a request about quotas.
+    """Return the body of a request about quotas.
 
-    :raises RequestValidationError: it is none.
-    :raises Problem: 400.
+    :raises RequestValidationError: the fields are invalid. :raises Problem: 400.
     """
     text, value = await _read(request)
     return AdminBody(None, quota=validated(QuotaBody, value)) if text is None else AdminBody(text)
 
 
 async def _read(request: Request) -> tuple[str | None, Any]:
-    """A document's text, or a value that is no document: what has a `kind` is one."""
+    """Return the text of a document, or the fields of the API. A body with the key `kind` is a document."""
     body = await request.body()
     try:
         value = await read_body(request)
     except InvalidBody:
         if not sends_yaml(request):
             raise
-        # Several documents are no value either, nor is what has aliases: the compiler tells what is wrong with them.
+        # The YAML may be several documents or have aliases. The compiler reports the errors of documents.
         return document_text(body), None
     if isinstance(value, dict) and "kind" in value:
         return document_text(body), None
@@ -176,7 +179,7 @@ def create_pool(
 def change_pool(
     service: Service, caller: Caller, name: str, body: AdminBody, touched: AuditTrail, options: AdminOptions
 ) -> ChangedPool:
-    """Change a pool that is there.
+    """Change an existing pool.
 
     :raises Problem: 400, 403, 404, 409.
     """
@@ -198,10 +201,9 @@ def change_pool(
 def delete_pool(
     service: Service, caller: Caller, name: str, touched: AuditTrail, options: AdminOptions
 ) -> Administered:
-    """Delete a pool; its jobs go on running.
+    """Delete a pool. Its jobs continue to run.
 
-    :raises NotThere: there is none.
-    :raises Problem: 403, 409.
+    :raises NotThere: the pool does not exist. :raises Problem: 403, 409.
     """
     require_access(caller, AccessRequest("delete", "pools", pool=name))
     touched.append(f"pool/{name}")
@@ -237,10 +239,9 @@ def create_quota(
 def delete_quota(
     service: Service, caller: Caller, name: str, touched: AuditTrail, options: AdminOptions
 ) -> Administered:
-    """Delete the quota of a user; the namespace, and all that is in it, stays.
+    """Delete the quota of a user. The namespace and its content stay.
 
-    :raises NotThere: there is none.
-    :raises Problem: 403, 409.
+    :raises NotThere: the quota does not exist. :raises Problem: 403, 409.
     """
     require_access(caller, AccessRequest("delete", "quotas", name))
     touched.append(f"quota/{name}")
@@ -288,7 +289,7 @@ def delete_named(
 
 
 def _administered(name: str, status: str, said: str, plan: Plan, options: AdminOptions) -> Administered:
-    """The answer about a pool or quota, of what was done or, of a dry run, would be."""
+    """Build the answer; that of a dry run says what would be done."""
     if not options.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
@@ -304,7 +305,7 @@ def _apply_pool(
     name: str | None,
     options: AdminOptions,
 ) -> tuple[str, Plan]:
-    """Apply the document of a pool: a new one, or with a name that one."""
+    """Apply the document of a pool: create it, or update the pool called ``name``."""
     text = body.text if body.pool is None else _pool_document(service, session, body.pool, name)
     planning = PlanOptions(create_only=name is None)
     submission = _compiled(service, caller, session, text or "", "pool", planning, touched)
@@ -359,7 +360,7 @@ def _applied(
 
 
 def _see_it_done(service: Service, session: Session, plan: Plan, options: AdminOptions) -> None:
-    """See that a plan was carried out, and wait until the service knows of it; a dry run carries nothing out.
+    """Check that a plan was carried out, and wait until the mirror has its objects. Do nothing after a dry run.
 
     :raises Problem: 409, 503.
     """
@@ -369,18 +370,18 @@ def _see_it_done(service: Service, session: Session, plan: Plan, options: AdminO
 
 
 def _await_seen(service: Service, session: Session, plan: Plan) -> None:
-    """Wait until the service itself knows of what was done, so that the next question finds it."""
+    """Wait until the mirror has the changes of a plan, so that the next request returns them."""
     keys = [step.key for step in plan.steps if step.action in WRITING]
     try:
         found = dict(zip(keys, session.each(session.get, keys), strict=True))
     except ClusterError:
-        return  # It is done all the same, and the watches will tell of it.
+        return  # The change is done; the watches will deliver it.
     written = [obj for obj in found.values() if obj is not None]
     service.wait_until_seen(written, [key for key, obj in found.items() if obj is None])
 
 
 def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:
-    """The document that says what the fields say."""
+    """Return the pool document that is equivalent to the fields of the API."""
     if body.name is None and name is None:
         raise Problem(400, "name: a pool has one", error="InvalidRequest")
     if len(set(body.nodes)) != len(body.nodes):
@@ -397,11 +398,12 @@ def _pool_document(service: Service, session: Session, body: PoolBody, name: str
 
 
 def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]:
-    """Node -> the type of its GPUs: as its labels have it, else the only one that was named."""
+    """Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left out.
+    Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left out."""
     if not body.gpuType:
         return {}
     gpus, known = Gpus(service.platform), {name.casefold() for name in body.gpuType}
-    # What is no name becomes no part of a path; the compiler says what is wrong with it.
+    # An invalid name must not become part of a path. The compiler reports it.
     names = [name for name in body.nodes if is_dns_subdomain(name)]
     found: dict[str, str] = {}
     for name, node in zip(names, session.each(session.get, [Key("Node", "", name) for name in names]), strict=True):

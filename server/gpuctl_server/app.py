@@ -1,4 +1,4 @@
-"""The application: routes, and what stands before all of them."""
+"""The ASGI application: routes, middleware and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     log_routes.router,
     metric_routes.router,
     pool_routes.router,
-    # Labels have paths that would be names of nodes.
+    # Before the node routes: `/nodes/labels` would match `/nodes/{nodeName}`.
     label_routes.router,
     label_routes.writes,
     node_routes.router,
@@ -77,7 +77,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 
 
 def create_app(service: Service) -> FastAPI:
-    """The application of a service, which starts and ends with it."""
+    """Return the application of a service. The service starts and stops with it."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -100,7 +100,7 @@ def create_app(service: Service) -> FastAPI:
 
 
 def bare_app(lifespan: Lifespan[FastAPI] | None = None) -> Application:
-    """The routes of an application, without a service: its document can be had of it, and nothing else."""
+    """Return an application without a service, for its OpenAPI document."""
     app = Application(
         title="gpuctl",
         version=__version__,
@@ -117,10 +117,10 @@ def bare_app(lifespan: Lifespan[FastAPI] | None = None) -> Application:
 
 
 class Application(FastAPI):
-    """Documents itself in the version that most tools know."""
+    """A FastAPI application whose OpenAPI document has version 3.0, which most tools support."""
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document."""
+        """Return the OpenAPI document."""
         if self.openapi_schema is None:
             self.openapi_schema = described(as_3_0(super().openapi()))
             self.openapi_schema["info"]["description"] = DESCRIPTION.format(table=table_of_problems())

@@ -1,4 +1,4 @@
-"""Who changed what: a line of JSON before each write, and one with the result of every write, refused or not."""
+"""The audit: a line of JSON before each write, and one with the result of every write, rejected or not."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from pathlib import Path
 from gpuctl_server.request_log import LOG, request_id
 
 AUDIT = logging.getLogger("gpuctl_server.audit")
-"""Where the lines go: to the log, or where :func:`audit_to` sends them."""
+"""Logger of the audit. Its lines go to the log of the service, or where :func:`audit_to` directs them."""
 FIELDS = ("caller", "action", "objects", "result", "requestId")
 WRITE = "write"
-"""The field with the id of a write, which its lines have in common."""
+"""Field with the id that all lines of one write share."""
 BEGUN, INTERRUPTED = "begun", "interrupted"
-"""Results: of the line before a write, and of a write whose end nobody has noted."""
+"""Results: of the line before a write, and of a write that has no result line."""
 UNDER_WAY: set[str] = set()
-"""The ids of the writes that this process has begun and not ended."""
+"""Ids of the writes that this process has started and not finished."""
 _LONGEST = 300
 REMEMBERED = 1024 * 1024
-"""Characters of lines that are remembered."""
+"""Maximum size of the lines in memory, characters."""
 _MOST_HELD = 1024 * 1024
-"""Bytes of lines that are kept until their file can be written again."""
+"""Maximum size of the lines that are held while their file cannot be written, bytes."""
 
 
 class AuditLines(logging.Formatter):
-    """A line of the audit as JSON, without anything else."""
+    """Formats a line of the audit as JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As :meth:`logging.Formatter.format`."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         fields = {name: getattr(record, name) for name in (*FIELDS, WRITE)}
         return json.dumps({"time": moment, **fields}, ensure_ascii=False)
 
 
 class AuditMemory(logging.Handler):
-    """Remembers the last lines, so many as have room; safe to use from several threads."""
+    """Holds the newest lines, up to ``room`` characters. Safe to use from several threads."""
 
     def __init__(self, room: int = REMEMBERED) -> None:
         super().__init__()
@@ -52,7 +51,6 @@ class AuditMemory(logging.Handler):
         self._own = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As :meth:`logging.Handler.emit`."""
         line = self.format(record)
         with self._own:
             self._lines.append(line)
@@ -61,17 +59,17 @@ class AuditMemory(logging.Handler):
                 self._taken -= len(self._lines.popleft())
 
     def lines(self) -> list[str]:
-        """They, the newest first."""
+        """Return the lines, newest first."""
         with self._own:
             return list(reversed(self._lines))
 
 
 class AuditFile(logging.Handler):
-    """Adds lines to a file. One that cannot be written goes to the log at once, and to the file once that is possible.
+    """Appends lines to a file. A line that cannot be written is logged at once, and held until the file can be written.
 
-    Only its owner can read the file. One that was moved away, as for rotation, is made again.
+    Only its owner can read the file. The file is created again after a rotation has moved it.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,7 +82,6 @@ class AuditFile(logging.Handler):
         self._flush()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As :meth:`logging.Handler.emit`."""
         line = self.format(record)
         with self._writing:
             if len(self._held) < _MOST_HELD:
@@ -94,7 +91,7 @@ class AuditFile(logging.Handler):
             LOG.error("the audit cannot be written", extra={"problem": problem, "line": line})
 
     def problem(self) -> str | None:
-        """Why lines cannot be written, None when they can: what is held back is tried again."""
+        """Return why lines cannot be written, or None. Retries the held lines first."""
         with self._writing:
             return self._try() if self._broken else None
 
@@ -108,7 +105,7 @@ class AuditFile(logging.Handler):
         return None
 
     def _flush(self) -> None:
-        """Write what is held, as far as there is room for it."""
+        """Write the held lines, as far as the disk has space."""
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             while self._held:
@@ -120,11 +117,9 @@ class AuditFile(logging.Handler):
 def audit(caller: str, action: str, objects: Sequence[str], result: str, write: str = "") -> None:
     """Write a line.
 
-    :param caller: who asked, "" where nobody was recognised.
-    :param action: what was asked for, such as ``POST /jobs``.
-    :param objects: what it is about, by name: never what a document contains.
-    :param result: :data:`BEGUN`, or the status, and the name of the error if it was refused.
-    :param write: the id of the write.
+    :param caller: name of the caller, "" if authentication failed. :param action: method and path, such as ``POST
+    /jobs``. :param objects: names of the objects; never content of a document. :param result: :data:`BEGUN`, or the
+    HTTP status, followed by the error name if the request was rejected. :param write: id of the write.
     """
     named = [item[:_LONGEST] for item in objects]
     fields = {"caller": caller, "action": action, "objects": named, "result": result, "requestId": request_id()}
@@ -136,9 +131,9 @@ def audit(caller: str, action: str, objects: Sequence[str], result: str, write: 
 
 
 class AuditTrail(list[str]):
-    """The objects of a write, by name; and the lines that the audit has of the write before it is done.
+    """The names of the objects of a write, and its lines before the result.
 
-    :param preview: nothing will be written.
+    :param preview: the request writes nothing.
     """
 
     def __init__(self, caller: str = "", action: str = "", *, preview: bool = False) -> None:
@@ -150,9 +145,9 @@ class AuditTrail(list[str]):
         self.write = secrets.token_hex(8)
 
     def begin(self) -> None:
-        """Note that what follows is about to be written: a line with the objects that have none yet.
+        """Write a line with the objects that are about to be written and have none yet.
 
-        :raises AuditFailed: the line cannot be written, and nothing may be changed.
+        :raises AuditFailed: the line cannot be written; the caller must not change anything.
         """
         if self._preview or self._noted == len(self):
             return
@@ -168,10 +163,10 @@ class AuditFailed(Exception):
 
 
 def audit_to(path: Path | None, memory: AuditMemory) -> None:
-    """Add the lines to a file, which only its owner can read, and no more to the log; and remember the last of them.
+    """Write the audit to a file that only its owner can read instead of to the log, and keep the newest lines in
+    memory.
 
-    :param path: None: they go to the log.
-    :raises OSError: it cannot be written.
+    :param path: None: the log. :raises OSError: the file cannot be written.
     """
     AUDIT.handlers[:] = [memory]
     AUDIT.propagate = path is None
@@ -180,5 +175,5 @@ def audit_to(path: Path | None, memory: AuditMemory) -> None:
 
 
 def audit_problem() -> str | None:
-    """Why the audit cannot be written at the moment, None when it can."""
+    """Return why the audit cannot be written, or None."""
     return next((why for item in AUDIT.handlers if isinstance(item, AuditFile) and (why := item.problem())), None)

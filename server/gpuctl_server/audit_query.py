@@ -1,4 +1,4 @@
-"""The lines of the audit, read again: the newest first, from a file as far as it is read, or from memory."""
+"""Search in the audit: newest lines first, from the end of its file, or from memory if it has no file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any, Literal, NamedTuple
 from gpuctl_server.audit import BEGUN, FIELDS, INTERRUPTED, UNDER_WAY, WRITE, AuditMemory
 
 READ = 16 * 1024 * 1024
-"""Bytes of the end of a file that are looked through for an answer."""
+"""Maximum number of bytes that one search reads from the end of the file."""
 _CHUNK = 256 * 1024
 _BASE = "/api/v1"
 _TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d\.\d{3}Z", re.ASCII)
 
 
 class AuditFilter(NamedTuple):
-    """Which lines are meant; "" and None take all.
+    """Conditions on lines; "" and None match all.
 
-    ``action`` is a method, or method and path, ``object`` part of a name, ``namespace`` where an object is, ``result``
-    a status or the name of an error.
+    ``action`` is a method, or method and path, ``object`` part of an object's name, ``namespace`` that of an object,
+    ``result`` an HTTP status or the name of an error.
     """
 
     caller: str = ""
@@ -36,7 +36,7 @@ class AuditFilter(NamedTuple):
     until: datetime | None = None
 
     def takes(self, line: dict[str, Any]) -> bool:
-        """Whether a line is meant."""
+        """Return True if a line matches."""
         objects = line["objects"]
         return (
             self.caller in ("", line["caller"])
@@ -54,11 +54,10 @@ class AuditFilter(NamedTuple):
 
 
 class AuditMatches(NamedTuple):
-    """The lines that are meant, the newest first.
+    """The matching lines, newest first.
 
-    ``source`` is where they are from, ``complete`` whether nothing is known to be missing: lines of other replicas, of
-    the time before the service was started, of files that were rotated away, or older than what was looked through.
-    ``left_out`` counts lines that are none.
+    ``complete`` is False if lines may be missing: those of other replicas, from before the start of the service, in
+    rotated files, or before the part of the file that was read. ``left_out`` counts lines that cannot be parsed.
     """
 
     lines: list[dict[str, Any]]
@@ -68,11 +67,10 @@ class AuditMatches(NamedTuple):
 
 
 def read_audit(path: Path | None, memory: AuditMemory, wanted: AuditFilter, most: int = READ) -> AuditMatches:
-    """The lines of the audit that are meant.
+    """Return the matching lines of the audit.
 
-    :param path: the file that they are added to, if any; what cannot be read again, such as a pipe, is none.
-    :param most: how many bytes of its end are looked through.
-    :raises OSError: the file cannot be read.
+    :param path: file of the audit; None, or not a regular file, such as a pipe: search the memory. :param most: maximum
+    number of bytes to read from the end of the file. :raises OSError: the file cannot be read.
     """
     path = None if path is None else path.expanduser()
     if path is None or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
@@ -91,7 +89,7 @@ def read_audit(path: Path | None, memory: AuditMemory, wanted: AuditFilter, most
 
 
 def _is_rotated(path: Path) -> bool:
-    """Whether older lines are, or may be, in other files."""
+    """Return True if rotated files exist, or the directory cannot be read."""
     try:
         return any(item.name.startswith((f"{path.name}.", f"{path.name}-")) for item in path.parent.iterdir())
     except OSError:
@@ -99,7 +97,7 @@ def _is_rotated(path: Path) -> bool:
 
 
 def _from_end(descriptor: int, end: int, begin: int) -> Iterator[bytes]:
-    """The lines of a file between two places, backwards; half a line at either end is none."""
+    """Yield the lines between two offsets of a file, last first. Incomplete lines at both ends are left out."""
     rest, place, is_last = b"", end, True
     while place > begin:
         size = min(_CHUNK, place - begin)
@@ -107,7 +105,7 @@ def _from_end(descriptor: int, end: int, begin: int) -> Iterator[bytes]:
         first, *whole = (os.pread(descriptor, size, place) + rest).split(b"\n")
         rest = first
         if is_last and whole:
-            # Behind the last line break: what is being written.
+            # The last line has no line break yet: it is being written.
             whole.pop()
             is_last = False
         yield from reversed(whole)
@@ -116,7 +114,10 @@ def _from_end(descriptor: int, end: int, begin: int) -> Iterator[bytes]:
 
 
 def _chosen(texts: Iterable[str | bytes], wanted: AuditFilter) -> tuple[list[dict[str, Any]], int]:
-    """The lines that are meant, of lines from the newest on; a write has one line: its result, or that it has none."""
+    """Return the matching lines, and the number of invalid ones. ``texts`` begin with the newest line.
+
+    Each write yields one line: its result; :data:`BEGUN` if it is running, else :data:`INTERRUPTED`.
+    """
     chosen, left_out = [], 0
     ended: set[str] = set()
     for text in texts:
@@ -137,7 +138,7 @@ def _chosen(texts: Iterable[str | bytes], wanted: AuditFilter) -> tuple[list[dic
 
 
 def _line(text: str | bytes) -> dict[str, Any] | None:
-    """A line as a value; None where it is none of ours."""
+    """Return a parsed line; None if it is not a line of the audit."""
     try:
         value = json.loads(text)
         objects, found = value["objects"], {name: value[name] for name in ("time", *FIELDS)}
@@ -151,11 +152,12 @@ def _line(text: str | bytes) -> dict[str, Any] | None:
 
 
 def _as_written(when: datetime) -> str:
-    """A time as lines have it, so that texts can be compared: what is of a millisecond counts as its beginning."""
+    """Return a time in the format of the lines, so that they compare as text. Digits below a millisecond are cut off.
+    Return a time in the format of the lines, so that they compare as text. Digits below a millisecond are cut off."""
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _namespace_of(title: str) -> str:
-    """Where an object is, as titles of jobs say it; a quota is of the namespace of its name."""
+    """Return the namespace of an object's title: the part after ``in``; of a quota its name."""
     kind, _, name = title.partition("/")
     return name if kind == "quota" else title.rpartition(" in ")[2] if " in " in title else ""

@@ -1,7 +1,7 @@
-"""Bodies as values: JSON, or YAML that says no more than JSON can. Whatever is sent, it costs little to find out.
+"""Parsing of request bodies: JSON, or YAML with JSON values only, with limits on depth and size.
 
-libyaml composes in C without a limit: a hundred thousand brackets would end the process, and a few aliases of aliases
-take all memory. Here the nodes are composed one by one, to a depth and a number that no body needs.
+libyaml composes nodes in C without limits: a hundred thousand brackets would crash the process, and a few nested
+aliases would fill its memory. So the nodes are composed in Python, one by one, within the limits below.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from yaml.composer import Composer
 from yaml.nodes import MappingNode, Node
 
 DEEPEST = 64
-"""Levels of lists and maps, as in documents."""
+"""Maximum depth of lists and maps; that of documents."""
 MOST_VALUES = 50_000
-"""Values of a body, keys among them."""
+"""Maximum number of values of a body, keys included."""
 
 
 class InvalidBody(ValueError):
-    """A body that is not what its content type says; ``str()`` says why."""
+    """The body does not conform to its content type; ``str()`` is a message for the user."""
 
 
 def read_json(body: bytes) -> Any:
-    """The value of a JSON body.
+    """Return the value of a JSON body.
 
-    :raises InvalidBody: it is none.
+    :raises InvalidBody: the body is not valid JSON, or exceeds a limit.
     """
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
@@ -41,15 +41,15 @@ def read_json(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise InvalidBody(f"the body is no JSON: {error}") from None
     except ValueError:
-        # What Python says of it is about Python.
+        # Python's message would mention a Python function.
         raise InvalidBody("the body has a number with too many digits") from None
     return _checked(value)
 
 
 def read_yaml(body: bytes) -> Any:
-    """The one value of a YAML body.
+    """Return the value of a YAML body with one document.
 
-    :raises InvalidBody: it is none, or has what JSON has not.
+    :raises InvalidBody: the body is not valid YAML, has values that JSON does not have, or exceeds a limit.
     """
     try:
         loader = _CarefulLoader(body.decode("utf-8"))
@@ -62,7 +62,7 @@ def read_yaml(body: bytes) -> Any:
     except InvalidBody:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # libyaml looks ahead from a bracket, and newer ones end at a depth of their own (1000 levels).
+        # libyaml reads ahead after a bracket; newer versions have their own depth limit (1000 levels).
         if "maximum nesting depth" in str(error):
             raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
         raise InvalidBody(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
@@ -70,7 +70,7 @@ def read_yaml(body: bytes) -> Any:
 
 
 class _CarefulLoader(Composer, yaml.CSafeLoader):
-    """libyaml's events, composed in Python: as deep as a body may be, each value where it is written."""
+    """A loader that composes libyaml's events in Python, rejects aliases, and limits depth and number of values."""
 
     def __init__(self, text: str) -> None:
         yaml.CSafeLoader.__init__(self, text)
@@ -115,9 +115,9 @@ def _no_number(text: str) -> Any:
 
 
 def _checked(value: Any) -> Any:
-    """A value that JSON has, and that can be written again.
+    """Return the value if it consists of JSON values that can be encoded again.
 
-    :raises InvalidBody: it is none.
+    :raises InvalidBody: it has other values, or exceeds a limit.
     """
     waiting = [(value, 0)]
     count = 0

@@ -1,4 +1,4 @@
-"""Results of changes as the REST API answers them, with the plan that the command line prints."""
+"""Results of changes as the REST API returns them."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.redaction import merge_hidden
 
 VALIDATED = "validated"
-"""The status of what a dry run has checked."""
+"""Status of an object that a dry run has checked."""
 NOTHING = "nothing is changed"
 _WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
 
 
 def intended(said: str) -> str:
-    """Return what was done as what would be done: ``it is paused`` -> ``it would be paused; nothing is changed``."""
+    """Return the message of a dry run: ``it is paused`` -> ``it would be paused; nothing is changed``."""
     return f"{re.sub(*_WOULD, said, count=1)}; {NOTHING}"
 
 
 def plan_answer(plan: Plan, keys: Records | None = None, **more: Any) -> PlanAnswer:
     """Return the answer about a plan.
 
-    :param keys: as :func:`answer_value` has it.
-    :param more: further fields of the answer.
+    :param keys: as in :func:`answer_value`. :param more: further fields of the answer.
     """
     return PlanAnswer(**merge_hidden(answer_value(plan, keys)), **more)
 
 
 def require_all_done(plan: Plan) -> None:
-    """See that a plan was carried out to its end.
+    """Raise an error if a plan was not carried out completely.
 
-    :raises Problem: 409, or 503 where the cluster failed, or the service ends.
+    :raises Problem: 503 if the cluster cannot be reached or the service is shutting down, else 409.
     """
     wrong = [step for step in plan.steps if step.result in FAILED]
     left = [step for step in plan.steps if step.result == "not-run"]

@@ -1,4 +1,4 @@
-"""The changes that are under way: how many there may be, and that nothing new is begun once the service is to end."""
+"""A limit on the number of concurrent changes. No step of a change begins after shutdown was requested."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections import Counter
 from gpuctl_server.fair_slots import NoFreeSlot
 
 MOST = 16
-"""Changes at a time, of one caller three quarters as many. One may wait for minutes until pods are gone, and reads must
-have threads left."""
+"""Maximum number of concurrent changes. One caller may have three quarters of them. A change may wait minutes until
+pods are gone, and reads must have threads left.
+"""
 
 
 class ChangeSlots:
-    """Counts the changes under way; safe to use from several threads."""
+    """Counts the running changes. Safe to use from several threads."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -23,9 +24,9 @@ class ChangeSlots:
         self._ending = threading.Event()
 
     def begin(self, caller: str) -> None:
-        """Count one more change of a caller; :meth:`done` has to follow.
+        """Count a change of a caller. :meth:`done` must follow.
 
-        :raises NoFreeSlot: too many are under way.
+        :raises NoFreeSlot: too many changes are running.
         """
         with self._lock:
             if self._under_way[caller] >= self._each:
@@ -35,7 +36,7 @@ class ChangeSlots:
             self._under_way[caller] += 1
 
     def done(self, caller: str) -> None:
-        """Count one less."""
+        """End the count of a change."""
         with self._lock:
             self._under_way[caller] -= 1
             if not self._under_way[caller]:
@@ -43,14 +44,14 @@ class ChangeSlots:
 
     @property
     def under_way(self) -> int:
-        """How many changes are under way."""
+        """Number of running changes."""
         with self._lock:
             return self._under_way.total()
 
     def end(self) -> None:
-        """Have nothing new begun: what was taken apart is still put together."""
+        """Request shutdown: running changes begin no new step, but restore what they have taken apart."""
         self._ending.set()
 
     def is_ending(self) -> bool:
-        """Whether the service is to end."""
+        """Return True if shutdown was requested."""
         return self._ending.is_set()

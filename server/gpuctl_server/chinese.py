@@ -1,6 +1,7 @@
-"""The messages that the product's documents print in Chinese, for clients that ask for Chinese.
+"""Chinese translations of messages, for clients that prefer Chinese.
 
-Other messages are in English, and so is everything that programs compare.
+Only the messages that the product specification defines in Chinese are translated. Values that programs compare stay in
+English.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 _RIGHT = re.compile(r"\S+ may (get|create|update|delete) jobs(?: in the namespace \S+)?(?: of the pool (\S+))?")
 _LISTS = ("failed", "jobs", "success")
-"""Fields of answers whose items have messages of their own."""
+"""Fields with lists whose items have a `message`."""
 
 
 def in_chinese(message: str) -> str:
-    """Return a message in Chinese where the product's documents have it, else as it is."""
+    """Return the Chinese translation of a message; the message itself if it has no translation."""
     right = _RIGHT.fullmatch(message)
     if right is not None:
         return f"用户拥有{right[2] or ''}的任务{_ACTIONS[right[1]]}权限"
@@ -65,7 +66,7 @@ def wants_chinese(request: Request) -> bool:
 
 
 def translated(response: Response) -> Response:
-    """Return a JSON answer with its messages in Chinese; any other answer as it is."""
+    """Return a JSON answer with translated messages; any other answer unchanged."""
     if not response.headers.get("content-type", "").startswith(JSON) or not hasattr(response, "body"):
         return response
     value = json.loads(bytes(response.body))

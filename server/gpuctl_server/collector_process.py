@@ -1,8 +1,8 @@
-"""``python -m gpuctl_server.collector_process``: the collector as the service has it beside itself.
+"""``python -m gpuctl_server.collector_process``: the usage collector as a child process of the service.
 
-Standard input has its settings, a line of JSON; it collects until that ends, so that it never outlives the service,
-however that came to its end. A line on standard output says every second how it goes; another answers each further
-line of input, which asks for its metrics.
+The first line of standard input has the settings, as JSON. Each further line requests the metrics, and is answered by a
+line on standard output. Another line reports the state every second. The process exits when standard input is closed,
+so it never outlives the service.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.usage_settings import UsageSettings
 
 _TOLD = 1.0
-"""Seconds from one line to the next."""
+"""Interval of the state lines, seconds."""
 _SPEAKING = threading.Lock()
 
 
 def main() -> int:
-    """Collect; 3 when that cannot be done."""
+    """Collect until standard input ends. Return 3 if collecting is impossible."""
     set_up()
     settings = UsageSettings.made(json.loads(sys.stdin.readline()))
     stopping, health = threading.Event(), CollectorHealth()
@@ -62,7 +62,7 @@ def _tell(health: CollectorHealth, stopping: threading.Event) -> None:
 
 
 def _say(value: dict[str, Any]) -> None:
-    # Nobody hears it when the service was killed: then standard input ends as well.
+    # The service may have been killed. Then standard input ends as well.
     with _SPEAKING, contextlib.suppress(OSError):
         print(json.dumps(value), flush=True)
 

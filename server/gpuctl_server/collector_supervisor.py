@@ -1,8 +1,7 @@
-"""The collector beside the service: a process of its own, begun with the service, begun again when it fails, and ended
-with the service.
+"""Supervisor of the usage collector: a child process that is restarted when it fails, and ends with the service.
 
-Rolling up an hour of thousands of GPUs takes a processor for seconds, which requests would wait for; and whatever ends
-the collector ends no request.
+It is a separate process because rolling up an hour of thousands of GPUs needs seconds of CPU time, and because a
+failure of the collector must not end requests.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from gpuctl_usage.collector_metrics import NOT_COLLECTING
 from gpuctl_usage.usage_settings import UsageSettings
 
 SILENT = 15.0
-"""Seconds without a word after which nothing is said of how it goes: it speaks every second."""
+"""Seconds after the last line of the process until its state is unknown. It writes a line every second."""
 _ENDS_IN = 5.0
-"""Seconds that it may take to end in order. It may be killed at any moment: what it has not written is seen again."""
+"""Seconds until the process is killed. It may be killed at any time: what it has not written is collected again."""
 _ANSWERS_IN = 5.0
-"""Seconds that an answer may take: Prometheus waits for ten."""
+"""Timeout of a request for metrics, seconds. Prometheus waits for ten."""
 _PAUSES = (1.0, 2.0, 5.0, 15.0, 60.0)
 _LASTED = 600.0
-"""Seconds after which one that ends has not failed to begin."""
+"""Seconds of running after which an exit counts as the first failure again."""
 _COMMAND = (sys.executable, "-m", "gpuctl_server.collector_process")
 
 
 class CollectorSupervisor:
-    """The process, and what it last said. Safe to use from several threads."""
+    """The process and its last output. Safe to use from several threads."""
 
     def __init__(self, settings: ServerSettings) -> None:
         stated = settings.model_dump(mode="json", include=set(UsageSettings.model_fields))
@@ -51,11 +50,11 @@ class CollectorSupervisor:
         self._number = 0
 
     def start(self) -> None:
-        """Begin to collect."""
+        """Start collecting."""
         self._thread.start()
 
     def end(self) -> None:
-        """Have it end, without waiting for it."""
+        """Request the end of the process, without waiting for it."""
         with self._lock:
             self._ending.set()
             process = self._process
@@ -64,7 +63,7 @@ class CollectorSupervisor:
                 process.stdin.close()
 
     def stop(self) -> None:
-        """Have it end, and wait until it has; it is killed if that takes too long."""
+        """End the process and wait for it. Kill it after a timeout."""
         self.end()
         process = self._process
         if process is not None:
@@ -77,7 +76,9 @@ class CollectorSupervisor:
             self._thread.join()
 
     def state(self) -> dict[str, Any]:
-        """Whether it collects, how old what is written may be, and what is wrong; the last two may be None."""
+        """Return the state: if it collects, the age of the newest written data, and the problem; the last two may be
+        None.
+        """
         return dict(self._said) if self._speaks else {"collecting": False, "knownSecondsAgo": None, "problem": None}
 
     @property
@@ -85,13 +86,13 @@ class CollectorSupervisor:
         return time.monotonic() - self._said_at < SILENT
 
     def metrics(self, namespaces: Collection[str] | None) -> bytes:
-        """What it tells Prometheus; where it does not answer, that it does not collect.
+        """Return the metrics of the collector for Prometheus; :data:`NOT_COLLECTING` if it does not answer.
 
-        :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
+        :param namespaces: namespaces whose pods are included; None: all. If empty, nodes are left out as well.
         """
         seen = None if namespaces is None else sorted(namespaces)
         process, end = self._process, time.monotonic() + _ANSWERS_IN
-        # Before it has spoken it reads its settings, and a stuck one reads nothing.
+        # Before its first line the process reads its settings, and a hanging process reads nothing.
         if process is None or process.stdin is None or not self._speaks:
             return NOT_COLLECTING
         with self._answered:
@@ -103,7 +104,7 @@ class CollectorSupervisor:
                 process.stdin.flush()
                 self._answered.wait_for(lambda: self._answers[number] is not None, end - time.monotonic())
             except (OSError, ValueError):
-                # It has ended.
+                # The process has exited.
                 pass
             return self._answers.pop(number) or NOT_COLLECTING
 
@@ -121,19 +122,19 @@ class CollectorSupervisor:
             self._ending.wait(pause)
 
     def _run(self) -> int | str:
-        """Run it once; its exit code, or why it could not be started."""
+        """Run the process once. Return its exit code, or why it could not be started."""
         try:
             with self._lock:
                 if self._ending.is_set():
                     return 0
                 process = self._process = subprocess.Popen(
                     _COMMAND,
-                    # What stands in the directory where the service happens to run is not its program.
+                    # The working directory must not be on the module path: a file there could replace a module.
                     env={**os.environ, "PYTHONSAFEPATH": "1"},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
-                    # Ctrl-C is for the service, which ends it.
+                    # The process must not get Ctrl-C: the service ends it.
                     start_new_session=True,
                 )
         except OSError as error:
@@ -154,7 +155,7 @@ class CollectorSupervisor:
             self._said, self._said_at = value, time.monotonic()
             return
         with self._answered:
-            # Whoever has not waited for it is not answered.
+            # The requester may have given up.
             if value["answer"] in self._answers:
                 self._answers[value["answer"]] = value["text"].encode()
             self._answered.notify_all()

@@ -1,4 +1,4 @@
-"""Compiling for one caller after another: each has at most one thread that compiles, so that the others get the CPU."""
+"""Limits on compilation: one thread per caller, so that other callers get CPU time, and a CPU time per request."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 PATIENCE = 20.0
-"""Seconds that a request waits for the other documents of its caller."""
+"""Seconds that a request waits for other compilations of its caller."""
 
 
 class StillCompiling(Exception):
-    """Other documents of the caller were compiled for all the time that a request waits."""
+    """Other documents of the caller were still being compiled when the wait ended."""
 
 
 class CompiledTooLong(Exception):
-    """Documents took more processor time to compile than a request may."""
+    """Documents need more CPU time to compile than a request may use."""
 
 
 def processor_limit(seconds: float) -> Callable[[], None]:
-    """Return a function that limits the processor time of this thread, counted from now.
+    """Return a function that checks the CPU time that this thread has used since now.
 
-    Time in which other threads had the processor does not count, so a busy machine refuses no more than an idle one.
+    CPU time instead of elapsed time: a busy machine rejects no more documents than an idle one.
 
     :raises CompiledTooLong: by the function, once the time is used up.
     """
@@ -37,7 +37,7 @@ def processor_limit(seconds: float) -> Callable[[], None]:
 
 
 class CompileLocks:
-    """The turns of all callers."""
+    """A lock for each caller."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,9 +45,9 @@ class CompileLocks:
 
     @contextmanager
     def of(self, caller: str) -> Iterator[None]:
-        """Wait until nothing else is compiled for a caller.
+        """Hold the lock of a caller.
 
-        :raises StillCompiling: it took too long.
+        :raises StillCompiling: the wait took too long.
         """
         with self._lock:
             turn = self._turns.setdefault(caller, threading.Lock())

@@ -1,8 +1,8 @@
-"""The service's connections: how they are accepted, and which one is closed when there are too many.
+"""Accepts connections, and closes one when there are too many.
 
 uvicorn accepts connections until the process has no file descriptors left. This module keeps their number below a
 limit. Connections that wait for their client (TLS handshake, half a request, idle, an answer that is not read) are
-closed first, the one that has waited longest before all others; a request that is being answered is never cut off.
+closed first, beginning with the one that has waited longest. A request that is being answered is never cut off.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import ssl
 from collections.abc import Callable, Sequence, Set
 
 _RESERVED = 512
-"""File descriptors for everything else: watches, logs, requests to the API server, databases."""
+"""File descriptors reserved for everything else: watches, logs, requests to the API server, databases."""
 _RAISED_TO = 65_536
 _PAUSE = 0.1
-"""Seconds until the next attempt to accept when the process has no file descriptor left."""
+"""Seconds until the next attempt to accept a connection when the process has no file descriptor left."""
 
 
 def connection_limit(wanted: int) -> int:
-    """Return how many connections the process can have, at most ``wanted``, and raise its limit of open files."""
+    """Raise the limit of open files. Return the number of connections that it permits, at most ``wanted``."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = _RAISED_TO if hard == resource.RLIM_INFINITY else min(hard, _RAISED_TO)
     if soft != resource.RLIM_INFINITY and soft < files:
@@ -35,11 +35,10 @@ def connection_limit(wanted: int) -> int:
 
 
 class Connections:
-    """Accepts connections, and keeps them below a limit.
+    """Accepts connections, and keeps their number below a limit.
 
-    :param most: the limit.
-    :param handshake: seconds that a TLS handshake may take.
-    :param established: uvicorn's set of connections that have a protocol.
+    :param most: the limit. :param handshake: timeout of a TLS handshake, seconds. :param established: uvicorn's set of
+    connections that have a protocol.
     """
 
     def __init__(self, most: int, handshake: float, established: Set[object]) -> None:
@@ -73,7 +72,7 @@ class Connections:
             self._resume(listening, protocol, tls)
 
     def stop(self) -> None:
-        """Accept no more connections. The sockets stay open."""
+        """Stop accepting connections. The sockets stay open."""
         loop = asyncio.get_running_loop()
         for listening in self._listening:
             loop.remove_reader(listening)
@@ -114,7 +113,7 @@ class Connections:
         self, connection: socket.socket, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None
     ) -> None:
         timeout = self._handshake if tls is not None else None
-        # A client that speaks no TLS, trusts another certificate, or goes away: not an error of the service.
+        # A client that does not use TLS, rejects the certificate or disconnects is not an error of the service.
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 protocol, connection, ssl=tls, ssl_handshake_timeout=timeout

@@ -1,4 +1,4 @@
-"""JSON or YAML: what a client sends, and what it wants to have."""
+"""Content negotiation: JSON or YAML, for bodies and for answers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _YAML = frozenset({YAML, "application/x-yaml", "text/yaml", "text/x-yaml"})
 
 
 def sends_yaml(request: Request) -> bool:
-    """Whether the body is YAML."""
+    """Return True if the body is YAML."""
     return _media_type(request.headers.get("content-type", "")) in _YAML
 
 
 def wants_yaml(request: Request) -> bool:
-    """Whether the answer is to be YAML: by ``?accept=``, else by the header, where JSON has not the same weight."""
+    """Return True if the client prefers YAML: by the parameter ``accept``, else by the header ``Accept``."""
     stated = request.query_params.get("accept")
     if stated is not None:
         return _media_type(stated) in _YAML
@@ -32,17 +32,17 @@ def wants_yaml(request: Request) -> bool:
 
 
 async def read_body(request: Request) -> Any:
-    """The value of a body: JSON, or the same as YAML.
+    """Parse the JSON or YAML body of a request.
 
-    :raises InvalidBody: it is none.
+    :raises InvalidBody: the body is invalid.
     """
     body = await request.body()
-    # YAML takes long to read.
+    # Parsing YAML is slow, and must not block the event loop.
     return await anyio.to_thread.run_sync(read_yaml, body) if sends_yaml(request) else read_json(body)
 
 
 def as_yaml(response: Response) -> Response:
-    """A JSON answer as YAML; any other as it is."""
+    """Return a JSON answer as YAML; any other answer unchanged."""
     if _media_type(response.headers.get("content-type", "")) != JSON:
         return response
     headers = {key: value for key, value in response.headers.items() if key not in ("content-type", "content-length")}
@@ -54,7 +54,7 @@ def _media_type(text: str) -> str:
 
 
 def accepted(header: str) -> dict[str, float]:
-    """Return the items of an ``Accept`` header, or one of its kind, with their weights, in the order written."""
+    """Return the items of an ``Accept`` header, or a similar one, with their weights, in the order of the header."""
     found: dict[str, float] = {}
     for part in header.split(","):
         name, _, rest = part.partition(";")

@@ -1,4 +1,4 @@
-"""Slots for requests that are worked on, shared among callers so that none takes them all."""
+"""Slots for running requests, shared fairly among callers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter, deque
 
 
 class NoFreeSlot(Exception):
-    """No slot is free and no more requests may wait; ``is_own`` if it is the caller's share that is used up."""
+    """All slots are in use and the queue is full; ``is_own`` is True if the caller's share of the queue is used up."""
 
     def __init__(self, is_own: bool) -> None:
         super().__init__()
@@ -15,9 +15,9 @@ class NoFreeSlot(Exception):
 
 
 class FairSlots:
-    """At most ``slots`` requests at a time, and ``queue`` that wait; each caller has half of both at most.
+    """At most ``slots`` running and ``queue`` waiting requests. Each caller may have half of both.
 
-    A free slot goes to the caller that has the fewest, among these to the one that has waited longest.
+    A free slot goes to the caller with the fewest running requests; among these, to the one that has waited longest.
     """
 
     def __init__(self, slots: int, queue: int) -> None:
@@ -31,7 +31,7 @@ class FairSlots:
     async def acquire(self, caller: str) -> None:
         """Take a slot, or wait for one.
 
-        :raises NoFreeSlot: too many wait.
+        :raises NoFreeSlot: the queue is full.
         """
         if self._free and self._running[caller] < self._slots_each:
             self._take(caller)
@@ -52,14 +52,14 @@ class FairSlots:
             raise
 
     def release(self, caller: str) -> None:
-        """Give a slot back."""
+        """Release a slot."""
         self._free += 1
         self._running[caller] -= 1
         if not self._running[caller]:
             del self._running[caller]
         able = [name for name in self._waiting if self._running[name] < self._slots_each]
         if self._free and able:
-            # The order of a dict is that in which callers began to wait.
+            # The order of the dict is that in which callers began to wait.
             following = min(able, key=lambda name: self._running[name])
             turn = self._waiting[following][0]
             self._forget(following, turn)

@@ -1,4 +1,4 @@
-"""Fit of the jobs of documents, and of jobs that wait, in the service's cluster."""
+"""Fit of the jobs of documents, and of waiting jobs, in the cluster of the service."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 MOST_SUGGESTED = 20
-"""Maximum number of documents of one search for changes: each is compiled and judged many times."""
+"""Maximum number of documents of one search for changes. Each is compiled and judged many times."""
 _SUGGESTING = threading.Lock()
 _PATIENCE = 30.0
-"""Seconds that a request waits for another one's search. Two searches would not be faster side by side."""
+"""Seconds that a request waits for the search of another one. Two concurrent searches would not be faster."""
 
 
 def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
-    """Return the answer for documents. What the caller may not see counts, but has no name.
+    """Return the fit of documents. Objects that the caller may not see count, but their names are hidden.
 
-    :param suggest: search for changes with which jobs would fit.
-    :raises Problem: 400, too many documents to search for changes; 429, another search runs.
+    :param suggest: search for changes with which jobs would fit. :raises Problem: 400 for too many documents to search
+    for changes, 429 while another search runs.
     """
     if not suggest:
         return _by_cluster(service, caller, found, suggest=False)
@@ -51,7 +51,8 @@ def _by_cluster(service: Service, caller: Caller, found: FitDocuments, *, sugges
 
 
 def fit_waiting_jobs(service: Service, caller: Caller, namespace: str | None) -> FitResult:
-    """Return the answer for jobs whose pods wait for a node. All of them count; the answer has those that may be seen.
+    """Return the fit of jobs whose pods wait for a node. All such jobs count; the answer has those that the caller may
+    see.
 
     :raises Problem: 403.
     """

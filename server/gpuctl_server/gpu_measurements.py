@@ -1,4 +1,4 @@
-"""What is measured of GPUs, where something measures it."""
+"""Current utilization and memory of the GPUs of nodes, from Prometheus."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gpuctl_server.service_context import Service
 from gpuctl_usage.prometheus import PrometheusProblem
 
 _SOON = 2.0
-"""Seconds that an answer waits for it."""
+"""Time limit for the queries of one answer, seconds."""
 
 
 class GpuMeasurement(NamedTuple):
-    """Of one GPU: ``utilization`` in percent, ``memory`` as ``72Gi/80Gi``; None where that is not measured."""
+    """Measurements of one GPU: ``utilization`` in percent, ``memory`` as ``72Gi/80Gi``; None if not measured."""
 
     utilization: float | None
     memory: str | None
 
 
 def measure_gpus(service: Service, nodes: Iterable[str]) -> Mapping[str, Mapping[str, GpuMeasurement]]:
-    """Node -> GPU (``gpu-0``) -> its use, of those that are measured. Without Prometheus none is."""
+    """Return node -> GPU (``gpu-0``) -> its measurements. GPUs without measurements are left out."""
     names = sorted(nodes)
     if service.prometheus is None or not names:
         return {}

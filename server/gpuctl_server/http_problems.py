@@ -1,4 +1,4 @@
-"""Errors as answers: ``{"error": name, "message": text, "details": [...]}``, whatever went wrong."""
+"""Errors as answers: ``{"error": name, "message": text, "details": [...]}``, for every kind of error."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _WORDS = {
 
 
 _COMMAND_LINE = "gpuctl/"
-"""How the command line's `User-Agent` begins: hints in its answers are commands."""
+"""Prefix of the `User-Agent` of the command line. For it, hints in answers are commands."""
 _USAGE = "/api/v1/gpu-aggregation/"
-"""Before the paths of usage, whose answers and errors have a form of their own."""
+"""Prefix of the usage paths, whose answers and errors have a different form."""
 _KINDS = {
     400: "Invalid request parameters",
     401: "Unauthorized",
@@ -59,9 +59,9 @@ _KINDS = {
 
 
 class Problem(Exception):
-    """An answer that is no success: HTTP status, the name that programs compare, a sentence, and details.
+    """An error answer: HTTP status, the name that programs compare, a sentence, and details.
 
-    ``more`` are further fields of the answer, such as the plan that was refused.
+    ``more`` has further fields of the answer, such as the plan that was rejected.
     """
 
     def __init__(
@@ -77,24 +77,24 @@ class Problem(Exception):
 
 
 class UnknownPath(Problem):
-    """404: the service has no such path. Clients tell it by a header from a 404 about what a path names."""
+    """404 for a path that the service does not have. A header distinguishes it from a 404 for a missing object."""
 
     def __init__(self, hint: str | None = None) -> None:
         super().__init__(404, "there is nothing at this path", hint=hint)
 
 
 def forbidden(message: str) -> Problem:
-    """403."""
+    """Return a 403."""
     return Problem(403, message)
 
 
 def not_found(message: str, error: str = "NotFound") -> Problem:
-    """404."""
+    """Return a 404."""
     return Problem(404, message, error=error)
 
 
 def answer(problem: Problem, path: str = "") -> Response:
-    """A problem as a response, in the form that those have to whom a path belongs."""
+    """Return the response for a problem, in the form of the path."""
     value = usage_form(problem) if path.startswith(_USAGE) else _usual(problem)
     headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
     if problem.status in (429, 503):
@@ -113,8 +113,8 @@ def _usual(problem: Problem) -> dict[str, Any]:
 
 
 def usage_form(problem: Problem) -> dict[str, Any]:
-    """Return a problem in the form of the paths of usage."""
-    # The first is in the message.
+    """Return a problem in the form of the usage paths."""
+    # The first detail is part of the message.
     others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if set(item) >= _OF_A_FIELD]
     text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])
     kind = _KINDS.get(problem.status, "Internal server error" if problem.status >= 500 else "Invalid request")
@@ -122,7 +122,7 @@ def usage_form(problem: Problem) -> dict[str, Any]:
 
 
 def problem_of(error: BaseException) -> Problem | None:
-    """What an error of gpuctl means to whoever asked; None for what is none of ours."""
+    """Return the problem for an error of gpuctl; None for any other error."""
     if isinstance(error, AuditFailed):
         return Problem(503, f"nothing is changed while the audit cannot be written: {error}")
     meaning = meaning_of(error)
@@ -135,31 +135,31 @@ def problem_of(error: BaseException) -> Problem | None:
 
 
 def problem_for(error: Exception, path: str) -> Problem:
-    """What any error means to whoever asked for a path, in their words; the log has more of a bug of ours."""
+    """Return the problem for any error of a request to a path. Unexpected errors are logged with their traceback."""
     problem = error if isinstance(error, Problem) else problem_of(error)
     if problem is None:
         return unexpected(error, path)
     if isinstance(error, ConnectionFailed):
-        # Its address is not for users: the answer does not have it.
+        # The address of the API server is not for users: only the log has it.
         LOG.warning("the cluster cannot be reached", extra={"path": path, "problem": error.detail})
     return problem
 
 
 def unexpected(error: BaseException, path: str) -> Problem:
-    """A bug of ours: the log has what happened, the answer where to find it."""
+    """Log an unexpected error, and return a 500 that names the request id in the log."""
     LOG.error("internal error", exc_info=error, extra={"path": path})
     text = f"the service failed; its log has more under the request id {request_id()}"
     return Problem(500, text, error="InternalError")
 
 
 def _stakes(error: BaseException) -> list[dict[str, str]]:
-    """What stands against a plan that was refused, or what has to be confirmed of it."""
+    """Return the obstacles of a rejected plan, or its questions."""
     plan = getattr(error, "plan", None)
     return [{"message": redact(text)} for text in plan.obstacles or plan.questions] if isinstance(plan, Plan) else []
 
 
 class Route(APIRoute):
-    """A route whose errors, whatever they are, become answers in this form."""
+    """A route that turns every error into an answer, in the language and format that the client prefers."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -192,7 +192,7 @@ class Route(APIRoute):
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    """Have also that answered in this form which reaches none of the routes."""
+    """Install the error form for requests that match no route."""
 
     def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -207,7 +207,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
-    """What a path may be asked with; each method of it is a route of its own."""
+    """Return the methods of a path. Each method is a route of its own."""
     return {
         method
         for route in routes
@@ -218,11 +218,11 @@ def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
 
 
 _SAID = {"missing": "is required", "extra_forbidden": "is not known here"}
-"""What pydantic says shorter than a reader needs it."""
+"""Replacements for pydantic's messages."""
 
 
 def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
-    """400: what has a wrong form, field by field."""
+    """Return a 400 with the invalid fields."""
     found = error.errors()
     details = [{"field": _place(item["loc"]), "message": _said(item)} for item in found]
     first = f"the {_kind(found[0]['loc'])}{details[0]['field']} {details[0]['message']}" if found else ""

@@ -1,7 +1,7 @@
-"""uvicorn's protocols with limits: on request heads, on the time a client takes, and a way to abort a connection.
+"""uvicorn's protocols with limits on request heads and on the time of clients, and with a way to abort a connection.
 
-uvicorn bounds neither the size of a request line and headers nor the time in which they arrive, and an ASGI application
-cannot close the connection of a client that does not read. Each scope's ``state`` gets ``cut`` for that.
+uvicorn limits neither the size of a request line and headers nor the time in which they arrive. An ASGI application
+cannot close the connection of a client that does not read. For that, the ``state`` of each scope gets ``cut``.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from websockets.http11 import Request
 from gpuctl_server.connections import Connections
 
 LARGEST_HEAD = 32 * 1024
-"""Bytes of a request line with its headers, or of the trailers of a body."""
+"""Maximum size of a request line with its headers, or of the trailers of a body, bytes."""
 MOST_HEADERS = 100
 MOST_PIPELINED = 100
-"""Requests that a client may send ahead on one connection."""
+"""Maximum number of pipelined requests of a connection."""
 _TOO_LARGE = f"the request line and headers are larger than {LARGEST_HEAD} bytes"
 _ERRORS = {400: "BadRequest", 408: "RequestTimeout", 431: "RequestHeaderFieldsTooLarge"}
 _PIECE = 16 * 1024
-"""Bytes that are parsed at once: the limits are checked between two pieces."""
+"""Number of bytes that are parsed at once. The limits are checked between two pieces."""
 KEEP_ALIVE = 620.0
 """Seconds that a connection stays open after an answer: longer than clients and proxies keep one (httpx 5, nginx and
-AWS 60, Go 90, Google Cloud 600). Closed by the service first, it could be closed under a request that is on its way."""
+AWS 60, Go 90, Google Cloud 600). If the service closed it first, a request might already be on its way.
+"""
 LINGER = 5.0
-"""Seconds in which the rest of a request is read and dropped after its answer, so that the client sees the answer."""
+"""Seconds in which the rest of a request is read and dropped after its answer, so that the client gets the answer."""
 _STALLED = 30.0
-"""Seconds in which a client has to read something of what was sent."""
+"""Seconds in which a client must read a part of what was sent."""
 _SEND_BUFFER = 128 * 1024
-"""Bytes that the kernel keeps for a client: by itself it would let them grow to megabytes."""
+"""Size of the kernel's send buffer, bytes. By default it would grow to megabytes."""
 _GRACE = 30.0
-"""Seconds in which a WebSocket's client can still read what was sent, and that it is cut off."""
+"""Seconds in which the client of a WebSocket may read the rest, including the close frame, after it was cut off."""
 _UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -59,7 +60,7 @@ class LimitedHttp(HttpToolsProtocol):
         self._is_over = False
         self._too_large = ""
         self._head = 0
-        """Bytes of the request line and headers so far."""
+        """Size of the request line and headers so far, bytes."""
         self._size = 0
         """Bytes since the last headers, part of a body, or request ended."""
 
@@ -77,7 +78,7 @@ class LimitedHttp(HttpToolsProtocol):
         self._expect(self._head_timeout)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what the client sent, as long as it stays within the limits."""
+        """Parse data of the client, within the limits."""
         if self._is_idle:
             self._is_idle = False
             self._expect(self._head_timeout)
@@ -107,7 +108,7 @@ class LimitedHttp(HttpToolsProtocol):
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header, or a trailer."""
+        """Add a header or a trailer."""
         self._count(len(name) + len(value) + len(b": \r\n"))
         if len(self.headers) >= MOST_HEADERS:
             self._too_large = f"the request has more than {MOST_HEADERS} headers"
@@ -121,7 +122,7 @@ class LimitedHttp(HttpToolsProtocol):
             raise ValueError
 
     def on_headers_complete(self) -> None:
-        """Hand the request over. The application limits the time of its body."""
+        """Pass the request to the application, which limits the time of its body."""
         self._size = 0
         self._in_head = False
         self._expect(None)
@@ -139,17 +140,17 @@ class LimitedHttp(HttpToolsProtocol):
         if self._answers:
             self._connections.works(self)
         elif self.cycle is not None and not self._is_over:
-            # The answer went out before the body was here.
+            # The answer was complete before the body.
             self._wait_for_next()
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the WebSocket, which pings its client."""
+        """Pass the connection to the WebSocket protocol, which pings its client."""
         self._is_over = True
         self._expect(None)
         self._connections.works(self)
         super().handle_websocket_upgrade()
 
-    # What the client gets
+    # What the client receives
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or for the rest of this one."""
@@ -172,13 +173,13 @@ class LimitedHttp(HttpToolsProtocol):
         self._expect(KEEP_ALIVE)
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads."""
+        """Begin to watch if the client reads."""
         super().pause_writing()
         self._watch_reading()
         self._connections.waits(self, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on after the client has read."""
+        """Note that the client has read."""
         super().resume_writing()
         if self._answers:
             self._connections.works(self)
@@ -195,7 +196,7 @@ class LimitedHttp(HttpToolsProtocol):
     # Limits
 
     def _expect(self, seconds: float | None) -> None:
-        """Give the client so many seconds for its next step; None: it is not waited for."""
+        """Set the time limit of the client's next step, seconds; None: no limit."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._expired)
@@ -217,7 +218,7 @@ class LimitedHttp(HttpToolsProtocol):
             self.transport.abort()
 
     def _watch_reading(self, left: int | None = None) -> None:
-        """Abort the connection of a client that for a while reads nothing of what was sent."""
+        """Abort the connection if the client reads nothing for a while."""
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
@@ -232,7 +233,7 @@ class LimitedHttp(HttpToolsProtocol):
             self._stall = self.loop.call_later(_STALLED, self._watch_reading, size)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that cannot be parsed, or that exceeds a limit."""
+        """Reject a request that cannot be parsed, or that exceeds a limit."""
         self._refuse(431 if self._too_large else 400, self._too_large or "the request is not valid HTTP/1.1")
 
     def _refuse(self, status: int, message: str) -> None:
@@ -241,7 +242,7 @@ class LimitedHttp(HttpToolsProtocol):
             return
         self._is_over = True
         if self._answers:
-            # An answer in the middle of another one would be taken for a part of it.
+            # An error answer within another answer would be read as a part of it.
             self.transport.close()
             self._watch_reading()
             return
@@ -254,17 +255,17 @@ class LimitedHttp(HttpToolsProtocol):
         ]
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in head)
         self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)
-        # Closed at once, the client would see a reset instead of the answer if more of its data are under way.
+        # Data of the client may still arrive. After an immediate close it would see a reset instead of the answer.
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._expect(LINGER)
 
 
 class AbortableWebSocket(WebSocketsSansIOProtocol):
-    """``cut(code, reason)`` sends a close frame behind what waits, and closes the connection some time later."""
+    """A WebSocket whose ``cut(code, reason)`` sends a close frame, and closes the connection some time later."""
 
     def handle_connect(self, event: Request) -> None:
-        """As uvicorn's."""
+        """Limit the send buffer, and offer ``cut`` to the application."""
         own: socket.socket | None = self.transport.get_extra_info("socket")
         if own is not None:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
@@ -273,19 +274,19 @@ class AbortableWebSocket(WebSocketsSansIOProtocol):
             self.scope["state"]["cut"] = self.cut
 
     def data_received(self, data: bytes) -> None:
-        """As uvicorn's, which would leave a client waiting whose request cannot be read: of lines that are too long."""
+        """Answer 400 to a handshake that cannot be parsed (lines too long). uvicorn would leave the client waiting."""
         super().data_received(data)
         if not self.handshake_initiated and self.conn.handshake_exc is not None:
             self.transport.write(_UNREADABLE)
             self.transport.close()
 
     def keepalive_timeout(self) -> None:
-        """As uvicorn's; who does not answer does not read either."""
+        """Abort the connection: a client that does not answer pings does not read a close frame either."""
         super().keepalive_timeout()
         self.transport.abort()
 
     def cut(self, code: int, reason: str) -> None:
-        """Close it, without waiting for what the client has not read."""
+        """Close the connection without waiting until the client has read everything."""
         if self.close_sent or self.transport.is_closing():
             return
         self.stop_keepalive()

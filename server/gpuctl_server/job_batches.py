@@ -1,4 +1,4 @@
-"""Batches of submissions. Each entry succeeds or fails on its own; all of them share one look at the cluster."""
+"""Batches of submissions. Each entry succeeds or fails on its own; all of them share one list of pods and nodes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpuctl_server.submissions import Submission
 
 PATH = "/jobs/batch"
 MOST = 100
-"""Entries of a batch."""
+"""Maximum number of entries of a batch."""
 _LOOKBACK = 60.0
-"""Seconds for which the entries of a batch share lists of all pods and nodes."""
+"""Maximum age of the pod and node lists that entries share, seconds."""
 
 
 class _Entry(NamedTuple):
-    """An entry: its request, the names of its documents, and what they compile to, or why they do not."""
+    """An entry: its request, the titles of its documents, and the compiled documents or the problem."""
 
     request: SubmitRequest
     names: list[str]
@@ -45,7 +45,7 @@ def create_each(
     queue: bool = False,
     dry_run: bool = False,
 ) -> Batch:
-    """Create what each entry describes, or with ``dry_run`` only check it."""
+    """Create the documents of each entry; with ``dry_run`` only check them."""
     max_age = MaxListAge(_LOOKBACK)
     requests = [SubmitRequest(text, key and f"{key}\0{index}", confirmed, queue) for index, text in enumerate(texts)]
     with service.live_session(caller, max_age) as session:
@@ -55,7 +55,7 @@ def create_each(
     away: Problem | None = None
     for index, entry in enumerate(entries):
         touched += entry.names
-        # Each would wait for a cluster that does not answer.
+        # The cluster is unreachable. Further entries would wait for it in vain.
         found = away or _made(service, caller, entry, fits, touched, max_age, dry_run=dry_run)
         if isinstance(found, Submitted):
             batch.success += _items(found)
@@ -85,7 +85,7 @@ def _compiled(service: Service, caller: Caller, session: Session, request: Submi
 
 
 def _objects(entries: Sequence[_Entry]) -> Iterator[tuple[int, list[Object]]]:
-    """Yield the number and the objects of each entry that compiles."""
+    """Yield the index and the objects of each entry that compiles."""
     for index, entry in enumerate(entries):
         if isinstance(entry.compiled, Submission):
             yield index, [item.object for item in entry.compiled.wanted.request.lowered]
@@ -101,7 +101,6 @@ def _made(
     *,
     dry_run: bool,
 ) -> Submitted | Problem:
-    """Create or check one entry."""
     if isinstance(entry.compiled, Problem):
         return entry.compiled
     wanted = entry.compiled.wanted

@@ -1,4 +1,4 @@
-"""Changing jobs that are there, through the plans of the command line; and looking at plans."""
+"""Changes of existing jobs, and recovery of interrupted runs, through the plans of the command line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
 class JobRef(NamedTuple):
-    """The job that a path means: its id, name or a pod's name, and where it is, as far as that was said."""
+    """A reference to a job: its id, its name, or the name of one of its pods, with a namespace if the request has one.
+    A reference to a job: its id, its name, or the name of one of its pods, with a namespace if the request has one."""
 
     text: str
     namespace: str | None = None
@@ -54,12 +55,10 @@ class JobRef(NamedTuple):
 def change_session(
     service: Service, caller: Caller, max_age: MaxListAge | None = None, *, dry_run: bool = False
 ) -> Iterator[Session]:
-    """A session for a change, of which there are only so many at a time.
+    """Open a session for a change, within the limit of concurrent changes.
 
-    :param max_age: how old lists of all pods and nodes may be.
-    :param dry_run: nothing is to be written: also the API server is asked for dry runs alone.
-
-    :raises Problem: 429, or 503 when the service is to end.
+    :param max_age: maximum age of the lists of all pods and nodes. :param dry_run: write nothing; requests to the API
+    server are dry runs as well. :raises Problem: 429 above the limit, 503 during shutdown.
     """
     if service.change_slots.is_ending():
         raise Problem(503, "the service ends; nothing was changed")
@@ -76,15 +75,15 @@ def change_session(
 
 
 def await_listed(service: Service, ids: Iterable[str | None]) -> None:
-    """Wait until jobs are in the list, so that whoever is given their ids can use them."""
+    """Wait until the list of jobs has these ids, so that the client can use them."""
     wanted = [one for one in ids if one is not None]
     service.board.wait_for(lambda board: all(one in board.ids for one in wanted), LISTED_WITHIN)
 
 
 def await_shown(service: Service, session: Session, key: Key) -> Object | None:
-    """Wait until the list of jobs shows a workload as a change has left it: whoever made the change reads it.
+    """Wait until the list of jobs shows the current state of a workload, so that the client reads its own change.
 
-    :returns: the workload as it is now; None when it has gone.
+    :returns: the workload; None if it does not exist.
     """
     now = session.get(key)
     service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
@@ -105,7 +104,7 @@ def change_job(
     dry_run: bool,
     queue: bool,
 ) -> ChangedJob:
-    """Apply the changed document of a job that is there.
+    """Apply the changed document of an existing job.
 
     :raises Problem: 400, 403, 404, 409.
     """
@@ -155,7 +154,7 @@ def apply_job(
     run: RunOptions,
     plan_run: PlanRun,
 ) -> ChangedJob:
-    """Apply the one document of a job, as :func:`apply_submission`."""
+    """Apply the single document of a job, as :func:`apply_submission` does."""
     plan = apply_submission(service, caller, session, submission, actions, run, plan_run)
     key = submission.main(submission.documents[0])
     assert key is not None, "it is a job's"
@@ -166,7 +165,7 @@ def apply_job(
 def delete_job(
     service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, force: bool, checkpoint: bool, dry_run: bool
 ) -> JobState:
-    """Have a job deleted; its pods are not waited for.
+    """Delete a job, without waiting until its pods are gone.
 
     :raises Problem: 403, 404, 409.
     """
@@ -192,7 +191,7 @@ def delete_job(
 def rerun_job(
     service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
 ) -> RerunJob:
-    """Run a training again that has ended.
+    """Run a finished training again.
 
     :raises Problem: 403, 404, 409.
     """
@@ -230,7 +229,7 @@ def rerun_job(
 
 
 def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
-    """What killed runs left.
+    """Return the unfinished work of interrupted runs.
 
     :raises Problem: 403.
     """
@@ -248,7 +247,7 @@ def finish(
     run: RunOptions,
     confirmation: Confirmation,
 ) -> Recoveries:
-    """Finish what killed runs left.
+    """Finish the work of interrupted runs.
 
     :raises Problem: 403, 409.
     """
@@ -265,7 +264,7 @@ def finish(
 
 
 def resolve_job(service: Service, caller: Caller, action: Action, ref: JobRef, touched: AuditTrail) -> ListedJob:
-    """Find the job that a path means, and note its name in ``touched``.
+    """Find the job of a path, and add its title to ``touched``.
 
     :raises Problem: 403, 404, 409, 503.
     """
@@ -275,8 +274,8 @@ def resolve_job(service: Service, caller: Caller, action: Action, ref: JobRef, t
 
 
 def live_workload(session: Session, item: ListedJob, ref: JobRef) -> Object:
-    """The main object of the job that was meant, as it is now: the list may be a moment old. An id means one object,
-    a name the one that has it.
+    """Return the current main object of a job; the list may be older. An id stands for one object, a name for the
+    object that has it now.
 
     :raises Problem: 404.
     """
@@ -289,7 +288,7 @@ def live_workload(session: Session, item: ListedJob, ref: JobRef) -> Object:
 
 
 def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
-    """See that the documents describe one job, which is the one that is changed.
+    """Check that the text has one document, and that it describes the job.
 
     :raises Problem: 400.
     """
@@ -325,7 +324,7 @@ def _changed(
 
 
 def find_unfinished(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
-    """What killed runs left where somebody may see it; who may not see all of it has to say where.
+    """Return the unfinished work that the caller may see. A caller who may not see all of it must name a namespace.
 
     :raises Problem: 403.
     """
@@ -341,9 +340,9 @@ def find_unfinished(service: Service, caller: Caller, session: Session, namespac
 
 
 def _own_place(caller: Caller, namespace: str | None) -> str | None:
-    """The namespace that is meant where none was said: of several that are theirs one has to be named.
+    """Return the given namespace, else the caller's only one; None if the caller has no list of namespaces.
 
-    :raises Problem: 403.
+    :raises Problem: 403 if the caller has several.
     """
     if namespace is not None or caller.namespaces is None:
         return namespace
@@ -360,6 +359,6 @@ def _recoveries(found: Unfinished) -> Recoveries:
 
 
 def title_of_job(item: ListedJob) -> str:
-    """Return the job as messages and the audit name it."""
+    """Return the title of a job, as in messages and the audit."""
     identity = item.row.identity
     return f"{identity.kind}/{identity.name} in {identity.namespace}"

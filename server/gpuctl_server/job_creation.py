@@ -1,4 +1,4 @@
-"""Creating what documents describe, each request once: a repeated one is answered from what the first has created."""
+"""Creation of what documents describe. A repeated request with the same key returns what the first one has created."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from gpuctl_server.submissions import (
 
 
 class SubmitRequest(NamedTuple):
-    """A wish to create what documents describe.
+    """A request to create what documents describe.
 
-    ``key`` is the client's for this request (None: it has none), ``confirmed`` whether it has confirmed what a plan
-    asks, ``queue`` whether jobs are created also where a quota is full.
+    :param key: the client's Idempotency-Key; None without one. :param confirmed: the user has confirmed the questions
+    of the plan. :param queue: create jobs even if a quota is exhausted.
     """
 
     text: str
@@ -52,10 +52,9 @@ class SubmitRequest(NamedTuple):
 
 
 def create(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
-    """Create what documents describe. :func:`await_listed` follows, once for all.
+    """Create what documents describe. The caller must call :func:`await_listed` afterwards.
 
-    :param touched: takes the names of the documents.
-    :raises Problem: 400, 403, 409.
+    :param touched: receives the titles of the documents. :raises Problem: 400, 403, 409.
     """
     with change_session(service, caller) as session:
         submission = submission_of(service, caller, session, request, touched)
@@ -70,7 +69,7 @@ def create_submitted(
     request: SubmitRequest,
     touched: AuditTrail,
 ) -> Submitted:
-    """Create what compiled documents describe, unless the same request has created it before.
+    """Create what compiled documents describe, unless the same request has already created it.
 
     :raises Problem: 403, 409.
     """
@@ -84,7 +83,7 @@ def create_submitted(
 
 
 def validate(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
-    """Check documents here and at the API server, which writes nothing.
+    """Check documents, including a dry run at the API server.
 
     :raises Problem: 400, 403, 409.
     """
@@ -94,7 +93,7 @@ def validate(service: Service, caller: Caller, request: SubmitRequest, touched: 
 
 
 def validate_submitted(service: Service, caller: Caller, session: Session, submission: Submission) -> Submitted:
-    """Check compiled documents at the API server, which writes nothing.
+    """Check compiled documents by a dry run at the API server.
 
     :raises Problem: 403, 409.
     """
@@ -106,7 +105,7 @@ def validate_submitted(service: Service, caller: Caller, session: Session, submi
 
 
 def _waits(plan: Plan) -> dict[Key | None, str]:
-    """What the jobs of a plan wait for."""
+    """Return object key -> reason for which its job waits."""
     return {step.key: merge_hidden(step.waiting) for step in plan.steps if step.waits}
 
 
@@ -115,9 +114,8 @@ def submission_of(
 ) -> Submission:
     """Compile the documents of a request, and check that the caller may create them.
 
-    :param touched: takes the names of the documents.
-    :raises InvalidDocuments: they have errors.
-    :raises Problem: 400, 403.
+    :param touched: receives the titles of the documents. :raises InvalidDocuments: the documents have errors. :raises
+    Problem: 400, 403.
     """
     submission = compile_documents(
         service, caller, session, request.text, planning=PlanOptions(create_only=True, queue=request.queue)
@@ -128,7 +126,7 @@ def submission_of(
 
 
 def _mark(caller: Caller, request: SubmitRequest) -> str:
-    """What is written on objects: the request's key, which is its sender's alone, and which documents it had."""
+    """Return the annotation value that identifies a request: a hash of caller and key, and a hash of the documents."""
     given = secrets.token_hex(16) if request.key is None else _digest(f"{caller.name}\0{request.key}")
     return f"{given}.{_digest(request.text)[:16]}"
 
@@ -143,9 +141,9 @@ def _marked(submission: Submission, mark: str) -> Submission:
 
 
 def _is_created(service: Service, caller: Caller, session: Session, submission: Submission, mark: str) -> bool:
-    """Whether this very request has created all jobs already.
+    """Return True if this request has already created all jobs.
 
-    :raises Problem: 409 for another request under the same key.
+    :raises Problem: 409 for another request with the same key.
     """
     name = service.keys.request
     given = mark.partition(".")[0]
@@ -188,7 +186,7 @@ def _apply(
 
 
 def _is_others(obj: Object | None, name: str, mark: str) -> bool:
-    """Whether another request was faster."""
+    """Return True if another request has created the object."""
     return obj is not None and is_ours(obj) and annotations_of(obj).get(name) != mark
 
 
@@ -207,7 +205,8 @@ def _exists(keys: list[Key]) -> Problem:
 def _created(
     service: Service, session: Session, submission: Submission, waits: dict[Key | None, str]
 ) -> list[SubmittedJob]:
-    """The answer for each document, from what is in the cluster now; ``waits`` is what jobs wait for."""
+    """Return the answer for each document from the current objects. ``waits``: key -> reason for which the job waits.
+    Return the answer for each document from the current objects. ``waits``: key -> reason for which the job waits."""
     live = dict(zip(submission.mains, session.each(session.get, submission.mains), strict=True))
     return list(_answers(service, submission, live, waits))
 
@@ -222,7 +221,7 @@ def _answers(
             kind, name = document.kind, name_of(document)
             yield _answer(document, None, None, "created", f"{kind}/{name} is created")
         elif obj is None:
-            # Between its creation and this look somebody has deleted it.
+            # The job was deleted between its creation and this read.
             raise Problem(409, f"{key} was deleted meanwhile")
         else:
             text = f"{document.kind}/{name_of(document)} is submitted to the pool {_pool(document)}"

@@ -1,4 +1,4 @@
-"""Which job is meant by a path, and by whom: what somebody may not see is not there."""
+"""Lookup of jobs by id, name or pod, limited to the jobs that a caller may see; and checks of rights."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from gpuctl_server.service_context import Service
 
 Result = TypeVar("Result")
 _PATIENCE = 50.0
-"""Seconds that a plan waits for others."""
+"""Seconds that a plan waits for other plans."""
 REVIEWS = CapacityLimiter(40)
-"""Threads in which it is found out who somebody is, and what they may: most often that is known already, and has not to
-wait for requests that ask the cluster."""
+"""Threads for reviews of tokens and rights. The result is usually cached, so it must not wait for requests that call
+the API server.
+"""
 
 
 def require_access(caller: Caller, access: AccessRequest) -> None:
-    """See that somebody may do something.
+    """Raise an error if the caller may not do something.
 
     :raises Problem: 403.
     """
@@ -36,9 +37,9 @@ def require_access(caller: Caller, access: AccessRequest) -> None:
 
 @contextmanager
 def simulating(service: Service) -> Iterator[None]:
-    """Hold one of the few places for what places all pods of the cluster.
+    """Hold one of the few slots for simulations of all pods of the cluster.
 
-    :raises Problem: 429, none became free in time.
+    :raises Problem: 429 if no slot became free in time.
     """
     if not service.simulations.acquire(timeout=_PATIENCE):
         raise Problem(429, "other plans are being worked out; try again in a moment")
@@ -49,9 +50,9 @@ def simulating(service: Service) -> Iterator[None]:
 
 
 def board_of(service: Service) -> Board:
-    """All jobs.
+    """Return all jobs.
 
-    :raises Problem: 503, before they were read for the first time: an empty list would not be true.
+    :raises Problem: 503 until the cluster was read for the first time: an empty list would be wrong.
     """
     if not service.board.ready:
         raise Problem(503, "the cluster is not read yet; /readyz says how far it is")
@@ -59,18 +60,18 @@ def board_of(service: Service) -> Board:
 
 
 async def decided(caller: Caller, function: Callable[[], Result]) -> Result:
-    """What a function of somebody's rights answers: at once, unless somebody else has to be asked about them."""
+    """Return the result of a function that checks rights. Only checks that may call the API server run in a thread."""
     return function() if isinstance(caller, TokenCaller) else await anyio.to_thread.run_sync(function, limiter=REVIEWS)
 
 
 class SeenJobs(NamedTuple):
-    """Which jobs a caller sees: those of some namespaces and pools (None: of all)."""
+    """The jobs that a caller may see: those in some namespaces and pools (None: all)."""
 
     namespaces: frozenset[str] | None
     pools: frozenset[str] | None
 
     def takes(self, item: ListedJob) -> bool:
-        """Return True if the caller sees a job."""
+        """Return True if the caller may see a job."""
         row = item.row
         return (self.namespaces is None or row.identity.namespace in self.namespaces) and (
             self.pools is None or (row.pool or DEFAULT_POOL) in self.pools
@@ -78,7 +79,7 @@ class SeenJobs(NamedTuple):
 
 
 async def seen_by(caller: Caller, board: Board) -> SeenJobs:
-    """Return which jobs a caller sees."""
+    """Return the jobs that a caller may see."""
     if isinstance(caller, TokenCaller):
         if caller.rights.is_unlimited:
             return SeenJobs(None, None)
@@ -89,11 +90,11 @@ async def seen_by(caller: Caller, board: Board) -> SeenJobs:
 
 
 MOST_REVIEWED = 100
-"""Namespaces that are looked through for one that a caller may see."""
+"""Maximum number of namespaces that are searched for one that a caller may see."""
 
 
 async def require_visible_namespace(service: Service, caller: Caller) -> None:
-    """Check that a user of the cluster may see the jobs of at least one namespace, where these are not too many.
+    """Check that a user of the cluster may see the jobs of at least one namespace, unless there are too many to check.
 
     An empty list would hide that the user has no rights.
 
@@ -110,17 +111,17 @@ async def require_visible_namespace(service: Service, caller: Caller) -> None:
 
 
 def sees_job(caller: Caller, namespace: str, pool: str | None) -> bool:
-    """Return True if a caller sees the jobs of a namespace and pool (None means ``default``)."""
+    """Return True if a caller may see the jobs of a namespace and pool (None means ``default``)."""
     return caller.sees(namespace) and (caller.pools is None or (pool or DEFAULT_POOL) in caller.pools)
 
 
 def no_job(text: str, namespace: str | None) -> Problem:
-    """404: the same where there is none as where it may not be seen."""
+    """Return a 404, the same for a job that does not exist and for one that the caller may not see."""
     return not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
 
 
 def several_jobs(text: str, found: Sequence[ListedJob]) -> Problem:
-    """Return the 409 of a text that means several jobs."""
+    """Return the 409 for a text that matches several jobs."""
     listed = [
         {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind} for item in found
     ]
@@ -132,11 +133,11 @@ def several_jobs(text: str, found: Sequence[ListedJob]) -> Problem:
 def find_job(
     service: Service, caller: Caller, action: Action, resource: str, text: str, namespace: str | None = None
 ) -> ListedJob:
-    """The job that a path means: by its id, its name, or the name of one of its pods.
+    """Return the job that a path names by its id, its name, or the name of one of its pods.
 
-    :param namespace: where it has to be, as far as that was said.
-    :raises Problem: 403 for a namespace that is not theirs; 404 for what is not there, or not to be seen; 409 where
-        several are meant; 503 before the cluster was read.
+    :param namespace: namespace of the job; None if not given. :raises Problem: 403 for a namespace that the caller may
+    not use; 404 for a job that does not exist or that the caller
+        may not see; 409 for several jobs; 503 until the cluster was read.
     """
     require_access(caller, AccessRequest(action, resource, namespace))
 

@@ -1,4 +1,4 @@
-"""What is measured of jobs: their metrics over time, and as they are now."""
+"""Metrics of jobs from Prometheus: series, and current values."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 MOST_POINTS = 500
 _SHORTEST_STEP = 15
 _PATIENCE = 15.0
-"""Seconds that the metrics of a job may take."""
+"""Time limit for the series of a job, seconds."""
 _SOON = 2.0
-"""Seconds that what is measured now may keep an answer waiting that tells it beside other things."""
+"""Time limit for current values that are only a part of an answer, seconds."""
 _IN_DETAIL = ("gpuUtilization", "memoryUsage", "networkLatency", "throughput")
 
 
 class MetricPoint(BaseModel):
-    """A value at a time."""
+    """A value of a metric, and its time."""
 
     timestamp: str = Field(examples=["2024-06-01T10:05:00Z"])
     value: float = Field(examples=[75.2])
 
 
 def table(service: Service) -> Mapping[str, MetricQuery]:
-    """The queries, as they are set."""
+    """Return the queries: the defaults, with those of the settings."""
     return {**DEFAULTS, **service.settings.metrics}
 
 
 def metrics_over_time(
     service: Service, item: ListedJob, names: Collection[str], start: datetime | None, end: datetime | None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Series of a job, at most :data:`MOST_POINTS` points each; without ``names`` all that are measured.
+    """Return the series of a job, at most :data:`MOST_POINTS` points each.
 
-    :param start: None for the job's start, ``end`` None for now.
-    :raises Problem: 400 for what is no metric or no time; 503 without Prometheus.
+    :param names: the metrics; empty: all that have a query. :param start: None: the start of the job. ``end``: None:
+    now. :raises Problem: 400 for an unknown metric or an invalid time range; 503 without Prometheus.
     """
     queries = table(service)
     known = [name for name in queries if name not in NO_SERIES]
@@ -69,7 +69,7 @@ def metrics_over_time(
 
 
 def job_metrics(service: Service, item: ListedJob) -> JobMetrics:
-    """Return what is measured of a job now. It takes a bounded time, and is some seconds old."""
+    """Return current metrics of a job, within a time limit. They may be some seconds old."""
     prometheus = service.prometheus
     if prometheus is None or item.row.status.phase != "running":
         return JobMetrics()
@@ -85,7 +85,7 @@ def job_metrics(service: Service, item: ListedJob) -> JobMetrics:
 
 
 def memory_text(used: float | None, total: float | None) -> str | None:
-    """Memory of a GPU, in GiB, as the documents print it."""
+    """Return GPU memory in GiB, as the product specification formats it: ``72Gi/80Gi``."""
     if used is None:
         return None
     return f"{used:.0f}Gi" + ("" if total is None else f"/{total:.0f}Gi")
@@ -104,9 +104,9 @@ def _range(item: ListedJob, start: datetime | None, end: datetime | None) -> tup
     if first > last:
         if start is not None:
             raise _invalid(f"startTime {_stamp(first)} is after endTime {_stamp(last)}")
-        # It ended before the job has begun.
+        # The end of the range is before the start of the job.
         first = last
-    # Of what is to come there are no values.
+    # There are no values of the future.
     return first, max(first, min(last, now))
 
 

@@ -31,25 +31,25 @@ Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
 
 
 def pausing_with(service: Service, *, checkpoint: bool) -> Suspending:
-    """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
+    """Return ``pause_jobs`` with the limits of the service. A job whose checkpoint failed is not paused."""
     callbacks = RunCallbacks(stops=service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
 
 
 def resuming_with(caller: Caller, callbacks: RunCallbacks) -> Suspending:
-    """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
+    """Return ``resume_jobs``, which does not name jobs that the caller may not see."""
     return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, visible_job_filter(caller))
 
 
 def pause_job(
     service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, checkpoint: bool, dry_run: bool
 ) -> JobState:
-    """End a job's pods and keep the job.
+    """Pause a job: end its pods and keep the job.
 
     :raises Problem: 403, 404, 409.
     """
     item = resolve_job(service, caller, "update", ref, touched)
-    # A dry run lets no program run in the job's pods.
+    # A dry run must not run the checkpoint program in the job's pods.
     act = pausing_with(service, checkpoint=checkpoint and not dry_run)
     done = _suspended(service, caller, item, ref, act, touched, dry_run)
     saving = annotations_of(workload_of(item.job)).get(service.keys.checkpoint)
@@ -61,7 +61,7 @@ def pause_job(
 def resume_job(
     service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, dry_run: bool
 ) -> JobState:
-    """Let a paused job make its pods again.
+    """Resume a paused job.
 
     :raises Problem: 403, 404, 409.
     """
@@ -82,7 +82,8 @@ def resume_job(
 
 
 class _Suspended(NamedTuple):
-    """The answer about a job that was paused or resumed, and whether the request changed, or would change, anything."""
+    """The answer for a paused or resumed job; ``changed`` is True if the request changes the job, or would change it.
+    The answer for a paused or resumed job; ``changed`` is True if the request changes the job, or would change it."""
 
     state: JobState
     changed: bool

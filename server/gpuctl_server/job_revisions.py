@@ -1,4 +1,4 @@
-"""What was applied of a job before, as far as somebody may see it; and an earlier document of a job applied again."""
+"""The history of a job's documents, and applying an earlier one again, within the caller's rights."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ from gpuctl_server.submissions import Submission, compile_documents
 
 
 def visible_history(service: Service, caller: Caller, reader: Reader, name: str) -> DocumentHistory:
-    """The history of a job that may be seen.
+    """Return the history of a job that the caller may see.
 
-    :param reader: a look at what somebody may see; its notes get those of the history.
-    :raises NoSuchJob: there is none, or there are several.
-    :raises Problem: 403.
+    :param reader: a read context of the caller; receives the notes about the history. :raises NoSuchJob: no job, or
+    several jobs, have the name. :raises Problem: 403.
     """
     namespace = reader.scope.namespace
     require_access(caller, AccessRequest("get", "jobs", namespace))
@@ -45,12 +44,12 @@ def visible_history(service: Service, caller: Caller, reader: Reader, name: str)
         try:
             namespace = find_by_name(reader.scope, name, reader.keys)[0].identity.namespace
         except NoSuchJob:
-            # One that is not there any more has a history still, where whoever asks has theirs.
+            # A deleted job still has a history. It is searched in the default namespace of the caller.
             namespace = caller.home or service.namespace
     require_access(caller, AccessRequest("get", "jobs", namespace))
 
     def shows(document: dict[str, Any]) -> bool:
-        """Return True if a document's pool is the caller's: the job may have been in another pool once."""
+        """Return True if the caller may see the document's pool: earlier documents may name another pool."""
         return sees_job(caller, namespace, (document.get("resources") or {}).get("pool"))
 
     with service.live_session(caller) as session:
@@ -71,9 +70,9 @@ def earlier_document(
     *,
     again: bool = False,
 ) -> Submission:
-    """An earlier document of a job, held against what whoever asks may submit: anybody may have written it.
+    """Compile an earlier document, and check that the caller may submit it: another user may have applied it.
 
-    :param again: the last document of a training that is not there any more, to run it again.
+    :param again: use the last document of a deleted training, to run it again.
     """
     if again:
         target = removed_training(history)
@@ -94,7 +93,7 @@ def earlier_document(
 
 
 def job_documents(service: Service, caller: Caller, ref: JobRef) -> JobDocuments:
-    """Which documents of a job were applied, the newest first.
+    """Return the applied documents of a job, newest first.
 
     :raises Problem: 403, 404, 409.
     """
@@ -103,10 +102,9 @@ def job_documents(service: Service, caller: Caller, ref: JobRef) -> JobDocuments
 
 
 def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -> JobRevision:
-    """One of them, with the document.
+    """Return one revision of a job, with its document.
 
-    :raises NotThere: it is not kept.
-    :raises Problem: 403, 404, 409.
+    :raises NotThere: the revision is not kept. :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, ref)
     return JobRevision.of(history.row(revision))
@@ -115,7 +113,7 @@ def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -
 def run_again(
     service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
 ) -> RerunJob:
-    """Run a training again that has ended; by its last document, if it is not there any more.
+    """Run a finished training again. A deleted training is created from its last document.
 
     :raises Problem: 403, 404, 409.
     """
@@ -144,10 +142,9 @@ def run_again(
 def rerun_removed(
     service: Service, caller: Caller, ref: JobRef, run: RunOptions, plan_run: PlanRun, touched: AuditTrail
 ) -> PlanAnswer:
-    """Run a training again that does not exist, by its last document.
+    """Create a deleted training again from its last document.
 
-    :raises NoHistory: there is no such training.
-    :raises Problem: 403, 409, 503.
+    :raises NoHistory: no such training is known. :raises Problem: 403, 409, 503.
     """
     with service.read_context(caller, ref.namespace) as reader:
         history = visible_history(service, caller, reader, ref.text)
@@ -182,8 +179,7 @@ def roll_back(
 ) -> ChangedJob:
     """Apply an earlier document of a job again.
 
-    :raises NotThere: that revision is not kept.
-    :raises Problem: 403, 404, 409.
+    :raises NotThere: the revision is not kept. :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, ref)
     with change_session(service, caller, dry_run=run.dry_run) as session:
@@ -196,7 +192,8 @@ def roll_back(
 
 
 def _history(service: Service, caller: Caller, ref: JobRef) -> tuple[DocumentHistory, Iterable[str]]:
-    """The history of the job that a path means, and what is to be said of it. One that has gone has its name alone."""
+    """Return the history of the job that a path names, and notes for the user. A deleted job is found by its name only.
+    Return the history of the job that a path names, and notes for the user. A deleted job is found by its name only."""
     item = _there(service, caller, ref)
     name = ref.text if item is None else f"{item.row.identity.kind}/{item.row.identity.name}"
     namespace = ref.namespace if item is None else item.row.identity.namespace

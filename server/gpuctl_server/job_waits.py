@@ -1,4 +1,4 @@
-"""Waiting for several jobs, until the first of them are in a condition, or can never be."""
+"""Waiting for several jobs, until at least one of them meets a condition or can no longer meet it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
 
 _ANSWERS = 20.0
-"""Seconds more that the API server has for answering."""
+"""Additional seconds for requests to the API server."""
 
 
 class _Pause(Exception):
-    """The request has waited long enough."""
+    """The time limit of the request is reached, or a result is available."""
 
 
 class _Progress:
-    """Takes the text of what is being waited for, and ends the wait when it is long enough, or the service ends."""
+    """Progress callback of a wait. Keeps the latest text, and ends the wait after the time limit or during shutdown."""
 
     def __init__(self, service: Service, end: float, is_enough: Callable[[], bool]) -> None:
         self._service = service
@@ -37,10 +37,9 @@ class _Progress:
         self.text = ""
 
     def __call__(self, text: str) -> None:
-        """Take a text.
+        """Keep a progress text.
 
-        :raises _Pause: it is enough.
-        :raises Problem: 503.
+        :raises _Pause: the wait is over. :raises Problem: 503 during shutdown.
         """
         self.text = text
         if self._service.change_slots.is_ending():
@@ -50,9 +49,9 @@ class _Progress:
 
 
 def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) -> dict[str, Any]:
-    """Wait until there is nothing more to wait for at least one of the jobs, or the time of the request is over.
+    """Wait until at least one job has a result, or the time limit of the request is reached.
 
-    :raises Problem: 403 for a namespace that is not the caller's; 409 where a name means several jobs; 503.
+    :raises Problem: 403 for a namespace that the caller may not use; 409 for a name of several jobs; 503.
     """
     begun, limit = time.monotonic(), question.limit
     for name in question.jobs:
@@ -66,7 +65,7 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
             continue
         identity = item.row.identity._replace(generation="")
         waited = waited_job(name.job, item.job)
-        # Of another id, the job was made again.
+        # Another id: the job was created again.
         waiting[identity] = waited if name.job_id in ("", item.id) else waited._replace(uid="")
         places.setdefault(identity, []).append(place)
     tell = _Progress(service, begun + question.timeout, lambda: bool(results))
@@ -85,7 +84,7 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
         for place, result in sorted(results.items())
     ]
     answer: dict[str, Any] = merge_hidden({"items": items, "message": None})
-    # Beside the items: it names jobs of the question alone.
+    # Added after the merge: it only names jobs of the request.
     answer["message"] = tell.text if len(results) < len(question.jobs) else None
     return answer
 
@@ -93,7 +92,9 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
 def _found_jobs(
     service: Service, caller: Caller, question: JobsWaitQuestion
 ) -> list[tuple[WaitedName, ListedJob | None]]:
-    """Return the jobs that are meant, None for one that is not there; it may come back soon."""
+    """Return the jobs of a request; None for one that does not exist. A job that was just deleted may be created again
+    soon.
+    """
 
     def found(board: Board) -> list[ListedJob | None]:
         return [_found(board, caller, name) for name in question.jobs]
@@ -105,9 +106,9 @@ def _found_jobs(
 
 
 def _found(board: Board, caller: Caller, name: WaitedName) -> ListedJob | None:
-    """Return the job that is meant; of several generations the newest.
+    """Return the job that a name stands for; of several generations the newest.
 
-    :raises Problem: 409, several are.
+    :raises Problem: 409 for several jobs.
     """
 
     def takes(item: ListedJob) -> bool:

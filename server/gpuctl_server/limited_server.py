@@ -1,4 +1,4 @@
-"""A uvicorn server with limits on its connections, and on what a client sends before the application sees it."""
+"""A uvicorn server with limits on connections, and on requests before the application receives them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuctl_server.http_protocols import LimitedHttp
 
 
 class LimitedServer(uvicorn.Server):
-    """Serves sockets that are bound already.
+    """A server for bound sockets.
 
-    :param connections: most connections at a time.
-    :param head_timeout: seconds in which a TLS handshake, and then the head of a request have to arrive.
+    :param connections: maximum number of connections. :param head_timeout: time limit for a TLS handshake, and for the
+    head of a request, seconds.
     """
 
     def __init__(self, config: uvicorn.Config, connections: int, head_timeout: float) -> None:
@@ -25,7 +25,7 @@ class LimitedServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, then accept connections."""
-        # uvicorn's own way to accept them has no limits.
+        # uvicorn's own listener has no limits, so it gets no sockets.
         await super().startup([])
         if self.started and sockets is not None:
             protocol = functools.partial(
@@ -39,6 +39,6 @@ class LimitedServer(uvicorn.Server):
             self._connections.listen(sockets, protocol, self.config.ssl, self.config.backlog)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more connections, and end as uvicorn does."""
+        """Stop accepting connections, then shut down as uvicorn does."""
         self._connections.stop()
         await super().shutdown(sockets)

@@ -15,13 +15,13 @@ _WHY = {
 
 
 class CannotListen(Exception):
-    """An address or a port that cannot be had; ``str()`` is for people."""
+    """An address or port cannot be bound; ``str()`` is a message for the user."""
 
 
 def bind_sockets(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address that a host means; they do not listen yet.
+    """Return a bound socket for each address of a host. They do not listen yet.
 
-    :raises CannotListen: one of them cannot be had.
+    :raises CannotListen: an address or port cannot be bound.
     """
     sockets: list[socket.socket] = []
     try:
@@ -43,7 +43,6 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def close_sockets(sockets: list[socket.socket]) -> None:
-    """Let go of them."""
     for own in sockets:
         own.close()
 

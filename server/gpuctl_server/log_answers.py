@@ -1,4 +1,4 @@
-"""Logs as the REST API has them: what ``gpuctl logs -o json`` tells, and beside it the bare texts of the lines."""
+"""Logs as the REST API returns them: the objects of ``gpuctl logs -o json``, and the plain texts of the lines."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from gpuctl_server.timestamps import InvalidTime, parse_time
 DEFAULT_TAIL = 100
 LONGEST_TAIL = 100_000
 LARGEST = 16 * 1024 * 1024
-"""Bytes of an answer, as far as they are counted here: the texts, and what stands around each."""
+"""Maximum size of an answer, bytes. Counted are the texts and a constant for the rest of each line."""
 _AROUND = 200
 _PORTION = 64 * 1024
-"""Characters of events that are sent at once."""
+"""Number of characters of events that are sent at once."""
 
 
 class LogFilter(NamedTuple):
-    """Which lines are meant: as :class:`LogQuery`; ``grep`` is a text that a line has to contain."""
+    """The requested lines. ``grep`` is a text that a line must contain."""
 
     query: LogQuery
     grep: str = ""
 
 
 def since(text: str) -> dict[str, Any]:
-    """What ``since`` means to :class:`LogQuery`: a length of time, or a time.
+    """Return the parameter ``since`` as arguments of :class:`LogQuery`: a duration or a time.
 
     :raises Problem: 400.
     """
@@ -59,22 +59,20 @@ def since(text: str) -> dict[str, Any]:
 
 
 def begins_at(query: LogQuery) -> int | None:
-    """Since when lines are wanted, in nanoseconds since 1970; None for any time."""
+    """Return the time of the first requested line, nanoseconds since 1970; None without a limit."""
     if query.since_seconds is not None:
         return time.time_ns() - query.since_seconds * 1_000_000_000
     return instant(query.since_time) if query.since_time else None
 
 
 def named_pod(item: ListedJob, text: str) -> str | None:
-    """The pod that a path names; None where it names the job."""
+    """Return the pod that a path names; None if it names the job."""
     identity = item.row.identity
     return None if text in (item.id, identity.name, identity.object_name) else text
 
 
 def present_logs(service: Service, item: ListedJob, log_filter: LogFilter) -> dict[str, Any]:
-    """The logs as they are now.
-
-    Whoever asks has the right to them: they are read by the service, which may read all.
+    """Return the current logs. The service reads them with its own rights: those of the caller were checked before.
 
     :raises ConnectionFailed: the API server cannot be reached, and no line was read.
     """
@@ -99,8 +97,7 @@ def present_logs(service: Service, item: ListedJob, log_filter: LogFilter) -> di
 def present_events(service: Service, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
     """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, with problems after the lines.
 
-    :raises ClusterError: the logs cannot be read; only before the first event.
-    :raises NoLog: the job has no log.
+    :raises ClusterError: the logs cannot be read; only before the first event. :raises NoLog: the job has no log.
     """
     is_begun = False
     try:
@@ -133,7 +130,7 @@ def _portions(service: Service, item: ListedJob, log_filter: LogFilter) -> Itera
 
 
 def event(name: str, value: dict[str, Any]) -> str:
-    """Return a Server-Sent Event; a line has no name."""
+    """Return a Server-Sent Event. Events of lines have no name."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(value, ensure_ascii=False)}\n\n"
 
@@ -148,7 +145,7 @@ def _value(lines: list[dict[str, Any]], problems: list[dict[str, Any]]) -> dict[
 
 
 class _Newest:
-    """The newest lines, as many as an answer may have."""
+    """The newest lines, limited to the size of an answer."""
 
     def __init__(self) -> None:
         self.lines: deque[dict[str, Any]] = deque()
@@ -157,7 +154,7 @@ class _Newest:
 
     def add(self, value: dict[str, Any]) -> None:
         self.lines.append(value)
-        # The text comes twice.
+        # The answer has the text twice.
         self._size += 2 * len(value["text"]) + _AROUND
         while self._size > LARGEST and len(self.lines) > 1:
             self._size -= 2 * len(self.lines.popleft()["text"]) + _AROUND

@@ -1,4 +1,4 @@
-"""Memory that the C library keeps after Python has freed it: by itself glibc keeps a heap for each thread, for ever."""
+"""Settings of glibc's malloc, which otherwise keeps a heap for each thread and never returns freed memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _ARENAS = 2
 
 
 def share_heaps() -> None:
-    """Let all threads use two heaps. Has no effect on libraries other than glibc."""
+    """Limit the number of heaps to two for all threads. No effect with other C libraries."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
-    """Return what is free to the system: after large plans that is most of what they took."""
+    """Return free memory to the system. After large plans that is most of what they used."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

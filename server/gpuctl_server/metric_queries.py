@@ -1,4 +1,4 @@
-"""What is asked of Prometheus: a table of PromQL with places for names, which can be set."""
+"""The PromQL queries of metrics, with placeholders for names. The settings may replace them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _PLACE = re.compile(r"\$([a-z]+)")
-# Everything but these may mean something in a regular expression (RE2).
+# All other characters may have a meaning in a regular expression (RE2).
 _PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 
 Value = str | Collection[str]
 
 
 class MetricQuery(BaseModel):
-    """A query, and how a single value of it is told to people."""
+    """A query, and the text for a single value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,7 +47,9 @@ class MetricQuery(BaseModel):
         return query
 
     def filled(self, values: Mapping[str, Value]) -> str:
-        """The query with names in it; none of them can end the string, or mean anything in a regular expression."""
+        """Return the query with names instead of placeholders. Names are escaped, in strings and in regular
+        expressions.
+        """
 
         def string(match: re.Match[str]) -> str:
             if match["text"] is None:
@@ -63,7 +65,7 @@ class MetricQuery(BaseModel):
 
 def _put(value: Value, *, pattern: bool) -> str:
     if not isinstance(value, str):
-        # No name at all is matched by nothing.
+        # An empty list must match nothing.
         text = "|".join(_PLAIN.sub(_quoted, item) for item in sorted(value)) or "[^\\s\\S]"
     else:
         text = _PLAIN.sub(_quoted, value) if pattern else value
@@ -75,7 +77,7 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _of_pods(metric: str) -> str:
-    """A metric of DCGM's exporter for a job's pods: Prometheus renames its labels unless it is told to honour them."""
+    """Return a DCGM exporter metric of a job's pods. Unless `honorLabels` is set, Prometheus renames the pod labels."""
     return (
         f'({metric}{{exported_namespace="$namespace",exported_pod=~"$pods"}}'
         f' or {metric}{{namespace="$namespace",pod=~"$pods"}})'
@@ -102,7 +104,8 @@ DEFAULTS: Mapping[str, MetricQuery] = {
         query=f"max by (node, gpu) ({_of_nodes(TOTAL)} < 1e15 or ({_of_nodes(USED)} + {_of_nodes(FREE)}) < 1e15) / 1024"
     ),
 }
-"""Utilisation in percent, memory of a GPU in GiB; of all GPUs of a job the mean. DCGM tells memory in MiB, and huge
-numbers where it knows none."""
+"""Utilization in percent, memory per GPU in GiB; the mean over all GPUs of a job. DCGM reports memory in MiB, and huge
+numbers for unknown values.
+"""
 NO_SERIES = frozenset({"memoryTotal", "nodeUtilization", "nodeMemoryUsage", "nodeMemoryTotal"})
-"""What is asked for single values alone."""
+"""Queries for current values only."""

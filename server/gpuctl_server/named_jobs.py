@@ -1,4 +1,4 @@
-"""Changes of several jobs that are named: all are found and checked before the first of them is changed."""
+"""Changes of several jobs given by name. All are resolved and checked before the first one is changed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rerun_named_jobs(
     confirmation: Confirmation,
     touched: AuditTrail,
 ) -> PlanAnswer:
-    """Run trainings again that have ended. One that does not exist any longer is named alone.
+    """Run finished trainings again. A deleted training must be the only one named.
 
     :raises Problem: 403, 404, 409, 503.
     """
@@ -85,9 +85,9 @@ def pause_named_jobs(
 ) -> PausedJobs:
     """Pause jobs one after another.
 
-    :raises Problem: 403, 404, 409; ``items`` are the jobs that were paused before.
+    :raises Problem: 403, 404, 409; ``items`` are the jobs that were paused before the error.
     """
-    # A dry run lets no program run in the job's pods.
+    # A dry run must not run the checkpoint program in the job's pods.
     act = pausing_with(service, checkpoint=checkpoint and not dry_run)
     return _suspended(service, caller, names, namespace, act, touched, dry_run=dry_run)
 
@@ -102,9 +102,9 @@ def resume_named_jobs(
     *,
     dry_run: bool,
 ) -> PausedJobs:
-    """Let paused jobs make their pods again, one after another.
+    """Resume paused jobs one after another.
 
-    :raises Problem: 403, 404, 409; ``items`` are the jobs that were resumed before.
+    :raises Problem: 403, 404, 409; ``items`` are the jobs that were resumed before the error.
     """
     callbacks = PlanRun(
         service, touched, confirmation._replace(everything=confirmation.everything or dry_run)
@@ -160,7 +160,7 @@ def _carried_out(
     confirmation: Confirmation,
     touched: AuditTrail,
 ) -> PlanAnswer:
-    """Carry out a use case about jobs that are all in one namespace."""
+    """Execute a use case for jobs that must all be in one namespace."""
     names, where = named
     with change_session(service, caller, dry_run=run.dry_run) as session:
         namespaces = {job.identity.namespace for job in _resolve_jobs(service, caller, action, names, where, touched)}
@@ -178,7 +178,7 @@ def _carried_out(
 def _resolve_jobs(
     service: Service, caller: Caller, action: Action, names: Sequence[str], where: str | None, touched: AuditTrail
 ) -> list[Job]:
-    """Return the jobs of names that the caller may change."""
+    """Return the named jobs, after checking that the caller may change them."""
     require_access(caller, AccessRequest(action, "jobs", where))
     known = labels(service.platform, service.keys)
     jobs = []

@@ -1,4 +1,5 @@
-"""Pools and nodes as the REST API has them: the command line's, with ids of jobs and the measured use of GPUs."""
+"""Pools and nodes as the REST API returns them: those of the command line, with job ids and measured GPU utilization.
+Pools and nodes as the REST API returns them: those of the command line, with job ids and measured GPU utilization."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from gpuctl_server.service_context import Service
 
 
 def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail:
-    """Return a pool with the jobs and pods that a caller sees."""
+    """Return a pool with the jobs and pods that the caller may see."""
     pods, waiting = seen_pods(caller, pool.jobs), seen_pods(caller, pool.waiting)
     fields = PoolReport.of(pool.row).model_dump(exclude={"jobs", "waiting_jobs"})
     return PoolDetail(
@@ -29,7 +30,7 @@ def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail
 
 
 def node_detail(service: Service, caller: Caller, node: NodeState) -> NodeDetail:
-    """Return a node with the jobs and pods that a caller sees."""
+    """Return a node with the jobs and pods that the caller may see."""
     pods = seen_pods(caller, node.holders)
     fields = NodeReport.of(node, Gpus(service.platform)).model_dump(exclude={"running_jobs"})
     detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=HoldingPod.all_of(pods))

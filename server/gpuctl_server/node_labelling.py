@@ -1,4 +1,4 @@
-"""Labels of nodes that callers set: the command line's rules, within what is the caller's."""
+"""Setting and deleting labels of nodes, by the rules of the command line and within the caller's rights."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def label(
 ) -> Report:
     """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
 
-    :param overwrite: replace other values.
-    :param dry_run: have the API server check the change, and change nothing.
-    :raises InvalidOptions: Kubernetes would refuse a key or a value.
-    :raises Problem: 403 for a key that the service does not set, 429, 503.
+    :param overwrite: replace other values. :param dry_run: only let the API server check the change. :raises
+    InvalidOptions: a key or value is invalid in Kubernetes. :raises Problem: 403 for a key that the service does not
+    set, 429, 503.
     """
     check_labels(labels)
     for key in labels:
@@ -74,10 +73,10 @@ def label_one(
     overwrite: bool = False,
     dry_run: bool = False,
 ) -> tuple[str, list[str]]:
-    """Set a label of one node, or delete it (None). Return what was done, and notes on it.
+    """Set a label of one node, or delete it (None). Return a message, and notes.
 
-    :raises Problem: 404 for the node or the label, 409 for another value, 403.
-    :raises ClusterError: as the cluster answers.
+    :raises Problem: 404 for a node or label that does not exist, 409 for another value, 403. :raises ClusterError: the
+    API server rejected the change.
     """
     report = label(service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run)
     for failed in report.failed:

@@ -1,4 +1,4 @@
-"""The pools, nodes and holders of GPUs that a caller sees. For a caller, all others do not exist."""
+"""The pools, nodes and holders of GPUs that a caller may see. All others are treated as if they did not exist."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.service_context import Service
 
 _LISTED_WITHIN = 1.0
-"""Seconds."""
+"""Maximum wait for the list of jobs, seconds."""
 
 
 def pool_filter(caller: Caller, action: Action, resource: str) -> Callable[[str], bool]:
-    """Return a predicate of pools: True if the caller may do this there. Rights of each pool are checked once."""
+    """Return a predicate of pools: True if the caller may do this there. The right for a pool is checked once."""
     known: dict[str, bool] = {}
 
     def takes(pool: str) -> bool:
@@ -35,7 +35,7 @@ def pool_filter(caller: Caller, action: Action, resource: str) -> Callable[[str]
 
 
 def visible_pools(service: Service, caller: Caller) -> list[PoolState]:
-    """Return the pools that a caller sees, ``default`` last."""
+    """Return the pools that the caller may see, ``default`` last."""
     takes = pool_filter(caller, "get", "pools")
     return [pool for pool in service.fleet.now().pools if takes(pool.name)]
 
@@ -43,8 +43,8 @@ def visible_pools(service: Service, caller: Caller) -> list[PoolState]:
 def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
     """Return a pool.
 
-    :raises Problem: 403 for a pool that the caller may not see, whether or not it exists.
-    :raises NotThere: it does not exist.
+    :raises Problem: 403 for a pool that the caller may not see, even if it does not exist. :raises NotThere: it does
+    not exist.
     """
     require_access(caller, AccessRequest("get", "pools", None, name))
     pools = visible_pools(service, caller)
@@ -55,13 +55,14 @@ def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
 
 
 def visible_nodes(service: Service, caller: Caller, resource: str = "nodes") -> list[NodeState]:
-    """Return the nodes of the pools that a caller sees, by name."""
+    """Return the nodes of the pools that the caller may see, by name."""
     takes = pool_filter(caller, "get", resource)
     return [node for node in service.fleet.now().nodes.values() if takes(node.pool)]
 
 
 def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[NodeState]:
-    """Return the nodes that a query means and the caller sees. A query for a label means the nodes that have it.
+    """Return the nodes that match a query and that the caller may see. A query for a label matches the nodes that have
+    it.
 
     :raises ApiError: the selector is invalid.
     """
@@ -77,7 +78,7 @@ def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[Nod
 
 
 def find_node(service: Service, caller: Caller, name: str, resource: str = "nodes") -> NodeState:
-    """A node.
+    """Return a node.
 
     :raises Problem: 404.
     """
@@ -88,7 +89,7 @@ def find_node(service: Service, caller: Caller, name: str, resource: str = "node
 
 
 def no_node(name: str, there: Iterable[str]) -> Problem:
-    """404 for a node, with the names that may have been meant."""
+    """Return the 404 for a node, with similar names as a hint."""
     missing = no_such("node", name, there)
     problem = not_found(missing.message, "NodeNotFound")
     problem.hint = missing.hint
@@ -96,14 +97,14 @@ def no_node(name: str, there: Iterable[str]) -> Problem:
 
 
 def seen_pods(caller: Caller, pods: Iterable[PodOnNode] | None) -> list[PodOnNode] | None:
-    """Return the pods that a caller sees; None if the service may not read pods."""
+    """Return the pods that the caller may see; None if the service may not read pods."""
     return None if pods is None else [pod for pod in pods if sees_holder(caller, pod)]
 
 
 def jobs_of(service: Service, pods: Iterable[PodOnNode] | None) -> list[JobOnNodes] | None:
-    """Return the jobs of pods that a caller sees; None if the service may not read pods.
+    """Return the jobs of pods that the caller may see; None if the service may not read pods.
 
-    Wait a moment for the list of jobs if a pod's job is younger than it.
+    Wait briefly if the list of jobs does not have the job of a pod yet.
     """
     if pods is None:
         return None
@@ -124,7 +125,7 @@ def jobs_of(service: Service, pods: Iterable[PodOnNode] | None) -> list[JobOnNod
 
 
 def gpu_type_of(service: Service, item: ListedJob) -> str | None:
-    """Return the GPU type of a job: the one that its document names, else those of the nodes that its pods run on."""
+    """Return the GPU type of a job: that of its document, else those of the nodes of its pods."""
     if item.row.gpu_type is not None or not item.row.gpu or item.row.node is None:
         return item.row.gpu_type
     gpus = Gpus(service.platform)
@@ -134,7 +135,8 @@ def gpu_type_of(service: Service, item: ListedJob) -> str | None:
 
 
 def sees_holder(caller: Caller, pod: PodOnNode) -> bool:
-    """Return True if a caller sees a pod of a node or pool that the caller sees. Pods that are no jobs have no pool."""
+    """Return True if the caller may see a pod on a visible node or pool. Pods that do not belong to a job have no pool.
+    Return True if the caller may see a pod on a visible node or pool. Pods that do not belong to a job have no pool."""
     return caller.sees(pod.namespace) if pod.kind is None else sees_job(caller, pod.namespace, pod.pool)
 
 

@@ -11,7 +11,7 @@ from gpuctl_sdk.answer import Answer
 
 
 class Administered(Answer):
-    """A pool or quota; of a dry run with the plan."""
+    """The result of creating or deleting a pool or quota. A dry run has the plan."""
 
     name: str
     status: str
@@ -135,7 +135,7 @@ class ChangedNode(Answer):
 
 
 class ChangedPool(Answer):
-    """A pool that was changed, or (status ``validated``) would be, with the plan."""
+    """The result of changing a pool, with the plan. The status of a dry run is ``validated``."""
 
     name: str
     status: str
@@ -215,7 +215,7 @@ class ClusterUsage(Answer):
 
 
 class CreatedQuota(Answer):
-    """Quotas that were created, and whose they are."""
+    """The result of creating quotas, with their users."""
 
     name: str
     status: str
@@ -1123,7 +1123,7 @@ class LogsValue(Answer):
 
 
 class MetricPoint(Answer):
-    """A value at a time."""
+    """A value of a metric, and its time."""
 
     timestamp: str
     value: float

@@ -1,1 +1,1 @@
-"""Who asks, and what they may: tokens, and the one function that decides."""
+"""Authentication and authorization: callers, their tokens, and their rights."""

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The interface of an authenticated caller, and its implementation for tokens of the service."""
 
 from __future__ import annotations
 
@@ -11,86 +11,82 @@ from gpuctl_server.access.rights import AccessRequest, Decision, Rights
 
 
 class Caller(Protocol):
-    """Somebody whose token was accepted. ``name`` is for messages and for the audit."""
+    """A client whose token was accepted."""
 
     @property
     def name(self) -> str:
-        """Who it is."""
+        """The caller's name, for messages and the audit."""
 
     @property
     def home(self) -> str | None:
-        """The namespace of their jobs that name none: the first of theirs; None where theirs are all."""
+        """Namespace of jobs that name none: the first namespace of the caller's list; None without a list."""
 
     def sees(self, namespace: str) -> bool:
-        """Whether what is in a namespace ("" for what is in none) may be looked at."""
+        """Return True if the caller may read objects in a namespace ("": objects without a namespace)."""
 
     def may(self, access: AccessRequest) -> Decision:
-        """Whether something may be done."""
+        """Return whether the caller may do something, with a message for the user."""
 
     def sees_all(self) -> bool:
-        """Whether what is in all namespaces may be looked at, those of the system perhaps left out."""
+        """Return True if the caller may read objects in all namespaces, possibly except those of the system."""
 
     @property
     def namespaces(self) -> Collection[str] | None:
-        """Those that it is confined to; None when no list of them is known."""
+        """The namespaces that the caller is limited to; None without such a list."""
 
     @property
     def pools(self) -> Collection[str] | None:
-        """The pools that its jobs and nodes are confined to; None for all."""
+        """The pools whose jobs and nodes the caller is limited to; None: all."""
 
     @property
     def is_confined(self) -> bool:
-        """Whether the service, which writes for them, has to see to it what their pods may do."""
+        """True if the service, which writes on behalf of the caller, must restrict what the caller's pods may do."""
 
     def connection(self, service: Connection) -> Connection:
-        """As whom it writes: the service itself, or somebody the cluster knows."""
+        """Return the connection for writes: that of the service, or one with the caller's own identity in the cluster.
+        Return the connection for writes: that of the service, or one with the caller's own identity in the cluster."""
 
 
 class Authenticator(Protocol):
-    """What a token is worth."""
+    """Finds the caller of a token."""
 
     def caller(self, token: str) -> Caller | None:
-        """Whose token it is; None when it is nobody's, or no longer.
+        """Return the caller of a token; None if the token is unknown, revoked or expired.
 
-        :raises ClusterError: that cannot be found out now.
+        :raises ClusterError: the token cannot be checked now.
         """
 
 
 @dataclass(frozen=True)
 class TokenCaller:
-    """The owner of a token of ours."""
+    """The owner of a token that this service issued."""
 
     name: str
     rights: Rights
     home: str | None = None
 
     def sees(self, namespace: str) -> bool:
-        """As :meth:`Caller.sees`."""
         return self.rights.sees(namespace)
 
     def sees_all(self) -> bool:
-        """As :meth:`Caller.sees_all`."""
         return self.rights.sees_all()
 
     def may(self, access: AccessRequest) -> Decision:
-        """As :meth:`Caller.may`."""
         return self.rights.decide(self.name, access)
 
     @property
     def pools(self) -> Collection[str] | None:
-        """As :attr:`Caller.pools`."""
         return self.rights.pools
 
     @property
     def is_confined(self) -> bool:
-        """As :attr:`Caller.is_confined`: what they may not do in the cluster their pods must not either."""
+        """A caller with limits must not reach beyond them through a pod. See :attr:`Caller.is_confined`."""
         return not self.rights.is_unlimited
 
     @property
     def namespaces(self) -> Collection[str] | None:
-        """As :attr:`Caller.namespaces`."""
         return self.rights.namespaces
 
     def connection(self, service: Connection) -> Connection:
-        """As :meth:`Caller.connection`: what a token of ours may was decided before."""
+        """Return the connection of the service: the rights of a token are checked before."""
         return service

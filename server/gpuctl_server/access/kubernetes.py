@@ -1,7 +1,7 @@
-"""The cluster's own users: their tokens are reviewed by the API server, and so is what they may see.
+"""Users of the cluster, authenticated by TokenReview and authorized by SubjectAccessReview.
 
-What they write goes out as theirs, so that Kubernetes' own RBAC decides about it. What the service has read for all is
-narrowed by reviews of access: for the whole cluster first, then namespace by namespace as each is met.
+Their writes carry their own token, so that the API server's RBAC decides. What the service reads with its own rights is
+filtered by access reviews: one for the whole cluster, then one for each namespace when it is first needed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gpuctl_usage.ttl_cache import Remembered
 _TOKENS_LAST = 60.0
 _REVIEWS_LAST = 30.0
 _AT_ONCE = 8
-"""Reviews that are asked for at the same time: two thousand at once keep an API server busy for minutes."""
+"""Maximum number of concurrent reviews. Two thousand at once would keep an API server busy for minutes."""
 
 
 class User(NamedTuple):
-    """A user of the cluster."""
+    """A user as TokenReview returns it."""
 
     name: str
     uid: str = ""
@@ -33,7 +33,7 @@ class User(NamedTuple):
 
 
 class _Attributes(NamedTuple):
-    """A right, as RBAC has it."""
+    """The resource attributes of a SubjectAccessReview."""
 
     verb: str
     group: str
@@ -62,11 +62,11 @@ _RIGHTS: dict[tuple[str, str], _Attributes] = {
 }
 _OF_NODES = frozenset({"pools", "nodes", "labels"})
 _ANYWHERE = frozenset({"jobs", "logs", "metrics", "plans", "quotas", "recoveries"})
-"""What may be allowed in some namespaces only: whether in any is found out when one is named."""
+"""Resources that RBAC may grant in single namespaces. Without a namespace the decision is left to a later request."""
 
 
 class Reviewer:
-    """Asks the API server who somebody is, and what they may; as the service, which needs the right to do so."""
+    """Reviews tokens and rights with the service's own credentials, and caches the results."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -75,16 +75,16 @@ class Reviewer:
         self._slots = threading.Semaphore(_AT_ONCE)
 
     def user(self, token: str) -> User | None:
-        """Whose token it is; None when it is nobody's.
+        """Return the user of a token; None if the API server does not accept it.
 
-        :raises ClusterError: that cannot be found out.
+        :raises ClusterError: the review failed.
         """
         return self._users.get(digest_of(token), lambda: self._user(token))
 
     def may(self, user: User, attributes: _Attributes, namespace: str) -> bool:
-        """Whether somebody has a right: in a namespace, or ("") in all of them.
+        """Return True if a user has a right in a namespace ("": in all namespaces).
 
-        :raises ClusterError: that cannot be found out.
+        :raises ClusterError: the review failed.
         """
         return self._reviews.get((user, attributes, namespace), lambda: self._review(user, attributes, namespace))
 
@@ -127,7 +127,7 @@ class Reviewer:
 
 @dataclass(frozen=True)
 class ClusterCaller:
-    """A user of the cluster who asks. ``own`` is the connection that is theirs, for what they write."""
+    """A user of the cluster. ``own`` is the connection with the user's identity, for writes."""
 
     user: User
     reviewer: Reviewer
@@ -135,39 +135,39 @@ class ClusterCaller:
 
     @property
     def name(self) -> str:
-        """The user's name."""
         return self.user.name
 
     @property
     def home(self) -> None:
-        """None is known to be theirs before others."""
+        """None: RBAC does not define a default namespace."""
         return
 
     @property
     def namespaces(self) -> None:
-        """No list of them is known."""
+        """None: RBAC does not list a user's namespaces."""
         return
 
     @property
     def pools(self) -> None:
-        """As :attr:`Caller.pools`: RBAC knows no pools."""
+        """None: RBAC does not limit users to pools."""
         return
 
     def sees(self, namespace: str) -> bool:
-        """As :meth:`Caller.sees`: whether its pods may be listed."""
+        """Return True if the user may list the pods of a namespace ("": True)."""
         return not namespace or self._has(_RIGHTS["jobs", "get"], namespace)
 
     def sees_all(self) -> bool:
-        """As :meth:`Caller.sees_all`."""
         return self._has(_RIGHTS["jobs", "get"], "")
 
     @property
     def is_confined(self) -> bool:
-        """As :attr:`Caller.is_confined`: what they write is written as theirs, and Kubernetes decides."""
+        """False: the user's writes are authorized by the API server."""
         return False
 
     def may(self, access: AccessRequest) -> Decision:
-        """As :meth:`Caller.may`. What is about no certain namespace is decided when one is known."""
+        """Decide a request by access reviews. Without a namespace it is allowed here, and decided once its namespace is
+        known.
+        """
         attributes = _attributes(access)
         if attributes is None:
             return Decision(False, f"{self.name} may not {access}: there is no such right")
@@ -182,7 +182,6 @@ class ClusterCaller:
         return Decision(False, f"{self.name} may not {access}: Kubernetes does not allow to {right}")
 
     def connection(self, service: Connection) -> Connection:
-        """As :meth:`Caller.connection`."""
         return self.own
 
     def _has(self, attributes: _Attributes, namespace: str) -> bool:
@@ -192,14 +191,13 @@ class ClusterCaller:
 
 
 class ClusterUsers:
-    """Accepts the tokens that the cluster accepts."""
+    """Authenticates the tokens that the API server accepts."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._reviewer = Reviewer(connection)
 
     def caller(self, token: str) -> ClusterCaller | None:
-        """As :meth:`Authenticator.caller`."""
         if not token.isascii() or not token.isprintable():
             return None
         user = self._reviewer.user(token)

@@ -1,4 +1,4 @@
-"""Users of an OpenID Connect provider: signed tokens, whose keys the provider publishes.
+"""Users of an OpenID Connect provider, authenticated by signed tokens whose keys the provider publishes.
 
 Rules: OpenID Connect Core 1.0, section 3.1.3.7; RFC 8725. Only asymmetric algorithms are accepted, so that a public key
 is never taken for a shared secret.
@@ -23,16 +23,21 @@ from gpuctl_server.access.rights import AccessRequest, Decision
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY = 30
-"""Seconds that clocks may differ."""
+"""Tolerated clock difference, seconds."""
 _KEYS_LAST = 300
 _LARGEST = 1024 * 1024
 _PATIENCE = 10
 _RESERVED = "system:"
-"""What Kubernetes' own users and groups begin with."""
+"""Prefix of Kubernetes' own users and groups. A token must not yield such a name."""
 
 
 class Provider(NamedTuple):
-    """Whose tokens are accepted. Names of users and groups get ``prefix``, so that they are nobody else's."""
+    """The provider whose tokens are accepted.
+
+    :param username: claim with the user's name. :param groups: claim with the user's groups. :param prefix: prepended
+    to names of users and groups, so that they cannot equal names from another source. :param impersonates: write on
+    behalf of users by Kubernetes impersonation.
+    """
 
     issuer: str
     audience: str
@@ -44,12 +49,11 @@ class Provider(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCaller(ClusterCaller):
-    """A user of the provider, whom Kubernetes knows by name alone: what they write takes impersonation."""
+    """A user of the provider. Kubernetes knows only the name, so writes need impersonation."""
 
     impersonates: bool = False
 
     def may(self, access: AccessRequest) -> Decision:
-        """As :meth:`Caller.may`."""
         if access.action != "get" and access.resource != "plans" and not self.impersonates:
             return Decision(
                 False, f"{self.name} may not {access}: the service was not set up to write for users of OIDC"
@@ -58,7 +62,7 @@ class ProviderCaller(ClusterCaller):
 
 
 class ProviderUsers:
-    """Accepts the tokens of a provider."""
+    """Authenticates the tokens of a provider."""
 
     def __init__(self, connection: Connection, provider: Provider) -> None:
         self._connection = connection
@@ -68,7 +72,6 @@ class ProviderUsers:
         self._client: jwt.PyJWKClient | None = None
 
     def caller(self, token: str) -> ProviderCaller | None:
-        """As :meth:`Authenticator.caller`."""
         user = self._user(token)
         if user is None:
             return None
@@ -106,7 +109,7 @@ class ProviderUsers:
         named = [provider.prefix + item for item in (name, *map(str, groups))]
         if any(item.startswith(_RESERVED) or not item.isprintable() for item in named):
             return None
-        # The API server adds this one to everybody it has let in itself.
+        # The API server adds this group to every user that it authenticates itself.
         return User(named[0], groups=(*sorted(named[1:]), "system:authenticated"))
 
     def _keys(self) -> jwt.PyJWKClient:
@@ -121,7 +124,7 @@ class ProviderUsers:
 
 
 def is_address(text: str) -> bool:
-    """Whether an address is one that keys may come from: HTTPS, or this very machine."""
+    """Return True if keys may be fetched from an address: HTTPS, or HTTP on the local machine."""
     parts = urlsplit(text)
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"))
 

@@ -1,9 +1,8 @@
-"""What pods may do, and how Services may be reached, that the service creates with its own rights for a limited token.
+"""Limits for pods and Services that the service creates with its own rights for a token with limits.
 
-Whoever may create pods in a namespace reaches all that pods can be given: the node itself, when nothing forbids it.
-Kubernetes' Pod Security forbids it by labels of the namespace, which nobody may have set. So the service holds every
-pod that it would create for a limited token against a level of that standard, and against the service accounts that are
-free to use.
+A user who may create pods in a namespace can reach the node, unless Pod Security forbids it. Kubernetes enforces Pod
+Security by labels of the namespace, which may be missing. So the service checks each pod of such a token against a
+level of the Pod Security Standards, and against a list of service accounts.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _DEFAULT_ACCOUNT = "default"
 
 
 class PodTerms(NamedTuple):
-    """A level of the Pod Security Standards, and what is allowed beside it: directories of nodes, service accounts."""
+    """A level of the Pod Security Standards, with the host paths and service accounts that are allowed in addition."""
 
     level: PodSecurityLevel
     host_paths: tuple[str, ...] = ()
     service_accounts: tuple[str, ...] = ()
 
     def breaches(self, objects: Iterable[Object]) -> list[str]:
-        """What the pods of objects would be given beyond these terms, each once."""
+        """Return the violations of the pods in these objects, each once."""
         return list(dict.fromkeys(text for obj in objects for text in self._of_object(obj)))
 
     def _of_object(self, obj: Object) -> Iterator[str]:
@@ -49,13 +48,13 @@ class PodTerms(NamedTuple):
 
 
 class ServiceTerms(NamedTuple):
-    """The types of Services that are allowed, and whether their node ports may be chosen."""
+    """The allowed types of Services, and whether documents may choose node ports."""
 
     types: tuple[str, ...]
     fixed_node_ports: bool
 
     def breaches(self, objects: Iterable[Object]) -> list[str]:
-        """Return what of the Services among objects is not allowed, each once."""
+        """Return the violations of the Services among these objects, each once."""
         return list(dict.fromkeys(text for obj in objects if obj["kind"] == "Service" for text in self._of(obj)))
 
     def _of(self, service: Object) -> Iterator[str]:
@@ -70,6 +69,8 @@ class ServiceTerms(NamedTuple):
 
 
 def _is_below(path: str, directory: str) -> bool:
-    """Whether a path is a directory, or in it. Kubernetes refuses host paths with ``..``, so does this."""
+    """Return True if a path equals a directory or is below it. Paths with ``..`` never match; Kubernetes rejects them
+    too.
+    """
     parts, within = path.split("/"), directory.rstrip("/").split("/")
     return ".." not in parts and [part for part in parts if part not in ("", ".")][: len(within) - 1] == within[1:]

@@ -1,4 +1,4 @@
-"""What a caller may. One function decides, for every route and for ``POST /auth/check`` alike."""
+"""The rights of tokens. :meth:`Rights.decide` decides for every route and for ``POST /auth/check`` alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESOURCES = (
     "recoveries",
     "audit",
 )
-"""What is asked for. ``plans`` are previews; ``recoveries`` finish what killed runs left."""
+"""Resources of requests. ``plans`` are previews; ``recoveries`` finish interrupted runs."""
 
 _OF_JOBS = frozenset({"jobs", "logs", "metrics", "plans"})
 _READ_BY_ALL = frozenset({"pools", "nodes", "labels", "quotas", "namespaces", *_OF_JOBS})
@@ -37,7 +37,7 @@ _SYSTEM_PREFIX = "kube-"
 
 
 class AccessRequest(NamedTuple):
-    """What somebody wants to do. ``namespace`` and ``pool`` are None where it is not about a certain one."""
+    """An action on a resource, optionally in one namespace or pool."""
 
     action: Action
     resource: str
@@ -50,7 +50,7 @@ class AccessRequest(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether a wish is granted; ``message`` says it for people."""
+    """The decision about a request, with a message for the user."""
 
     allowed: bool
     message: str
@@ -58,10 +58,10 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Rights:
-    """What somebody is: a role, in certain namespaces and pools (None: in all).
+    """A role, limited to namespaces and pools (None: all).
 
-    The namespaces of the system are Kubernetes' own, gpuctl's, and ``own``, those of the service itself. They are in
-    "all" for an admin without limits, and for nobody else; an admin may have them by name, no other role.
+    System namespaces are those of Kubernetes, that of gpuctl, and ``own``, those of the service itself. Without a list
+    of namespaces only an admin without limits may use them; with a list, an admin may use those that it names.
     """
 
     role: Role
@@ -71,15 +71,15 @@ class Rights:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether there is nothing that they may not."""
+        """True for an admin without limits."""
         return self.role == "admin" and self.namespaces is None and self.pools is None
 
     def sees(self, namespace: str) -> bool:
-        """Whether what is in a namespace ("" for what is in none) may be looked at."""
+        """Return True if objects in a namespace ("": without a namespace) may be read."""
         return not namespace or self._reaches(namespace)
 
     def sees_all(self) -> bool:
-        """Whether that is so of every namespace with jobs, so that counts of all of them are no secret."""
+        """Return True if jobs of all namespaces may be read, so that counts over all of them need not be hidden."""
         return self.namespaces is None
 
     def _reaches(self, namespace: str) -> bool:
@@ -93,7 +93,7 @@ class Rights:
         return namespace.startswith(_SYSTEM_PREFIX) or namespace == SYSTEM_NAMESPACE or namespace in self.own
 
     def decide(self, name: str, access: AccessRequest) -> Decision:
-        """Whether they may; ``name`` is who they are, for the message."""
+        """Decide a request. ``name`` is the caller's name, for the message."""
         lacking = self._lacking(access)
         if lacking is None:
             return Decision(True, f"{name} may {access}")
@@ -117,7 +117,7 @@ class Rights:
         return "that takes the role admin"
 
     def _beyond_limits(self, access: AccessRequest) -> str | None:
-        """Why an admin whose token is limited may not do what reaches beyond the limits."""
+        """Return why an admin with limits may not do what would affect objects beyond the limits."""
         if self.is_unlimited or (access.action == "get" and access.resource in _READ_BY_ALL):
             return None
         if self.namespaces is not None and access.resource in _OF_THE_CLUSTER:

@@ -1,4 +1,4 @@
-"""Tokens of our own: random, 256 bits, kept as hashes in a file that only its owner reads."""
+"""Tokens of the service: 256 random bits, stored as hashes in a file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class DamagedTokens(ValueError):
-    """The file of tokens is none, or others may read it; ``str()`` is for people."""
+    """The token file is invalid, or other users may read it; ``str()`` is a message for the user."""
 
 
 @dataclass(frozen=True)
 class TokenEntry:
-    """A token as it is kept: ``digest`` is SHA-256 of it in hexadecimal, ``expires`` RFC 3339 in UTC or None."""
+    """A stored token: ``digest`` is its SHA-256 in hexadecimal, ``expires`` is RFC 3339 in UTC or None."""
 
     name: str
     digest: str
@@ -44,11 +44,10 @@ class TokenEntry:
     expires: str | None = None
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether its time is over."""
         return self.expires is not None and datetime.fromisoformat(self.expires.replace("Z", "+00:00")) <= now
 
     def caller(self, own: frozenset[str] = frozenset()) -> TokenCaller:
-        """Its owner.
+        """Return the caller that the token stands for.
 
         :param own: the namespaces of the service itself.
         """
@@ -64,7 +63,7 @@ def new_token(
     pools: Iterable[str] | None = None,
     lasts: timedelta | None = None,
 ) -> tuple[str, TokenEntry]:
-    """A token, and what is kept of it."""
+    """Return a new token, and the entry to store."""
     token = PREFIX + secrets.token_urlsafe(_BYTES)
     now = datetime.now(timezone.utc)
     expires = None if lasts is None else _stamp(now + lasts)
@@ -73,17 +72,17 @@ def new_token(
 
 
 def digest_of(token: str) -> str:
-    """What is kept of a token. It is random, so that a plain hash cannot be turned back."""
+    """Return the hash under which a token is stored. The token is random, so that a plain hash cannot be reversed."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def read_tokens(path: Path) -> list[TokenEntry]:
-    """The tokens of a file.
+    """Return the entries of a token file.
 
-    :raises DamagedTokens: it is no file of tokens, or others may read it.
-    :raises FileNotFoundError: there is none.
+    :raises DamagedTokens: the file is not a valid token file, or other users may read it. :raises FileNotFoundError:
+    the file does not exist.
     """
-    # What is no file, such as a pipe, is not waited for.
+    # O_NONBLOCK: opening a pipe must not wait for its writer.
     with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         _see_that_it_is_private(path, os.fstat(file.fileno()))
         try:
@@ -97,9 +96,9 @@ def read_tokens(path: Path) -> list[TokenEntry]:
 
 
 def _see_that_it_is_private(path: Path, status: os.stat_result) -> None:
-    """See that nobody else can read a file, or write what is believed of it.
+    """Check that other users can neither read nor write the file.
 
-    :raises DamagedTokens: somebody can, or it is none.
+    :raises DamagedTokens: they can, or it is not a regular file.
     """
     if not stat.S_ISREG(status.st_mode):
         raise DamagedTokens(f"{path} is no file")
@@ -116,14 +115,15 @@ def _see_that_it_is_private(path: Path, status: os.stat_result) -> None:
 
 
 def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
-    """Replace a file of tokens by another, which only its owner can read."""
+    """Replace a token file. Only its owner can read the new one."""
     value = {"tokens": [_value(entry) for entry in entries]}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_privately(path, json.dumps(value, indent=1) + "\n")
 
 
 class ServiceTokenFile:
-    """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing.
+    """The tokens of a file, read again when it has changed. If the file becomes invalid, the last valid content is
+    kept.
 
     ``own`` are the namespaces of the service itself.
     """
@@ -138,7 +138,7 @@ class ServiceTokenFile:
         self._read(strict=True)
 
     def caller(self, token: str) -> TokenCaller | None:
-        """Whose token it is. All entries are compared, each in constant time."""
+        """Return the caller of a token. All entries are compared, each in constant time."""
         self._read()
         digest, now = digest_of(token), datetime.now(timezone.utc)
         found = None
@@ -148,14 +148,14 @@ class ServiceTokenFile:
         return None if found is None or found.is_expired(now) else found.caller(self._own)
 
     def check(self) -> str | None:
-        """Return why the file cannot be read now, or None. Until it can, what was read before holds."""
+        """Return why the file cannot be read, or None. Until it can be read again, the last valid content is used."""
         self._read()
         return self.problem
 
     def _read(self, *, strict: bool = False) -> None:
         try:
             status = self.path.stat()
-            # By the time of its status, because a change of the mode is no change of the content.
+            # The change time is included because chmod does not alter the modification time.
             state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
             if state == self._state:
                 self.problem = None

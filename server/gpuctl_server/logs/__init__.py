@@ -1,1 +1,1 @@
-"""Logs that are followed: one stream of each container for all who follow it."""
+"""Following logs: one stream of each container, shared by all its followers."""

@@ -1,4 +1,4 @@
-"""One who follows a log: what is theirs of it, and what waits for them. Lives on the event loop."""
+"""A follower of a log: its selection, and the lines that wait for it. Used on the event loop only."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from gpuctl_server.logs.log_entries import AfterPosition, LogEntry, LogPosition,
 
 MOST_WAITING = 5000
 MOST_BYTES = 4 * 1024 * 1024
-"""What may wait for a follower who reads slower than is written: lines, and bytes of them."""
+"""Maximum number of lines, and of their bytes, that wait for a slow client."""
 _BEHIND_LINES = 500
 _BEHIND_BYTES = 512 * 1024
 _WAITED_FOR = 2.0
-"""Seconds for which everybody waits for one who is behind: a burst cuts off nobody who reads."""
+"""Maximum number of seconds for which the stream waits for a slow client, so that a burst does not cut it off."""
 _MOST_PLACES = 256
 
 
 class LogSelection(NamedTuple):
-    """What of a log somebody wants: its last ``tail`` lines of each pod, since a time (nanoseconds since 1970), of the
-    pod with this uid alone, only lines that contain ``grep``; or what comes after ``marks``, wherever they had come."""
+    """The requested lines.
+
+    :param tail: number of last lines of each pod; None: all. :param since: earliest time, nanoseconds since 1970; None:
+    no limit. :param uid: only the pod with this uid; None: all pods. :param grep: only lines that contain this text.
+    :param resume_from: only lines after these positions, regardless of ``tail`` and ``since``.
+    """
 
     tail: int | None = None
     since: int | None = None
@@ -32,15 +36,14 @@ class LogSelection(NamedTuple):
 
 
 class LogEnd(NamedTuple):
-    """Nothing more will come: ``code`` is a WebSocket's (RFC 6455), ``reason`` a sentence."""
+    """The end of the stream. ``code`` is a close code of WebSockets (RFC 6455), ``reason`` a sentence."""
 
     code: int
     reason: str
 
 
 class LogNote(NamedTuple):
-    """Something to know beside the lines: ``kind`` is notice or problem; ``uid`` the pod's that it is about, None where
-    that is not said."""
+    """A message beside the lines. ``kind`` is notice or problem; ``uid`` is the uid of the pod, None if unknown."""
 
     kind: str
     pod: str | None
@@ -54,7 +57,7 @@ HAS_ENDED = 1000
 
 
 class LogFollower:
-    """``cut`` is set when more has come than may wait for them."""
+    """A client that follows a log. ``cut`` is set when more lines wait than allowed."""
 
     def __init__(self, selection: LogSelection) -> None:
         self.selection = selection
@@ -74,30 +77,33 @@ class LogFollower:
 
     @property
     def marks(self) -> LogPositions:
-        """How far they have come."""
+        """The positions at which the client can resume."""
         return LogPositions(self.places, self.whole)
 
     def too_slow(self) -> LogEnd:
-        """What is told to one who was cut off."""
+        """Return the end for a client that was cut off."""
         since = f"since={self._last}" if self._last else "tail"
         return LogEnd(TOO_SLOW, f"too slow: lines were left out; connect again with {since} to go on")
 
     def begin(self, entries: Iterable[LogEntry], places: Mapping[bytes, LogPosition]) -> None:
-        """Give them the past, which is theirs to read at their own speed; ``places`` are where each log begins."""
+        """Add past lines, which the client reads at its own speed. ``positions`` are those before the first of them."""
         self.places |= places
         self.whole = True
         self._past.extend(entries)
         self._news.set()
 
     def collect(self) -> None:
-        """The past is being read: what comes meanwhile waits, as far as there is room."""
+        """Collect new lines, up to a limit, while past lines are being read."""
         self._catching_up, self.overflowed = True, False
         self._waiting.clear()
         self._size = 0
 
     def go_live(self, heads: Mapping[bytes, LogPosition]) -> None:
-        """The past was read, up to :attr:`places`: of what has come since :meth:`collect`, and of what comes, the rest
-        is new. ``heads`` is how far the stream was then."""
+        """Continue with new lines, after past lines were read up to :attr:`positions`.
+
+        :param heads: positions of the stream when :meth:`begin_catch_up` was called. Lines between them are not
+        repeated.
+        """
         self._catching_up, self.whole = False, True
         for key, head in heads.items():
             self.places.setdefault(key, head)
@@ -108,11 +114,11 @@ class LogFollower:
         self._news.set()
 
     def wants(self, entry: LogEntry) -> bool:
-        """Whether a line is theirs."""
+        """Return True if the selection has a line."""
         return self.selection.uid in (None, entry.uid) and self.selection.grep in entry.text
 
     def offer(self, item: FollowedItem) -> None:
-        """Something has come."""
+        """Add a new item, if the selection has it."""
         if self.cut.is_set() or self.overflowed or self._end is not None:
             return
         if isinstance(item, LogNote) and self.selection.uid is not None and item.uid not in (None, self.selection.uid):
@@ -135,7 +141,7 @@ class LogFollower:
         self._news.set()
 
     def is_waited_for(self, now: float) -> bool:
-        """Whether they are behind, but not for long."""
+        """Return True if the client has recently fallen behind, so that the stream should wait for it."""
         behind = len(self._waiting) > _BEHIND_LINES or self._size > _BEHIND_BYTES
         if not behind or self._catching_up or self.cut.is_set():
             self._behind_since = None
@@ -145,19 +151,19 @@ class LogFollower:
         return now < self._behind_since + _WAITED_FOR
 
     def finish(self, end: LogEnd) -> None:
-        """Nothing more comes after what waits."""
+        """End after the waiting items."""
         self._end = self._end or end
         self._news.set()
 
     def reached(self, entry: LogEntry) -> None:
-        """They have come as far as this."""
+        """Note that the client has received a line."""
         self.places[entry.source] = entry.mark
         self._last = entry.second
         if len(self.places) > _MOST_PLACES:
             del self.places[next(iter(self.places))]
 
     async def next(self, patience: float) -> FollowedItem | LogEnd | None:
-        """What comes next; None when nothing has for some seconds."""
+        """Return the next item; None if none arrived within ``patience`` seconds."""
         if not (self._past or self._waiting) and self._end is None:
             self._news.clear()
             with contextlib.suppress(asyncio.TimeoutError):

@@ -1,4 +1,4 @@
-"""One job's log, followed once for all: a thread reads it, the event loop hands it to those who follow."""
+"""The log of one job, read by one thread, and distributed to all followers on the event loop."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, LogP
 from gpuctl_server.request_log import LOG
 
 KEPT_LINES = 1000
-"""Lines of each container that are kept for those who come later."""
+"""Number of newest lines of each container that are kept for later followers."""
 KEPT_BYTES = 4 * 1024 * 1024
-"""Bytes of all containers of a job that are."""
+"""Maximum size of these lines for all containers of a job, bytes."""
 _KEPT_ENDED = 32
 _ON_THE_WAY = 8
-"""Batches that the event loop may be behind the thread."""
+"""Maximum number of batches in transit from the thread to the event loop."""
 _STEP = 0.01
 AWAY = 1013
 FAILED = 1011
 
 
 class LogAddress(NamedTuple):
-    """Whose log: a job's, as :func:`find_job` finds it in its namespace, and which container's of its pods."""
+    """The log of a job: its namespace, its name as in :func:`find_job`, and a container of its pods."""
 
     namespace: str
     job: str
@@ -45,8 +45,10 @@ class LogAddress(NamedTuple):
 
 @dataclass(eq=False)
 class RecentLines:
-    """The newest lines of a container. ``complete`` tells that there were never any others, ``gone`` that what there
-    was before them cannot be read any more."""
+    """The newest lines of a container.
+
+    :param complete: True if these are all lines. :param gone: True if older lines can no longer be read.
+    """
 
     log: ContainerLog
     complete: bool
@@ -55,7 +57,7 @@ class RecentLines:
     size: int = 0
 
     def add(self, entry: LogEntry, most: int) -> None:
-        """Keep one more."""
+        """Add a line. ``most`` is the maximum size, bytes."""
         self.entries.append(entry)
         self.size += entry.size
         while len(self.entries) > KEPT_LINES or (self.size > most and len(self.entries) > 1):
@@ -64,11 +66,11 @@ class RecentLines:
 
     @property
     def head(self) -> LogPosition:
-        """How far it goes."""
+        """The position of the last line."""
         return self.entries[-1].mark if self.entries else BEGINNING
 
     def chosen(self, key: bytes, selection: LogSelection) -> int | None:
-        """From which of the lines on somebody wants them; None when they want more than these."""
+        """Return the index of the first selected line; None if older lines are selected as well."""
         first = self._first(key, selection)
         if first is None and self.gone:
             place = selection.marks.places.get(key, BEGINNING) if selection.marks else BEGINNING
@@ -93,7 +95,10 @@ class RecentLines:
 
 
 class LogChannel:
-    """Everything but the thread's own work happens on the event loop. ``ended`` hears that it is over."""
+    """The stream of one log. Everything except the thread's own work runs on the event loop.
+
+    :param ended: called when the stream has ended.
+    """
 
     def __init__(
         self, connection: Connection, platform: Settings, address: LogAddress, ended: Callable[[LogChannel], None]
@@ -111,15 +116,15 @@ class LogChannel:
         self._room = threading.Semaphore(_ON_THE_WAY)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._reader.start()
 
     def stop(self) -> None:
-        """End soon."""
+        """Request the end, without waiting for it."""
         self._reader.stop()
 
     def join(self, follower: LogFollower) -> bool:
-        """Let somebody follow, if the lines that are kept are all that they want of the past."""
+        """Add a follower if the recent lines include all past lines of its selection. Return False otherwise."""
         chosen: list[Iterable[LogEntry]] = []
         places: dict[bytes, LogPosition] = {}
         for key, recent in self.recent.items():
@@ -138,7 +143,7 @@ class LogChannel:
         return True
 
     def connect(self, follower: LogFollower) -> dict[bytes, LogPosition]:
-        """Let somebody hear what comes from now on; how far it had come."""
+        """Add a follower for new lines. Return the current positions."""
         self._followers.add(follower)
         if self.end is not None:
             follower.finish(self.end)
@@ -147,11 +152,11 @@ class LogChannel:
         return {key: recent.head for key, recent in self.recent.items()}
 
     def leave(self, follower: LogFollower) -> None:
-        """Somebody follows no more."""
+        """Remove a follower."""
         self._followers.discard(follower)
 
     def finish(self, end: LogEnd) -> None:
-        """Tell everybody that nothing more comes."""
+        """End the stream for all followers."""
         self.end = self.end or end
         self.primed.set()
         for follower in self._followers:
@@ -159,7 +164,7 @@ class LogChannel:
         self._ended(self)
 
     def _post(self, message: _Told) -> None:
-        """From the thread: hand something to the event loop, which may be behind only so far."""
+        """Send a message from the thread to the event loop. Block while too many are in transit."""
         while not self._room.acquire(timeout=0.5):
             if self._reader.stopped:
                 return
@@ -183,9 +188,10 @@ class LogChannel:
             self._offer([message])
 
     def _make_room(self) -> None:
-        """Let the thread go on, once those who follow have taken most of what has come: no one waits long for them."""
+        """Let the thread continue when followers have taken most of the items. The wait for a slow follower is short.
+        Let the thread continue when followers have taken most of the items. The wait for a slow follower is short."""
         now = self._loop.time()
-        # All are asked, so that they are waited for at the same time, and not one after the other.
+        # A set evaluates all followers, so that their waiting times overlap instead of adding up.
         if True in {follower.is_waited_for(now) for follower in self._followers}:
             self._loop.call_later(_STEP, self._make_room)
         else:
@@ -218,7 +224,7 @@ class LogChannel:
 
 
 class _Lines(NamedTuple):
-    """Lines of a container. ``complete`` tells, of the first ones, that its log has begun with them."""
+    """Lines of a container. ``complete`` is True if the first batch begins at the start of its log."""
 
     key: bytes
     log: ContainerLog
@@ -227,7 +233,7 @@ class _Lines(NamedTuple):
 
 
 class _Primed(NamedTuple):
-    """What was there at the beginning."""
+    """The lines of all containers when the stream began."""
 
     recent: dict[bytes, RecentLines]
 
@@ -249,11 +255,11 @@ class _ChannelReader:
         self.stopped = False
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         threading.Thread(target=self._work, daemon=True, name="gpuctl-channel").start()
 
     def stop(self) -> None:
-        """End soon: what the thread waits for comes several times a second."""
+        """Request the end. The thread checks it several times a second."""
         self.stopped = True
 
     def _work(self) -> None:
@@ -291,7 +297,7 @@ class _ChannelReader:
         return LogEnd(HAS_ENDED, last)
 
     def _primed(self, logs: FollowedLogs) -> _Primed:
-        """The last lines that were there, of each container."""
+        """Read the last lines of each container."""
         recent: dict[bytes, RecentLines] = {}
         counts = dict.fromkeys(logs.read_first, 0)
         for source in logs.read_first:
@@ -306,7 +312,7 @@ class _ChannelReader:
             kept = recent[self._entries[source].key]
             if count >= KEPT_LINES or source.name in logs.unread:
                 kept.complete = False
-                # Of the lines of the first one's time some may be missing, so that the others are miscounted.
+                # Other lines with the time of the first one may be missing, so that their numbers would be wrong.
                 first = kept.entries[0].mark.time if kept.entries else 0
                 while kept.entries and kept.entries[0].mark.time == first:
                     kept.size -= kept.entries.popleft().size

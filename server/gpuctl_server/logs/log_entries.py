@@ -1,4 +1,4 @@
-"""Lines of followed logs, and how far somebody has come in them."""
+"""Lines of followed logs, and positions in logs at which a client can resume."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from gpuctl.reading.log_parsing import LogLine, instant
 from gpuctl.reading.log_streams import ContainerLog
 
 LONGEST = 128 * 1024
-"""Bytes of a line that are passed on in one piece."""
+"""Maximum size of a line that is sent in one piece, bytes."""
 _KEY = 6
 _RECENT = 4096
 _SECOND = 1_000_000_000
 
 
 class InvalidPositions(ValueError):
-    """A text that does not say how far somebody has come."""
+    """A text does not encode positions."""
 
 
 class LogPosition(NamedTuple):
-    """A place in the log of one container: after the ``number``-th line (from 1) of a time (nanoseconds since 1970).
+    """A position in the log of one container: after the ``number``-th line (from 1) of a time (nanoseconds since 1970).
 
-    Several lines may have one time, and times are not quite in order: what is written to standard output and to
-    standard error comes in two streams. The order of a log's lines is always the same, so that this names one of them.
+    Several lines may have the same time, and times are not strictly ascending, because standard output and standard
+    error are two streams. The order of a log's lines never changes, so that a position identifies one line.
     """
 
     time: int
@@ -43,7 +43,7 @@ BEGINNING = LogPosition(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A line, for everybody who follows its log. ``source`` says whose it is, in a few bytes."""
+    """A line, shared by all followers. ``source`` is the :func:`source_key` of its container."""
 
     source: bytes
     uid: str
@@ -53,22 +53,22 @@ class LogEntry:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in memory, bytes."""
         return 2 * len(self.frame) + 400
 
     @property
     def second(self) -> str:
-        """Its time to the second, as people and queries have it."""
+        """Time of the line to the second, RFC 3339."""
         return datetime.fromtimestamp(self.mark.time // _SECOND, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def source_key(uid: str, container: str) -> bytes:
-    """What stands for a container of a pod."""
+    """Return the short key of a container of a pod."""
     return hashlib.sha256(f"{uid}/{container}".encode()).digest()[:_KEY]
 
 
 class LogEntries:
-    """Makes entries of a container's lines as they come. A long line is cut at the same places whenever it is read."""
+    """Makes entries of a container's lines. A long line is always split at the same places."""
 
     def __init__(self, source: ContainerLog) -> None:
         self.uid = str(source.pod["metadata"]["uid"])
@@ -80,7 +80,7 @@ class LogEntries:
         self._rest = b""
 
     def of(self, lines: Iterable[LogLine]) -> Iterator[LogEntry]:
-        """The entries that lines make complete."""
+        """Yield the entries that these lines complete."""
         for line in lines:
             if self._rest and line.stamp != self._stamp:
                 yield self._entry(self._stamp, self._rest)
@@ -88,7 +88,7 @@ class LogEntries:
             data, self._stamp = self._rest + line.text, line.stamp
             while len(data) > LONGEST:
                 cut = LONGEST
-                # Not within a character, as far as it is UTF-8.
+                # Do not split within a UTF-8 character.
                 while cut > LONGEST - 4 and data[cut] & 0xC0 == 0x80:
                     cut -= 1
                 yield self._entry(line.stamp, data[:cut], ends=False)
@@ -111,7 +111,9 @@ class LogEntries:
 
 
 class AfterPosition:
-    """What of a container's entries comes after a place: what is read of its log begins before that, or right after."""
+    """Filters the entries of a container: keeps those after a position. The first entry must not come after it by more
+    than one line.
+    """
 
     def __init__(self, mark: LogPosition) -> None:
         self._mark = mark
@@ -119,26 +121,26 @@ class AfterPosition:
         self._begun = False
 
     def takes(self, entry: LogEntry) -> bool:
-        """Whether an entry comes after it. They are asked about in their order."""
+        """Return True if an entry comes after the position. Must be called for all entries in order."""
         if self._reached:
             return True
         if entry.mark == self._mark:
             self._reached = True
             return False
-        # The place is in the log no more: it was turned over, or another run of the container has begun.
+        # The position is no longer in the log: it was rotated, or another run of the container has begun.
         lost = entry.mark.time > self._mark.time + _SECOND if self._begun else entry.mark.time > self._mark.time
         self._begun, self._reached = True, lost
         return lost
 
 
 class LogPositions(NamedTuple):
-    """How far somebody has come in several logs; ``whole`` tells that logs it does not name are new."""
+    """Positions in several logs. ``whole`` is True if a log without a position is new, and is read from its start."""
 
     places: Mapping[bytes, LogPosition]
     whole: bool
 
     def text(self) -> str:
-        """For a client, to be given back; :func:`marks` reads it."""
+        """Encode the positions for a client. :func:`parse_positions` decodes them."""
         parts = [
             struct.pack(f">{_KEY}sQH", key, mark.time, min(mark.number, 0xFFFF)) for key, mark in self.places.items()
         ]
@@ -146,9 +148,9 @@ class LogPositions(NamedTuple):
 
 
 def marks(text: str) -> LogPositions:
-    """What :meth:`Marks.text` has made.
+    """Decode the text of :meth:`LogPositions.text`.
 
-    :raises InvalidPositions: it has not made this.
+    :raises InvalidPositions: the text is not such an encoding.
     """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)

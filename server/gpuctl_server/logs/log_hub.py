@@ -1,4 +1,4 @@
-"""All logs that are followed, and everybody who follows: how many there may be, and the end of all of them."""
+"""All followed logs and their followers, with limits on their numbers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from gpuctl_server.server_settings import ServerSettings
 
 ENDING = LogEnd(1012, "the service is ending; connect again")
 _AT_ONCE = 8
-"""Pasts that are read at a time."""
+"""Maximum number of concurrent readings of past lines."""
 _ROUNDS = 5
 _TURN = 64
 _FAREWELL = 2.0
 
 
 class TooManyFollowers(Exception):
-    """There is no room for one more; ``str()`` says why."""
+    """The number of followers is at its limit; ``str()`` is a message for the user."""
 
 
 class LogHub:
-    """Where logs are followed. What is asynchronous belongs to one event loop."""
+    """The followed logs. Coroutines belong to one event loop."""
 
     def __init__(self, connection: Connection, platform: Settings, settings: ServerSettings) -> None:
         self._connection = connection
@@ -46,13 +46,13 @@ class LogHub:
 
     @property
     def followers(self) -> int:
-        """How many follow."""
+        """Number of followers."""
         return self._names.total()
 
     def enter(self, name: str) -> None:
-        """Take a place for one more who follows; :meth:`leave` gives it back. From any thread.
+        """Count a follower; :meth:`leave` must follow. May be called from any thread.
 
-        :raises TooManyFollowers: there is none.
+        :raises TooManyFollowers: a limit is reached, or the service is shutting down.
         """
         with self._lock:
             if self.ending:
@@ -67,7 +67,7 @@ class LogHub:
             self._names[name] += 1
 
     def leave(self, name: str) -> None:
-        """Give a place back."""
+        """End the count of a follower."""
         with self._lock:
             self._names[name] -= 1
             if not self._names[name]:
@@ -76,7 +76,7 @@ class LogHub:
     async def follow(
         self, address: LogAddress, follower: LogFollower, patience: float
     ) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
-        """What somebody wants of a log, up to its end; None when nothing has come for ``patience`` seconds."""
+        """Yield the selected lines of a log, up to its end; None when none arrived for ``patience`` seconds."""
         try:
             channel = self._channel(address)
         except TooManyFollowers as error:
@@ -93,7 +93,7 @@ class LogHub:
                 item = await follower.next(patience)
                 yield item
                 if number % _TURN == 0:
-                    # Neither a line that waits nor a socket with room lets others have their turn.
+                    # Neither taking a waiting line nor writing to a socket yields to other tasks.
                     await asyncio.sleep(0)
                 if isinstance(item, LogEnd):
                     return
@@ -104,7 +104,7 @@ class LogHub:
                 self._let_go(channel)
 
     async def end(self) -> None:
-        """Let everybody go, as far as they go within a moment."""
+        """End all streams. Wait briefly until the followers have left."""
         self.ending = True
         for channel in list(self._channels.values()):
             channel.stop()
@@ -115,11 +115,11 @@ class LogHub:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _past(self, channel: LogChannel, follower: LogFollower) -> AsyncGenerator[LogEntry, None]:
-        """What was written before, up to where what is being written goes on."""
+        """Yield past lines up to the position where new lines continue."""
         for _ in range(_ROUNDS):
             follower.collect()
             heads = channel.connect(follower)
-            # Under the name of one that is gone another may be there.
+            # Another pod may have the name of a deleted one.
             logs = {key: recent.log for key, recent in channel.recent.items() if not recent.gone}
             try:
                 history = PastLines(self._connection, logs, follower)

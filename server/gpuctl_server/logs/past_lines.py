@@ -1,4 +1,4 @@
-"""What was written before somebody began to follow, when it is more than what is kept."""
+"""Reading lines from before the recent ones that a channel keeps."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries,
 
 _PORTION = 200
 _AHEAD = 4
-"""Portions that are read before the first of them has gone out."""
+"""Number of portions that are read ahead."""
 _PATIENCE = 30.0
-"""Seconds that a portion may take to go out."""
+"""Seconds that the client may take to receive a portion."""
 _SECOND = 1_000_000_000
 
 
 class ReaderTooSlow(Exception):
-    """Who reads does not read."""
+    """The client does not receive the lines in time."""
 
 
 class PastLines:
-    """One reading of the past, in a thread, as fast as it goes out."""
+    """One reading of past lines, in a thread, as fast as the client receives them."""
 
     def __init__(self, connection: Connection, logs: Mapping[bytes, ContainerLog], follower: LogFollower) -> None:
         self._connection = connection
@@ -43,10 +43,9 @@ class PastLines:
         self._abandoned = False
 
     async def entries(self, executor: Executor) -> AsyncGenerator[LogEntry, None]:
-        """All lines, in the order of time.
+        """Yield all lines, ordered by time.
 
-        :raises ReaderTooSlow: they were not taken in time.
-        :raises ClusterError: they cannot be read.
+        :raises ReaderTooSlow: the client did not receive them in time. :raises ClusterError: the lines cannot be read.
         """
         work = self._loop.run_in_executor(executor, self._work)
         try:
@@ -67,7 +66,7 @@ class PastLines:
         try:
             self._read(session)
         except Exception as error:
-            # Whatever it is, it is told where the lines are waited for.
+            # Raised again by the coroutine that waits for the lines.
             result = error
         finally:
             session.close()
@@ -96,7 +95,7 @@ class PastLines:
         if place == BEGINNING or (place is None and self._whole):
             return Wanted(container=container)
         if place is not None:
-            # A second early: standard output and standard error are not quite in order.
+            # One second earlier, because standard output and standard error are not strictly in order.
             return Wanted(since_time=_stamp(place.time - _SECOND), container=container)
         since = None if self._selection.since is None else _stamp(self._selection.since)
         return Wanted(self._selection.tail, since_time=since, container=container)

@@ -1,1 +1,1 @@
-"""A copy of what is asked for most, kept up to date by watches, so that a question costs the API server nothing."""
+"""A copy of the objects that are requested most, kept up to date by watches, so that reads need no API request."""

@@ -1,4 +1,4 @@
-"""All nodes and pools, worked out once for everybody who asks, and not again before it pays."""
+"""All nodes and pools, computed once for all requests, and not more often than a CPU limit allows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 
 _SHARE = 0.25
-"""Of one processor's time, at most, while pods come and go all the time."""
+"""Maximum share of one CPU for computing the fleet while pods change all the time."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The pools at one moment, ``default`` last, and their nodes by name.
+    """The pools at one time, ``default`` last, and their nodes by name.
 
-    It is everybody's: the pods on the nodes, and their names, are not for all who ask.
+    It is not filtered for a caller: not every caller may see the pods on the nodes and their names.
     """
 
     version: int = -1
@@ -32,7 +32,7 @@ class Fleet:
 
 
 class FleetBoard:
-    """Has the fleet worked out when somebody asks for it."""
+    """Computes the fleet on request, and caches it."""
 
     def __init__(self, connection: Connection, mirror: Mirror, platform: Settings) -> None:
         self._connection = connection
@@ -44,16 +44,16 @@ class FleetBoard:
         self._needed = 0
 
     def require(self, version: int) -> None:
-        """Have nobody given a fleet of before a version of the mirror: something was written, and is known there."""
+        """Never return a fleet older than a version of the mirror again, so that a client reads its own write."""
         with self._lock:
             self._needed = max(self._needed, version)
 
     def now(self) -> Fleet:
-        """The fleet: of this moment, or of one so short ago that it would cost too much to look again."""
+        """Return the current fleet, or a recent one if computing it again would exceed the CPU limit."""
         if self._is_good():
             return self._fleet
         with self._lock:
-            # Whoever has waited for another's takes that.
+            # Another thread may have computed it during the wait for the lock.
             if not self._is_good():
                 begun = time.thread_time()
                 self._fleet = self._made(self._mirror.version)

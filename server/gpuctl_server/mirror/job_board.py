@@ -1,4 +1,4 @@
-"""The rows of all jobs, worked out once for everybody who asks, soon after something has changed."""
+"""The rows of all jobs, computed once for all requests, soon after a change."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.request_log import LOG
 
 _PAUSE = 0.2
-"""Seconds between two workings-out while things change all the time."""
+"""Minimum interval between two computations, seconds."""
 _NAPS = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class ListedJob:
-    """A job, its row, and its id, which is the same as long as the job is."""
+    """A job, its row, and its id. The id stays the same for the lifetime of the job."""
 
     id: str
     job: Job
@@ -48,14 +48,14 @@ class ListedJob:
 
     @property
     def reference(self) -> str:
-        """The text by which the use cases find it, in its namespace."""
+        """The text by which the use cases find the job in its namespace."""
         identity, pods = self.job.identity, self.job.pods
         if self.job.workload is None and APP not in labels_of(pods[0]):
             return f"pod/{pods[0]['metadata']['name']}"
         return f"{identity.kind}/{identity.object_name}"
 
     def is_about(self, job: Job) -> bool:
-        """Whether it is of the very same objects, none of which is ever changed."""
+        """Return True if the row was made from the same objects. Objects are replaced, never modified."""
         mine = self.job
         return (
             mine.workload is job.workload
@@ -67,9 +67,9 @@ class ListedJob:
 
 @dataclass(frozen=True)
 class Board:
-    """All jobs at one moment, the newest first. ``ids``, ``names`` and ``pods`` find them.
+    """All jobs at one time, newest first, indexed by id, name and pod name.
 
-    ``left_out`` are those of which no row could be made.
+    ``left_out`` are the jobs whose row could not be computed.
     """
 
     version: int = -1
@@ -81,7 +81,7 @@ class Board:
     pods: Mapping[str, Sequence[ListedJob]] = field(default_factory=dict)
 
     def find(self, text: str, takes: Callable[[ListedJob], bool]) -> Sequence[ListedJob]:
-        """The jobs that are meant by an id, else by a name, else by a pod's name: of those that ``takes`` takes."""
+        """Return the jobs with an id, else with a name, else with a pod of this name, that satisfy ``takes``."""
         for index in (self.ids, self.names, self.pods):
             found = [item for item in index.get(text, ()) if takes(item)]
             if found:
@@ -89,20 +89,20 @@ class Board:
         return ()
 
     def called(self, text: str) -> list[ListedJob]:
-        """Return the jobs of an id or name, and those with a pod of this name, the newest first."""
+        """Return the jobs with an id or name, and those with a pod of this name, newest first."""
         found = {item for index in (self.ids, self.names, self.pods) for item in index.get(text, ())}
         return [item for item in self.jobs if item in found] if found else []
 
 
 def id_of_workload(obj: Object, keys: Records) -> str:
-    """As :func:`job_id`, by the main object of a job of ours."""
+    """Return the :func:`job_id` of a job by its main object."""
     identity = identity_of(obj, keys)
     assert identity is not None
     return job_id(Job(identity, obj))
 
 
 class JobBoard:
-    """Keeps the board up to date, in a thread of its own."""
+    """Keeps the board up to date, in its own thread."""
 
     def __init__(self, connection: Connection, mirror: Mirror, platform: Settings) -> None:
         self._connection = connection
@@ -117,24 +117,22 @@ class JobBoard:
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
         self._stopped.set()
 
     @property
     def ready(self) -> bool:
-        """Whether there is a board."""
+        """True once a board was computed."""
         return self._board.version >= 0
 
     def now(self) -> Board:
-        """The newest board."""
+        """Return the newest board."""
         return self._board
 
     def wait_for(self, holds: Callable[[Board], bool], timeout: float) -> bool:
-        """Wait until a board is as wanted, for ``timeout`` seconds at most; whether it is."""
+        """Wait until a board satisfies a condition. Return False after ``timeout`` seconds."""
         with self._made_new:
             return self._made_new.wait_for(lambda: holds(self._board), timeout)
 
@@ -154,9 +152,9 @@ class JobBoard:
                 if first:
                     _settle()
             except Exception:
-                # Whoever may write a pod must not be able to end it for all.
+                # A single malformed pod must not end the thread for all users.
                 LOG.exception("the list of jobs could not be worked out")
-            # What changes all the time shall not take more than a part of the machine.
+            # Permanent changes must not use more than a third of a CPU.
             self._stopped.wait(max(_PAUSE, 2 * (time.thread_time() - begun)))
 
     def _made(self, version: int) -> Board:
@@ -197,7 +195,7 @@ class JobBoard:
         )
 
     def _count_claims(self, reader: Reader, jobs: Iterable[Job]) -> None:
-        """Count the GPUs of resource claims, if a pod that names one has changed: it is bound after it has them."""
+        """Count the GPUs of resource claims again if a pod with claims has changed."""
         claiming = [pod for job in jobs for pod in job.pods if pod["spec"].get("resourceClaims")]
         if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
             return
@@ -205,7 +203,7 @@ class JobBoard:
             self._names = counting_claims(self._names, reader.scope, jobs)
             self._claiming = claiming
         except Exception:
-            # The list without them is better than none; the next one counts again.
+            # A list without these GPUs is better than no list; the next computation tries again.
             LOG.exception("the GPUs of resource claims could not be counted")
 
 
@@ -214,7 +212,7 @@ def _uid(pod: Object) -> str:
 
 
 def _jobs(reader: Reader) -> Iterable[Job]:
-    """All jobs; where that fails each by itself, without those that fail."""
+    """Yield all jobs. If reading them together fails, read each one separately, and leave out those that fail."""
     try:
         return read(reader.scope, reader.keys)
     except Exception:
@@ -240,7 +238,7 @@ def _one_by_one(reader: Reader) -> Iterator[Job]:
 
 
 def _settle() -> None:
-    """What was read at the start stays: the collector need not look at it again. What reading took is given back."""
+    """Exclude the objects of the first list from garbage collection, because most of them stay. Return free memory."""
     gc.collect()
     gc.freeze()
     with contextlib.suppress(OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""The copy itself: objects by kind, found by name, namespace and the job they belong to."""
+"""The copy itself: objects by kind, indexed by name and by the label of their job."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuctl_server.mirror.trimming import SkippedObject, Trimmer, flaw
 from gpuctl_server.request_log import LOG
 
 APP = "app"
-"""The label with a job's name, on everything that the job is made of."""
+"""The label with the name of a job, on all objects of the job."""
 
 
 class _Kept:
-    """The objects of one kind, as of one list that is followed."""
+    """The objects of one watched list."""
 
     def __init__(self, watched: WatchedList) -> None:
         self.watched = watched
@@ -37,20 +37,21 @@ class _Kept:
 
     @property
     def is_left_to_the_server(self) -> bool:
-        """Return True if the list may not be read, and each request asks for it and notes what it lacks."""
+        """True if the service may not read the list. Then each request asks the API server, and notes what is missing.
+        True if the service may not read the list. Then each request asks the API server, and notes what is missing."""
         error = self.failure
         return not self.watched.is_needed and isinstance(error, ApiError) and error.lacks_permission
 
     def has_seen(self, key: Key, version: int) -> bool:
-        """Whether an object is as it was written in this version, or later, or gone since.
+        """Return True if an object has this version or a later one, or was deleted since.
 
-        A watch tells changes of a kind in the order of their versions.
+        A watch delivers the changes of a kind in the order of their versions.
         """
         obj = self.objects.get(key)
         return (self.newest if obj is None else version_of(obj)) >= version
 
     def take(self, event: Event) -> None:
-        """Keep what an event tells."""
+        """Apply an event."""
         obj = event.object
         uid = obj["metadata"]["uid"]
         if isinstance(obj, SkippedObject) and event.type != "DELETED":
@@ -105,18 +106,18 @@ class _Kept:
 
 
 def version_of(obj: Object) -> int:
-    """The version of an object. Source: KEP-5504, they are numbers that grow with every write to a cluster."""
+    """Return the resource version as a number. Source: KEP-5504, versions are numbers that grow with every write."""
     text = str(obj["metadata"].get("resourceVersion") or "")
     return int(text) if text.isdigit() else 0
 
 
 class Mirror:
-    """Objects as the API server last told of them. Safe to use from several threads.
+    """The objects of watched lists. Safe to use from several threads.
 
-    ``version`` grows with every change. Nobody changes an object that is given out: the next one replaces it. Objects
-    that are not in the form that the API has them in are left out, and counted.
+    ``version`` grows with every change. Objects are never modified: a change replaces the object. Malformed objects are
+    left out and counted.
 
-    :param again: seconds after which a list that may not be read, or is of no kind that there is, is tried again.
+    :param again: seconds until the next attempt to read a list that is forbidden, or whose kind does not exist.
     """
 
     def __init__(self, session: Session, watched: Iterable[WatchedList], *, again: float = 15.0) -> None:
@@ -126,7 +127,7 @@ class Mirror:
         self._trimmer = Trimmer()
         self.version = 0
         self.heard_at = time.monotonic()
-        # One for each list, so that it is known which one an error is about.
+        # One for each list, so that an error can be assigned to its list.
         self._reflectors = [
             Reflector(
                 session, [kept.watched], on_event=partial(self._hear, kept), transform=self._trim, retry_after=again
@@ -135,12 +136,12 @@ class Mirror:
         ]
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start watching."""
         for reflector in self._reflectors:
             reflector.start()
 
     def stop(self) -> None:
-        """End, at once."""
+        """Stop watching, without waiting for the threads."""
         for reflector in self._reflectors:
             reflector.stop()
         with self._changed:
@@ -148,40 +149,40 @@ class Mirror:
 
     @property
     def failure(self) -> ClusterError | None:
-        """Why something is not followed, or no more; None when all is."""
+        """The reason for which a list is not being watched; None if all are."""
         failed = (kept for kept in self._kept.values() if kept.failure is not None and not kept.is_left_to_the_server)
         return next((kept.failure for kept in failed), None)
 
     @property
     def listed(self) -> bool:
-        """Whether every list was read; what may not be read any more is as it was then."""
+        """True if every list was read once. A list that failed later keeps its last state."""
         return all(kept.listed or kept.is_left_to_the_server for kept in self._kept.values())
 
     @property
     def ready(self) -> bool:
-        """Whether every list was read, and is followed."""
+        """True if every list was read and is being watched."""
         return self.failure is None and self.listed
 
     @property
     def left_out(self) -> int:
-        """How many objects are left out."""
+        """Number of malformed objects that are left out."""
         return sum(len(kept.left_out) for kept in self._kept.values())
 
     def changes_of(self, *kinds: str) -> int:
-        """A number that grows with every change of an object of these kinds."""
+        """Return a number that grows with every change of an object of these kinds."""
         return sum(self._kept[kind].version for kind in kinds)
 
     def wait_until_changed(self, version: int, timeout: float) -> int:
-        """The version, as soon as it is another than this; after ``timeout`` seconds in any case."""
+        """Return the version once it differs from ``version``, or after ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self.version != version, timeout)
             return self.version
 
     def wait_for(self, kind: str, key: Key, resource_version: str, timeout: float) -> bool:
-        """Wait until a write is known here, so that whoever made it finds it; whether it is.
+        """Wait until the mirror has a write, so that a client reads its own write. Return False after the timeout.
 
-        :param resource_version: of the object, as the write returned it; of a deletion the one that it had then.
-        :param timeout: seconds; a watch that is interrupted may take longer.
+        :param resource_version: that of the written object; of a deletion, the version before it. :param timeout:
+        seconds. A watch that is interrupted may take longer.
         """
         kept = self._kept.get(kind)
         if kept is None or not resource_version.isdigit():
@@ -190,7 +191,7 @@ class Mirror:
             return self._changed.wait_for(lambda: kept.has_seen(key, int(resource_version)), timeout)
 
     def covers(self, kind: str, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> bool:
-        """Whether everything that such a list selects is here."""
+        """Return True if the mirror has all objects that a list request selects."""
         kept = self._kept.get(kind)
         return (
             kept is not None
@@ -201,22 +202,22 @@ class Mirror:
         )
 
     def select(self, kind: str, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> list[Object]:
-        """The objects that a list selects."""
+        """Return the objects that a list request selects."""
         with self._lock:
             return self._kept[kind].select(namespace, labels, fields)
 
     def names(self, kind: str) -> list[str]:
-        """The names of the objects of a kind."""
+        """Return the names of the objects of a kind."""
         with self._lock:
             return [key.name for key in self._kept[kind].objects]
 
     def find(self, key: Key) -> Object | None:
-        """An object."""
+        """Return an object; None if it does not exist."""
         with self._lock:
             return self._kept[key.kind].objects.get(key)
 
     def kinds(self) -> Iterator[tuple[str, int]]:
-        """How many objects of each kind there are."""
+        """Yield each kind and its number of objects."""
         for kind, kept in self._kept.items():
             yield kind, len(kept.objects)
 

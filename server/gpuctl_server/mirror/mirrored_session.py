@@ -1,4 +1,4 @@
-"""A session whose lists come out of the mirror where they can, narrowed to what somebody may see."""
+"""A session that reads from the mirror where possible, limited to the objects that a caller may see."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Result = TypeVar("Result")
 
 
 class MirroredSession(Session):
-    """Looks into the mirror first. For reading only: what is written is decided by what the API server says itself.
+    """Reads from the mirror first. For reads only: changes are decided by the current objects of the API server.
 
-    ``sight`` says which objects are shown; None: all.
+    ``visibility`` decides which objects are returned; None: all.
     """
 
     def __init__(self, connection: Connection, mirror: Mirror, visibility: Visibility | None = None) -> None:
@@ -40,7 +40,6 @@ class MirroredSession(Session):
         on_version: Callable[[str], None] = lambda version: None,
         on_restart: Callable[[], None] | None = None,
     ) -> Iterator[list[Object]]:
-        """As :meth:`Session.pages`."""
         selectors = self._selectors(resource, namespace, labels, fields)
         if selectors is not None:
             on_version("")
@@ -53,7 +52,6 @@ class MirroredSession(Session):
             yield self._shown(page)
 
     def get(self, key: Key) -> Object | None:
-        """As :meth:`Session.get`."""
         if self._selectors(key.resource, key.namespace or None, "", "") is not None:
             found = self._mirror.find(key)
         else:
@@ -61,13 +59,13 @@ class MirroredSession(Session):
         return None if found is None else next(iter(self._shown([found])), None)
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """As :meth:`Session.each`: out of memory, without threads."""
+        """Without threads if the mirror is ready: reads from memory do not block."""
         return [function(item) for item in items] if self._mirror.ready else super().each(function, items)
 
     def _selectors(
         self, resource: Resource, namespace: str | None, labels: str, fields: str
     ) -> tuple[LabelSelector, FieldSelector] | None:
-        """The selectors of a list that the mirror has; None where the API server has to be asked."""
+        """Return the selectors of a list that the mirror has; None if the API server must be asked."""
         try:
             selectors = LabelSelector(labels), FieldSelector(fields)
         except NotASelector:
@@ -86,7 +84,7 @@ def mirrored(
     visibility: Visibility | None = None,
     namespace: str | None = None,
 ) -> Iterator[Reader]:
-    """A look through such a session, whose threads, if it needs any, end with the block."""
+    """Yield a read context on a mirrored session, which is closed with the block."""
     session = MirroredSession(connection, mirror, visibility)
     try:
         yield reader_of(session, platform, namespace)

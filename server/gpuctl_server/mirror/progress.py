@@ -1,4 +1,4 @@
-"""How far trainings have come: what their logs say last, asked in the background, never made up."""
+"""Progress of trainings, read from the last lines of their logs in the background."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuctl.reading.log_streams import container_of, has_log
 from gpuctl_server.mirror.job_board import ListedJob
 
 FRESH = 30.0
-"""Seconds for which an answer counts."""
+"""Seconds until a value is read again."""
 _THREADS = 4
 _MOST_ASKED = 256
 _MOST_KNOWN = 10_000
@@ -36,21 +36,24 @@ class _Known(NamedTuple):
 
 
 class ProgressBook:
-    """Remembers what logs have said. Safe to use from several threads; ``version`` grows when an answer changes."""
+    """The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value changes.
+    The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value changes."""
 
     def __init__(self, connection: Connection) -> None:
         self._session = Session(connection, threads=_THREADS, patience=_PATIENCE)
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._hourly_query: set[str] = set()
+        self._requested: set[str] = set()
         self.version = 0
 
     def stop(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         self._session.close()
 
     def of(self, item: ListedJob) -> int | None:
-        """How far a training is, in percent; None where nobody says. Does not wait: what is not known yet is asked."""
+        """Return the progress of a training, percent; None if unknown. Never waits: an old value is read in the
+        background.
+        """
         if item.row.identity.kind != "training":
             return None
         if item.row.status.phase == "succeeded":
@@ -62,8 +65,8 @@ class ProgressBook:
         with self._lock:
             known = self._known.get(uid)
             is_old = known is None or time.monotonic() > known.at + FRESH
-            if is_old and uid not in self._hourly_query and len(self._hourly_query) < _MOST_ASKED:
-                self._hourly_query.add(uid)
+            if is_old and uid not in self._requested and len(self._requested) < _MOST_ASKED:
+                self._requested.add(uid)
                 self._session.executor.submit(self._ask, uid, pod)
         return None if known is None else known.percent
 
@@ -72,11 +75,11 @@ class ProgressBook:
         try:
             percent = said(self._tail(pod))
         except ClusterError:
-            # What cannot be read now says nothing; it is asked again when the answer is old.
+            # Unknown until the next attempt, when this value is old.
             percent = None
         finally:
             with self._lock:
-                self._hourly_query.discard(uid)
+                self._requested.discard(uid)
                 before = self._known.pop(uid, None)
                 self._known[uid] = _Known(percent, time.monotonic())
                 if len(self._known) > _MOST_KNOWN:
@@ -91,7 +94,7 @@ class ProgressBook:
 
 
 def said(text: str) -> int | None:
-    """The percentage that a log says last: ``65%|`` of a progress bar, ``Epoch 1/3`` or ``step 650/1000``."""
+    """Return the last percentage in a log: ``65%|`` of a progress bar, ``Epoch 1/3`` or ``step 650/1000``."""
     for match in reversed(list(_SAID.finditer(text))):
         if match["percent"] is not None:
             percent = int(match["percent"])
@@ -104,7 +107,7 @@ def said(text: str) -> int | None:
 
 
 def _speaker(item: ListedJob) -> Object | None:
-    """The pod that is asked: of several the first, which has rank 0."""
+    """Return the pod whose log has the progress: the first one by name, which has rank 0."""
     pods = [pod for pod in item.job.pods if pod["spec"].get("containers") and has_log(pod, container_of(pod, None))]
 
     def order(pod: Object) -> tuple[bool, str]:

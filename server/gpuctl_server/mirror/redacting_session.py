@@ -1,4 +1,4 @@
-"""Sessions before the cluster itself, in which what a caller may not see counts, but has no name."""
+"""Sessions with the cluster in which objects that a caller may not see count, but have hidden names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _TELLING = (
     *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
     "jobset.sigs.k8s.io/jobset-name",
 )
-"""Labels that say what an object is called, or what it belongs to."""
+"""Labels whose values contain the name of an object or of its owner."""
 _HOST = "kubernetes.io/hostname"
 
 
 class RedactingSession(ListSharingSession):
-    """Asks the API server, as :class:`Session`; objects that the caller may not see have hidden names.
+    """Reads from the API server, and hides the names of objects that the caller may not see.
 
-    Whether a pod finds room depends on all pods and nodes; their names are only for those who may see them. An object
-    has the same hidden name (:class:`~gpuctl.objects.hidden_names.Hidden`) for as long as the session lasts.
+    Fit and preemption depend on all pods and nodes, but not every caller may see all names. An object keeps its hidden
+    name (:class:`~gpuctl.objects.hidden_names.Hidden`) for the lifetime of the session.
 
     :param hidden_nodes: the nodes whose pools the caller may not see.
     """
@@ -53,7 +53,6 @@ class RedactingSession(ListSharingSession):
         on_version: Callable[[str], None] = lambda version: None,
         on_restart: Callable[[], None] | None = None,
     ) -> Iterator[list[Object]]:
-        """As :meth:`Session.pages`."""
         found = super().pages(
             resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
         )
@@ -61,12 +60,10 @@ class RedactingSession(ListSharingSession):
             yield [self._redacted(obj) for obj in page]
 
     def list_metadata(self, resource: Resource, namespace: str | None = None, *, labels: str = "") -> list[Object]:
-        """As :meth:`Session.list_metadata`."""
         found = super().list_metadata(resource, namespace, labels=labels)
         return [{**self._redacted({**obj, "kind": resource.kind}), "kind": obj.get("kind")} for obj in found]
 
     def get(self, key: Key) -> Object | None:
-        """As :meth:`Session.get`."""
         found = super().get(key)
         return None if found is None else self._redacted(found)
 
@@ -74,7 +71,7 @@ class RedactingSession(ListSharingSession):
         if self._visibility.sees(obj):
             return self._with_redacted_node(obj) if self._hidden_nodes else obj
         metadata = obj["metadata"]
-        # In a namespace that may be seen the object counts for what belongs to the namespace, such as quotas.
+        # In a namespace that the caller may see, the object counts for the quotas of the namespace.
         is_elsewhere = not self._visibility.sees_namespace(namespace_of(obj))
         redacted: dict[str, Any] = {**metadata, "name": self._other(metadata["name"])}
         if "namespace" in metadata and is_elsewhere:
@@ -93,10 +90,10 @@ class RedactingSession(ListSharingSession):
     def _redacted_spec(self, spec: Object, *, renames_queue: bool) -> Object:
         changes: dict[str, Any] = {}
         if spec.get("queueName") and renames_queue:
-            # Kueue's LocalQueue of the same namespace, which has another name here, too.
+            # The LocalQueue of that namespace is renamed as well.
             changes["queueName"] = self._other(spec["queueName"])
         if isinstance(spec.get("podSets"), list):
-            # Kueue's Workload has the labels of the job's pods, with its name.
+            # Kueue's Workload has the labels of the job's pods, with the job's name.
             changes["podSets"] = [self._redacted_pod_set(item) for item in spec["podSets"]]
         if self._hidden_nodes:
             if spec.get("nodeName") in self._hidden_nodes:
@@ -113,14 +110,14 @@ class RedactingSession(ListSharingSession):
         return {**pod_set, "template": {**template, "metadata": metadata}}
 
     def _with_redacted_node(self, obj: Object) -> Object:
-        """An object that may be seen, on a node that may not."""
+        """Return a visible object with the name of its node hidden, if the caller may not see the node."""
         spec = obj.get("spec")
         if not isinstance(spec, dict) or spec.get("nodeName") not in self._hidden_nodes:
             return obj
         return {**obj, "spec": {**spec, "nodeName": self._other(spec["nodeName"])}}
 
     def _places(self, value: Any) -> Any:
-        """A node selector or affinity of a hidden pod, with the names that nodes and pools have here."""
+        """Return a node selector or affinity with hidden names of nodes and pools."""
         if isinstance(value, list):
             return [self._places(item) for item in value]
         if not isinstance(value, dict):
@@ -133,7 +130,7 @@ class RedactingSession(ListSharingSession):
         }
 
     def _label(self, key: str, value: str) -> str:
-        """The value of a label as it is here."""
+        """Return the value of a label, hidden if it names an object that the caller may not see."""
         is_hidden_pool = (
             key == self._visibility.pool_label and value != DEFAULT_POOL and not self._visibility.sees_pool(value)
         )
@@ -145,9 +142,8 @@ class RedactingSession(ListSharingSession):
 
 
 class ScopedSession(RedactingSession):
-    """As :class:`RedactingSession`, for changes: read by name, an object that the caller may not see is not there."""
+    """For changes: :meth:`get` returns None for an object that the caller may not see."""
 
     def get(self, key: Key) -> Object | None:
-        """As :meth:`Session.get`."""
         found = ListSharingSession.get(self, key)
         return self._redacted(found) if found is not None and self._visibility.sees(found) else None

@@ -1,4 +1,4 @@
-"""Selectors as they stand in a query: of labels, and of fields."""
+"""Label selectors and field selectors of list requests, matched against objects."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from gpuctl.objects.selectors import holds
 _SET = re.compile(r"(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL = re.compile(r"(?P<key>[^\s!=(),]+)\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s!=(),]*)")
 _EXISTS = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s!=(),]+)")
-# Of fields no blanks are taken off, and a backslash would mean what comes after it.
+# Field selectors are not trimmed, and a backslash would escape the next character.
 _FIELD = re.compile(r"(?P<key>[^\s!=(),\\]+)(?P<operator>==|!=|=)(?P<value>[^\s!=(),\\]*)")
 _COMMA = re.compile(r",(?![^(]*\))")
 
 
 class NotASelector(ValueError):
-    """Text that is no selector."""
+    """A text is not a valid selector."""
 
 
 class LabelSelector:
-    """A selector of labels, as ``labelSelector`` has it: ``app=chat,tier in (a,b),!old``.
+    """A label selector in the syntax of ``labelSelector``: ``app=chat,tier in (a,b),!old``.
 
     Source: ``apimachinery/pkg/labels/selector.go``.
 
-    :raises NotASelector: it is none.
+    :raises NotASelector: the text is invalid.
     """
 
     def __init__(self, text: str) -> None:
         self.requirements = [_requirement(part.strip()) for part in _COMMA.split(text)] if text.strip() else []
 
     def matches(self, obj: Object) -> bool:
-        """Whether an object's labels meet every requirement."""
+        """Return True if the labels of an object meet every requirement."""
         labels = labels_of(obj)
         return all(holds(requirement, labels) for requirement in self.requirements)
 
     def one_of(self, key: str) -> tuple[str, ...] | None:
-        """The values that a label is to have one of; None when it may have any."""
+        """Return the values that a label is limited to; None without a limit."""
         for requirement in self.requirements:
             if requirement["key"] == key and requirement["operator"] == "In":
                 return tuple(requirement["values"])
         return None
 
     def demands(self, key: str) -> bool:
-        """Whether it selects nothing that lacks a label."""
+        """Return True if all selected objects have a label."""
         return any(item["key"] == key and item["operator"] in ("Exists", "In") for item in self.requirements)
 
 
 class FieldSelector:
-    """A selector of fields, as ``fieldSelector`` has it: ``status.phase!=Failed,spec.nodeName=n1``.
+    """A field selector in the syntax of ``fieldSelector``: ``status.phase!=Failed,spec.nodeName=n1``.
 
-    :raises NotASelector: it is none.
+    :raises NotASelector: the text is invalid.
     """
 
     def __init__(self, text: str) -> None:
@@ -64,11 +64,11 @@ class FieldSelector:
             self.requirements.append((match["key"], match["operator"].replace("==", "="), match["value"]))
 
     def matches(self, obj: Object) -> bool:
-        """Whether an object's fields meet every requirement."""
+        """Return True if the fields of an object meet every requirement."""
         return all((_field(obj, path) == value) == (sign == "=") for path, sign, value in self.requirements)
 
     def value(self, path: str) -> str | None:
-        """What a field has to be; None when it may be anything."""
+        """Return the value that a field must have; None without such a requirement."""
         return next((value for key, sign, value in self.requirements if key == path and sign == "="), None)
 
 

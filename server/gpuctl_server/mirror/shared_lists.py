@@ -1,8 +1,8 @@
-"""Lists of the whole cluster that plans need whole: read once for all requests that ask at the same time.
+"""Lists of all pods and nodes from the API server, shared by concurrent requests.
 
-The mirror leaves out what only the scheduler's rules need (affinity, tolerations, ports). A plan reads all pods and
-nodes instead; sixteen plans at a time would hold sixteen copies, and a batch of a hundred entries would read them a
-hundred times.
+The mirror does not keep the fields that only the scheduler needs (affinity, tolerations, ports), so a plan reads all
+pods and nodes itself. Without sharing, sixteen concurrent plans would hold sixteen copies, and a batch of a hundred
+entries would read them a hundred times.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from gpuctl_server.mirror.selector_matching import LabelSelector
 
 SHARED = frozenset({"Pod", "Node"})
 READING = 60.0
-"""Seconds for which a request that writes nothing goes by one look at the cluster, from its beginning."""
+"""Maximum age of the lists of a request that writes nothing, seconds. Never older than the request."""
 
 
 class _Listed(NamedTuple):
-    """A list: when its reading began (monotonic), its resource version, and its objects, which are never changed."""
+    """A list: the time at which its reading began (monotonic), its resource version, and its objects, never modified.
+    A list: the time at which its reading began (monotonic), its resource version, and its objects, never modified."""
 
     begun: float
     version: str
@@ -30,7 +31,7 @@ class _Listed(NamedTuple):
 
 
 class SharedLists:
-    """The newest list of each kind. A caller gets one whose reading began after the caller asked, and no older one."""
+    """The newest list of each kind. A request never gets a list whose reading began before the time that it demands."""
 
     def __init__(self) -> None:
         self._reading = {kind: threading.Lock() for kind in SHARED}
@@ -39,11 +40,11 @@ class SharedLists:
     def list_of(
         self, kind: str, since: float, read: Callable[[], tuple[list[Object], str]], fields: str = ""
     ) -> _Listed:
-        """Return a list, by its field selector, whose reading began at ``since`` (monotonic) or later."""
+        """Return the list of a kind and field selector whose reading began at ``since`` (monotonic) or later."""
         found = self._found(kind, fields, since)
         if found is None:
             with self._reading[kind]:
-                # Another request may have read it while this one waited.
+                # Another request may have read it during the wait for the lock.
                 found = self._found(kind, fields, since)
                 if found is None:
                     begun = time.monotonic()
@@ -58,9 +59,9 @@ class SharedLists:
 
 
 class MaxListAge:
-    """How old the lists of a session may be: not at all, or a few seconds, but never from before the session.
+    """Maximum age of the lists of a session. No list is older than the session.
 
-    :param seconds: the age.
+    :param seconds: the age; 0: a new list each time.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -68,18 +69,20 @@ class MaxListAge:
         self._begun = time.monotonic()
 
     def since(self) -> float:
-        """Return the earliest time at which the reading of a list may have begun."""
+        """Return the earliest time at which the reading of a list may have begun (monotonic)."""
         return max(self._begun, time.monotonic() - self._seconds) if self._seconds else time.monotonic()
 
 
 class ListSharingSession(Session):
-    """Asks the API server; after :meth:`share`, lists of all pods and nodes are shared with other requests."""
+    """A session that, after :meth:`share`, shares lists of all pods and nodes with other requests."""
 
     _shared_lists: SharedLists | None = None
     _max_age = MaxListAge()
 
     def share(self, shared_lists: SharedLists, max_age: MaxListAge | None) -> None:
-        """Share lists: only where the service's own rights decide what they have, not the caller's."""
+        """Share lists. Only for sessions with the service's own rights: with other rights, a list may have fewer
+        objects.
+        """
         self._shared_lists = shared_lists
         self._max_age = max_age or MaxListAge()
 
@@ -93,8 +96,7 @@ class ListSharingSession(Session):
         on_version: Callable[[str], None] = lambda version: None,
         on_restart: Callable[[], None] | None = None,
     ) -> Iterator[list[Object]]:
-        """As :meth:`Session.pages`."""
-        # A few pods by their labels are read alone; nodes are few, and a batch asks for them once an entry.
+        # Lists of pods by labels are small, and read separately. Nodes are few, and a batch lists them once per entry.
         is_shared = resource.kind in SHARED and namespace is None and (not labels or resource.kind == "Node")
         if self._shared_lists is None or not is_shared:
             yield from super().pages(
@@ -111,12 +113,12 @@ class ListSharingSession(Session):
         versions: list[str] = []
         objects: list[Object] = []
         for page in super().pages(resource, None, fields=fields, on_version=versions.append, on_restart=objects.clear):
-            # Of a node they say when a label was set.
+            # The managed fields of a node are kept: they have the time at which a label was set.
             objects += map(_without_managers, page) if resource.kind == "Pod" else page
         return objects, versions[-1]
 
 
 def _without_managers(obj: Object) -> Object:
-    """Leave out who set which field: a third of a pod, which nothing needs of other jobs' pods."""
+    """Return an object without its managed fields: a third of a pod, and not needed for pods of other jobs."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": metadata}

@@ -1,7 +1,7 @@
-"""What is kept of each object: what the rows are made of, and nothing that only fills memory.
+"""Reduces objects to the fields that rows need, to save memory.
 
-An object that is kept is a part of the one that was listed, in the same form, so that everything which reads objects
-reads these as well. What pods of one template have in common is kept once.
+A reduced object has the same structure as the listed one, so all code that reads objects works with it. Equal parts of
+pods from one template are kept once.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _ENDED = ("reason", "exitCode", "signal", "message")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_SHARED = 50_000
 _LARGEST_SHARED = 10_000
-"""Characters: what is larger than this is hardly ever there twice."""
+"""Characters. Larger values are hardly ever equal."""
 
 
 class SkippedObject(Object):
-    """Stands for an object that is not kept: only what tells it from others. ``problem`` is why."""
+    """Placeholder for a malformed object, with its uid and version. ``problem`` says what is wrong."""
 
     def __init__(self, obj: Object, problem: str) -> None:
         metadata = obj["metadata"]
@@ -44,9 +44,9 @@ class SkippedObject(Object):
 
 
 def flaw(obj: Object) -> str | None:
-    """What of an object is not as the API has it, so that nothing could be relied on; None of a sound one.
+    """Return what is malformed in an object; None if it can be used.
 
-    What the API server itself checks comes as it should. What stands before it, or a kind that others define, may not.
+    The API server validates its own kinds. Objects of a proxy in front of it, or of custom kinds, may be malformed.
     """
     metadata = obj["metadata"]
     for key in ("name", "namespace", "resourceVersion", "creationTimestamp", "deletionTimestamp"):
@@ -79,18 +79,18 @@ def _is_list_of_maps(value: Any) -> bool:
 
 
 class Trimmer:
-    """Makes objects small. Equal parts of different objects are one object afterwards: none of them is ever changed."""
+    """Reduces objects. Equal parts of several objects become one value, because objects are never modified."""
 
     def __init__(self) -> None:
         self._shared: dict[str, Any] = {}
 
     def trim(self, obj: Object) -> Object:
-        """The part of an object that is kept."""
+        """Return the part of an object that is kept."""
         return _RULES.get(obj["kind"], _whole)(obj, self)
 
     def shared(self, value: Any) -> Any:
-        """The one object that stands for all that are equal to it."""
-        # Another order of keys would only be another object.
+        """Return one value for all equal values."""
+        # Values with a different order of keys are not shared.
         text = repr(value)
         if len(text) > _LARGEST_SHARED:
             return value
@@ -122,7 +122,7 @@ def _whole(obj: Object, trimmer: Trimmer) -> Object:
 
 
 def _container_status(item: Object) -> Object:
-    """Return a container's status, and how its last run ended: the reason of a crash loop."""
+    """Return a container's status, with the end of its last run: the reason of a crash loop."""
     kept = _picked(item, _CONTAINER_STATUS)
     ended = (item.get("lastState") or {}).get("terminated")
     return {**kept, "lastState": {"terminated": _picked(ended, _ENDED)}} if ended else kept
@@ -130,7 +130,7 @@ def _container_status(item: Object) -> Object:
 
 def _pod(obj: Object, trimmer: Trimmer) -> Object:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    # Only what differs from pod to pod stands outside of what is shared.
+    # Fields that differ from pod to pod are kept outside of the shared part.
     common = {
         key: [_picked(item, _CONTAINER) for item in spec[key]]
         for key in ("containers", "initContainers", "ephemeralContainers")

@@ -1,4 +1,4 @@
-"""Which objects of the cluster a caller may see."""
+"""The objects of the cluster that a caller may see."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _IN_A_POOL = frozenset({*WORKLOADS, "Pod", "Node", "ReplicaSet", "Workload"})
 class Visibility:
     """The limits of a caller.
 
-    :param sees_namespace: whether the caller may see what is in a namespace ("" for objects in none).
-    :param pools: the pools whose jobs and nodes the caller may see; None for all.
-    :param pool_label: the label that names the pool of a job, pod or node.
+    :param sees_namespace: returns True if the caller may see objects in a namespace ("": objects without one). :param
+    pools: the pools whose jobs and nodes the caller may see; None: all. :param pool_label: the label that names the
+    pool of a job, pod or node.
     """
 
     sees_namespace: Callable[[str], bool]
@@ -41,13 +41,13 @@ class Visibility:
 
 
 def namespace_of(obj: Object) -> str:
-    """Return the namespace whose readers may see an object: its own of a Namespace, "" of what is in none."""
+    """Return the namespace that decides who may see an object: that of the object; of a Namespace itself; else ""."""
     metadata = obj["metadata"]
     return str(metadata["name"] if obj.get("kind") == "Namespace" else metadata.get("namespace") or "")
 
 
 def _labels(obj: Object) -> dict[str, str]:
-    """The labels of an object; of a Workload of Kueue those of the pods that it stands for."""
+    """Return the labels of an object; for a Workload of Kueue, those of its first pod set."""
     if obj.get("kind") != "Workload":
         return labels_of(obj)
     sets = (obj.get("spec") or {}).get("podSets") or [{}]

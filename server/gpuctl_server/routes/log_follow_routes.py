@@ -105,7 +105,7 @@ def followed(
 async def follow_by_socket(websocket: WebSocket) -> None:
     """Follow a log: each line is a JSON text frame with pod, container, timestamp and text."""
     try:
-        request = await anyio.to_thread.run_sync(_hourly_query, websocket)
+        request = await anyio.to_thread.run_sync(_follow_request, websocket)
     except Exception as error:
         await websocket.send_denial_response(answer(problem_for(error, websocket.url.path)))
         return
@@ -125,7 +125,7 @@ async def follow_by_socket(websocket: WebSocket) -> None:
         hub.leave(request.caller.name)
 
 
-def _hourly_query(websocket: WebSocket) -> FollowRequest:
+def _follow_request(websocket: WebSocket) -> FollowRequest:
     """What a WebSocket is asked for, before it is accepted.
 
     :raises Problem: 400, 401, 403, 404, 409.
