@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from random import Random
 
-from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies
 
@@ -75,7 +75,7 @@ def roll() -> dict[str, float]:
     """Seconds on a processor without the making of the series, MiB, measurements."""
     holdings = _holdings()
     capacities = [
-        Capacity(f"node-{node}", "H100", OF_A_NODE, NodeState.READY, START - 90_000, None) for node in range(NODES)
+        Capacity(f"node-{node}", "H100", OF_A_NODE, CapacityState.READY, START - 90_000, None) for node in range(NODES)
     ]
     making = 0.0
 

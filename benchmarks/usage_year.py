@@ -34,21 +34,21 @@ import orjson
 from sqlalchemy import insert, literal, select, text
 
 from gpuctl.reading.price_list import PriceList
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.name_answers import cluster_names, dimension_keys, dimension_values, namespace_names
 from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums
-from gpuctl_usage.store.engines import engine_of, url_of, writing
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.engines import engine_of, url_of, write_transaction
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store.usage_queries import RowOrder
-from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
+from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 YEAR, END = 365, 1_767_225_600
 """Until 2026-01-01T00:00:00Z."""
@@ -70,10 +70,10 @@ class Made:
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
-        self._sums = {span: [self._one(span, 5, 95) for _ in range(400)] for span in Span}
-        self._idle = {span: [self._one(span, 0, 3) for _ in range(40)] for span in Span}
+        self._sums = {span: [self._one(span, 5, 95) for _ in range(400)] for span in PeriodLength}
+        self._idle = {span: [self._one(span, 0, 3) for _ in range(40)] for span in PeriodLength}
 
-    def _one(self, span: Span, least: float, most: float) -> Sums:
+    def _one(self, span: PeriodLength, least: float, most: float) -> Sums:
         mean, seconds = self._random.uniform(least, most), float(span.seconds)
         histogram: dict[int, int] = {}
         for _ in range(int(seconds // 60)):
@@ -100,7 +100,7 @@ class Made:
             buckets=int(seconds // 300),
         )
 
-    def period(self, start: int, span: Span) -> RolledUp:
+    def period(self, start: int, span: PeriodLength) -> RolledUp:
         """An hour or a day."""
         whole = replace(self._some(span), cap_gpu_s=10_000.0 * span.seconds, free_gpu_s=1e6)
         groups = {Group(Level.CLUSTER): whole}
@@ -116,10 +116,10 @@ class Made:
             key = workload(number)
             used = self._random.choice(self._idle[span]) if number % 10 == 0 else self._some(span)
             groups[Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid)] = used
-            holders.add(Holder(key, labels(number), ()))
+            holders.add(LabeledWorkload(key, labels(number), ()))
         return RolledUp(start, float(span.seconds), groups, f"{span.value} {start}", 0, frozenset(holders))
 
-    def _some(self, span: Span) -> Sums:
+    def _some(self, span: PeriodLength) -> Sums:
         return self._random.choice(self._sums[span])
 
 
@@ -147,16 +147,18 @@ def fill(database: Database, address: str) -> dict[str, float]:
         first = active(day - DAY).stop if day > BEGIN else 0
         new = [held(number, day) for number in range(first, active(day).stop)]
         database.put_holdings(cluster, new, day + DAY)
-        database.put_rolled_up(cluster, made.period(day, Span.DAY), False, Span.DAY)
+        database.put_rolled_up(cluster, made.period(day, PeriodLength.DAY), False, PeriodLength.DAY)
     database.put_quotas(cluster, [quota for number in range(NAMESPACES) if number % 10 for quota in quotas(number)])
     of_days, hours = database.size() - begun, days_of_hours()
     for day in hours:
-        database.put_rolled_up(cluster, made.period(day, Span.HOUR), False)
+        database.put_rolled_up(cluster, made.period(day, PeriodLength.HOUR), False)
     _copy_hours(address)
     # What an hour has written has made its day provisional: it is as it was.
     for day in hours:
         there = database.hours(cluster, day, day + DAY)
-        database.put_day(cluster, made.period(day, Span.DAY), {start: state.digest for start, state in there.items()})
+        database.put_day(
+            cluster, made.period(day, PeriodLength.DAY), {start: state.digest for start, state in there.items()}
+        )
     of_hours = database.size() - begun - of_days
     for time_ in range(END - SNAPSHOTS * DAY, END, 300):
         database.put_snapshot(cluster, snapshot(time_))
@@ -177,7 +179,7 @@ def _copy_hours(address: str) -> None:
     engine = engine_of(url_of(address))
     of_period = [column.name for column in periods.c if column.name not in ("id", "start")]
     of_sums = [column.name for column in sums.c if column.name != "period_id"]
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         firsts = connection.execute(select(periods.c.id, periods.c.start).where(periods.c.span == "hour")).all()
         for first, start in firsts:
             for later in range(1, 24):
@@ -232,15 +234,15 @@ class Query(NamedTuple):
     as_csv: bool = False
 
 
-def _window(some: random.Random, days: int, **more: Any) -> Hours:
+def _window(some: random.Random, days: int, **more: Any) -> HoursQuery:
     """So many days up to somewhere in the last of those that are there."""
     if days >= DAYS:
-        return Hours("", BEGIN + some.randrange(10) * DAY, END - some.randrange(240) * HOUR, **more)
+        return HoursQuery("", BEGIN + some.randrange(10) * DAY, END - some.randrange(240) * HOUR, **more)
     last = END - some.randrange((HOURS - days) * 24) * HOUR
-    return Hours("", last - days * DAY, last, **more)
+    return HoursQuery("", last - days * DAY, last, **more)
 
 
-def _a_year(some: random.Random, step: Step, **more: Any) -> Hours:
+def _a_year(some: random.Random, step: StepUnit, **more: Any) -> HoursQuery:
     return _window(some, YEAR, step=step, **more)
 
 
@@ -275,18 +277,18 @@ def _of_clusters() -> Iterator[Query]:
     route = "/cluster/hourly-stats"
     for name, days in (("a day", 1), ("a week", 7), ("a month", 30)):
         yield Query(route, name, lambda database, some, days=days: cluster_hours(database, _window(some, days)))
-    for step in (Step.DAY, Step.WEEK, Step.MONTH, Step.TOTAL):
+    for step in (StepUnit.DAY, StepUnit.WEEK, StepUnit.MONTH, StepUnit.TOTAL):
         yield Query(
             *(route, f"a year by {step.value}"),
             lambda database, some, step=step: cluster_hours(database, _a_year(some, step)),
         )
     yield Query(
         *(route, "a year by month of a time zone"),
-        lambda database, some: cluster_hours(database, _a_year(some, Step.MONTH, tz=some.choice(ZONES))),
+        lambda database, some: cluster_hours(database, _a_year(some, StepUnit.MONTH, tz=some.choice(ZONES))),
     )
     yield Query(
         *(route, "a month by day of a time zone"),
-        lambda database, some: cluster_hours(database, _window(some, 30, step=Step.DAY, tz=some.choice(ZONES))),
+        lambda database, some: cluster_hours(database, _window(some, 30, step=StepUnit.DAY, tz=some.choice(ZONES))),
     )
     yield Query(route, "a month, CSV", lambda database, some: cluster_hours(database, _window(some, 30)), as_csv=True)
 
@@ -317,11 +319,11 @@ def _of_namespaces() -> Iterator[Query]:
     )
     yield Query(
         *(route, "a month by day of a time zone"),
-        lambda database, some: namespace_hours(database, _window(some, 30, step=Step.DAY, tz=some.choice(ZONES))),
+        lambda database, some: namespace_hours(database, _window(some, 30, step=StepUnit.DAY, tz=some.choice(ZONES))),
     )
     yield Query(route, "one, a month", lambda database, some: one(database, some, 30))
-    yield Query(route, "one, a year by day", lambda database, some: one(database, some, YEAR, step=Step.DAY))
-    for step in (Step.WEEK, Step.MONTH, Step.TOTAL):
+    yield Query(route, "one, a year by day", lambda database, some: one(database, some, YEAR, step=StepUnit.DAY))
+    for step in (StepUnit.WEEK, StepUnit.MONTH, StepUnit.TOTAL):
         yield Query(
             *(route, f"a year by {step.value}"),
             lambda database, some, step=step: namespace_hours(database, _a_year(some, step)),
@@ -338,9 +340,9 @@ def _of_labels() -> Iterator[Query]:
 
     yield Query(route, "a day", lambda database, some: ask(database, some, 1))
     yield Query(route, "a week, a page of 1000", lambda database, some: ask(database, some, 7, paging=Paging(1, 1000)))
-    yield Query(route, "a month by day", lambda database, some: ask(database, some, 30, step=Step.DAY))
+    yield Query(route, "a month by day", lambda database, some: ask(database, some, 30, step=StepUnit.DAY))
     yield Query(route, "one value, a month", lambda database, some: ask(database, some, 30, "one"))
-    for step in (Step.WEEK, Step.MONTH, Step.TOTAL):
+    for step in (StepUnit.WEEK, StepUnit.MONTH, StepUnit.TOTAL):
         yield Query(
             *(route, f"a year by {step.value}"),
             lambda database, some, step=step: ask(database, some, YEAR, step=step),
@@ -372,39 +374,39 @@ def _of_workloads() -> Iterator[Query]:
         *(route, "a week, after a cursor"), lambda database, some: ask(database, some, 7, paging=Cursor("", 50))
     )
     yield Query(route, "of a namespace, a week", lambda database, some: of_one(database, some, 7))
-    yield Query(route, "of a namespace, a year by month", lambda d, some: of_one(d, some, YEAR, step=Step.MONTH))
+    yield Query(route, "of a namespace, a year by month", lambda d, some: of_one(d, some, YEAR, step=StepUnit.MONTH))
     yield Query(route, "one, a week", one)
-    yield Query(route, "a month in total by use", lambda d, some: ask(d, some, 30, _BY_USE, step=Step.TOTAL))
-    for step in (Step.WEEK, Step.MONTH):
+    yield Query(route, "a month in total by use", lambda d, some: ask(d, some, 30, _BY_USE, step=StepUnit.TOTAL))
+    for step in (StepUnit.WEEK, StepUnit.MONTH):
         yield Query(
             route, f"a year by {step.value}", lambda database, some, step=step: ask(database, some, YEAR, step=step)
         )
 
 
 def _of_ledgers() -> Iterator[Query]:
-    def ask(database: Database, hours: Hours, level: Level, key: str = "", **more: Any) -> Any:
+    def ask(database: Database, hours: HoursQuery, level: Level, key: str = "", **more: Any) -> Any:
         return ledger(database, hours, level, key, **more)
 
     route = "/ledger"
     for level in (Level.CLUSTER, Level.MODEL, Level.NAMESPACE):
         yield Query(route, f"{level.value}, a day", lambda d, some, level=level: ask(d, _window(some, 1), level))
-        for step in (Step.WEEK, Step.MONTH):
+        for step in (StepUnit.WEEK, StepUnit.MONTH):
             yield Query(
                 *(route, f"{level.value}, a year by {step.value}"),
                 lambda d, some, level=level, step=step: ask(d, _a_year(some, step), level),
             )
     yield Query(
         *(route, "label, a year by month"),
-        lambda d, some: ask(d, _a_year(some, Step.MONTH), Level.LABEL, some.choice(list(VALUES))),
+        lambda d, some: ask(d, _a_year(some, StepUnit.MONTH), Level.LABEL, some.choice(list(VALUES))),
         MOST_MS_BY_LABEL,
     )
     yield Query(
         *(route, "workload, a month in total"),
-        lambda d, some: ask(d, _window(some, 30, step=Step.TOTAL, paging=_page(some)), Level.WORKLOAD),
+        lambda d, some: ask(d, _window(some, 30, step=StepUnit.TOTAL, paging=_page(some)), Level.WORKLOAD),
     )
     yield Query(
         *(route, "node, a month in total"),
-        lambda d, some: ask(d, _window(some, 30, step=Step.TOTAL), Level.NODE),
+        lambda d, some: ask(d, _window(some, 30, step=StepUnit.TOTAL), Level.NODE),
     )
     yield Query(
         *(route, "node, a day by hour, a page"),

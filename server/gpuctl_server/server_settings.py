@@ -10,10 +10,10 @@ from pydantic_settings import SettingsConfigDict
 
 from gpuctl.language.service_block import ServiceType
 from gpuctl_server.metric_queries import MetricQuery
-from gpuctl_usage.layered_settings import StatedSettings
+from gpuctl_usage.layered_settings import LayeredSettings
 from gpuctl_usage.usage_settings import (
-    KEPT,
-    KEYS,
+    DEFAULT_KEYS,
+    DEFAULT_RETENTION,
     UsageAnnotations,
     UsageCluster,
     UsageInterval,
@@ -32,7 +32,7 @@ AuthMode = Literal["tokens", "kubernetes", "oidc"]
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
 
-class ServerSettings(StatedSettings):
+class ServerSettings(LayeredSettings):
     """What can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(extra="forbid")
@@ -149,14 +149,14 @@ class ServerSettings(StatedSettings):
         False, description="Collect usage as well, in a process beside the service: in one replica alone."
     )
     usage_cluster: UsageCluster = None
-    usage_labels: UsageLabels = KEYS
-    usage_annotations: UsageAnnotations = KEYS
+    usage_labels: UsageLabels = DEFAULT_KEYS
+    usage_annotations: UsageAnnotations = DEFAULT_KEYS
     usage_scrape_interval: UsageInterval = 15.0
     usage_shared_cards: UsageSharedCards = "detect"
-    usage_kept_details: UsageKeptDetails = KEPT.details
-    usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
-    usage_kept_hours: UsageKeptHours = KEPT.hours
-    usage_kept_days: UsageKeptDays = KEPT.days
+    usage_kept_details: UsageKeptDetails = DEFAULT_RETENTION.details
+    usage_kept_snapshots: UsageKeptSnapshots = DEFAULT_RETENTION.snapshots
+    usage_kept_hours: UsageKeptHours = DEFAULT_RETENTION.hours
+    usage_kept_days: UsageKeptDays = DEFAULT_RETENTION.days
     usage_metrics: UsageMetrics = None
     usage_webhook: UsageWebhook = None
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")

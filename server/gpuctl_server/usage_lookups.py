@@ -16,7 +16,7 @@ from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
 from gpuctl_usage.answers.name_answers import cluster_names as all_names
 from gpuctl_usage.answers.name_answers import cluster_of, namespace_names
-from gpuctl_usage.answers.query_scope import Refused, Unanswerable
+from gpuctl_usage.answers.query_scope import InvalidQuery, Unanswerable
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 
@@ -96,7 +96,7 @@ def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
         return ask(database)
     except DatabaseProblem as error:
         raise Problem(503, str(error)) from None
-    except Refused as error:
+    except InvalidQuery as error:
         raise Problem(400, str(error), error="InvalidRequest") from None
     except Unanswerable as error:
         raise not_found(str(error)) from None

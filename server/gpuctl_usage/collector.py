@@ -13,25 +13,31 @@ from collections import deque
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl_usage.answers.number_format import stamped
-from gpuctl_usage.collector_context import CannotCollect, Site, led, opened, refusal
+from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl_usage.collector_context import (
+    CannotCollect,
+    CollectorContext,
+    cannot_collect,
+    open_context,
+    with_leadership,
+)
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.facts import AllocationSnapshot, Capacity, Ending, GpuQuota, GpuSeries, Holding, Kept
-from gpuctl_usage.gathering.allocation import snapshot
+from gpuctl_usage.facts import AllocationSnapshot, Capacity, EndReason, GpuQuota, GpuSeries, Holding, RetentionDays
+from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
-from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
-from gpuctl_usage.gathering.gpu_samples import Place
+from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvent, ClusterEvents
+from gpuctl_usage.gathering.gpu_samples import PodPlace
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NamespaceFacts, NodeFacts, PodFacts
+from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rollup import LOG, hour_of
-from gpuctl_usage.leader_election import leading
+from gpuctl_usage.leader_election import hold_leadership
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rollup.hour import reach
-from gpuctl_usage.rollup.shared_cards import told_apart
+from gpuctl_usage.rollup.shared_cards import mark_process_metrics
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
@@ -57,14 +63,14 @@ def collect(settings: UsageSettings, stopping: threading.Event, health: Collecto
     :param health: is told how it goes.
     :raises CannotCollect: something that it needs is not there.
     """
-    site = opened(settings, stopping, health)
+    site = open_context(settings, stopping, health)
     try:
         while not stopping.is_set():
-            with leading(site.database, site.cluster, stopping, site.health.turned) as database:
+            with hold_leadership(site.database, site.cluster, stopping, site.health.turned) as database:
                 if database is not None:
-                    _collect(led(site, database, settings), settings, stopping)
+                    _collect(with_leadership(site, database, settings), settings, stopping)
     except ClusterError as error:
-        raise refusal(error) from None
+        raise cannot_collect(error) from None
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
     finally:
@@ -72,7 +78,7 @@ def collect(settings: UsageSettings, stopping: threading.Event, health: Collecto
         site.database.close()
 
 
-def _collect(site: Site, settings: UsageSettings, stopping: threading.Event) -> None:
+def _collect(site: CollectorContext, settings: UsageSettings, stopping: threading.Event) -> None:
     try:
         Collector(site, settings, stopping).run()
     except LeaseLost:
@@ -82,11 +88,11 @@ def _collect(site: Site, settings: UsageSettings, stopping: threading.Event) -> 
 class Collector:
     """One cluster's. Everything but listening happens in the thread that runs it."""
 
-    def __init__(self, site: Site, settings: UsageSettings, stopping: threading.Event) -> None:
+    def __init__(self, site: CollectorContext, settings: UsageSettings, stopping: threading.Event) -> None:
         self._site = site
         self._stopping = stopping
         weights = GpuWeights(site.platform)
-        maker = FactMaker(KeptKeys(settings.usage_labels, settings.usage_annotations), weights)
+        maker = FactMaker(CollectedKeys(settings.usage_labels, settings.usage_annotations), weights)
         self._clock = ServerClock(site.session)
         self._events = ClusterEvents(site.session, self._clock, maker)
         self._owners = Owners(site.session, maker)
@@ -100,7 +106,7 @@ class Collector:
         self._quotas: dict[tuple[str, float], GpuQuota] = {}
         self._snapshots: deque[AllocationSnapshot] = deque(maxlen=_KEPT)
         self._times = dict.fromkeys(("write", "seen", "look", "snapshot", "prune"), 0.0)
-        self._kept = Kept(
+        self._kept = RetentionDays(
             settings.usage_kept_details,
             settings.usage_kept_snapshots,
             settings.usage_kept_hours,
@@ -172,7 +178,7 @@ class Collector:
         except DatabaseProblem as error:
             self._trouble(str(error))
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: ClusterEvent) -> None:
         facts, at = heard.facts, heard.at
         if heard.type in ("REFUSED", "ODD"):
             message = "a list cannot be read" if heard.type == "REFUSED" else "an object is left out"
@@ -187,15 +193,15 @@ class Collector:
         elif isinstance(facts, PodFacts):
             self._hear_pod(facts, heard)
 
-    def _hear_node(self, facts: NodeFacts, heard: Heard) -> None:
+    def _hear_node(self, facts: NodeFacts, heard: ClusterEvent) -> None:
         if heard.type == "PUT":
             self._intervals.put_node(facts, heard.at)
         elif heard.missed is None:
-            self._intervals.drop_node(facts.name, heard.at, Ending.DELETED)
+            self._intervals.drop_node(facts.name, heard.at, EndReason.DELETED)
         else:
-            self._intervals.drop_node(facts.name, heard.missed, Ending.LAST_SEEN)
+            self._intervals.drop_node(facts.name, heard.missed, EndReason.LAST_SEEN)
 
-    def _hear_pod(self, facts: PodFacts, heard: Heard) -> None:
+    def _hear_pod(self, facts: PodFacts, heard: ClusterEvent) -> None:
         if facts.claims:
             facts = self._claims.with_devices(facts)
             if heard.type == "GONE":
@@ -207,9 +213,9 @@ class Collector:
             self._intervals.put_pod(facts, self._owners.of(facts), heard.at)
         elif self._waiting.pop(facts.uid, None) is None:
             if heard.missed is None:
-                self._intervals.drop_pod(facts.uid, heard.at, Ending.DELETED, facts)
+                self._intervals.drop_pod(facts.uid, heard.at, EndReason.DELETED, facts)
             else:
-                self._intervals.drop_pod(facts.uid, heard.missed, Ending.LAST_SEEN, facts)
+                self._intervals.drop_pod(facts.uid, heard.missed, EndReason.LAST_SEEN, facts)
 
     def _list(self, kind: str, at: float) -> None:
         if kind in self._listed:
@@ -306,7 +312,7 @@ class Collector:
         # The first one is of the time at which it is made, the others of the full five minutes.
         moment = now // SNAPSHOTS * SNAPSHOTS if now % SNAPSHOTS < SNAPSHOTS / 60 else float(int(now))
         measured = self._measured(moment, held, there)
-        self._snapshots.append(snapshot(moment, held, there, measured, self._reach))
+        self._snapshots.append(take_snapshot(moment, held, there, measured, self._reach))
         self._times["seen"] = 0.0
         self._write()
         self._health.database_bytes = self._site.database.size()
@@ -335,14 +341,16 @@ class Collector:
     def _measured(self, moment: float, held: Iterable[Holding], there: Iterable[Capacity]) -> list[GpuSeries]:
         if self._site.samples is None:
             return []
-        places = {Place(item.node, item.namespace, item.pod) for item in held}
+        places = {PodPlace(item.node, item.namespace, item.pod) for item in held}
         try:
             begin, nodes = moment - SNAPSHOTS, {item.node for item in there}
             found = self._site.samples.series(begin, moment, nodes, places)
-            found = told_apart(found, begin, moment, self._site.samples.shared)
+            found = mark_process_metrics(found, begin, moment, self._site.samples.shared)
         except PrometheusProblem as error:
             self._health.unanswered += 1
-            LOG.warning("a snapshot lacks what Prometheus has", extra={"at": stamped(moment), "problem": str(error)})
+            LOG.warning(
+                "a snapshot lacks what Prometheus has", extra={"at": utc_timestamp(moment), "problem": str(error)}
+            )
             return []
         self._health.samples += sum(len(series.times) for series in found)
         return found

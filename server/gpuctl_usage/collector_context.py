@@ -16,9 +16,9 @@ from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rollup import DayRoller
-from gpuctl_usage.facts import SharedCards
+from gpuctl_usage.facts import SharedGpuMetrics
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import GroupKeys, HourRoller
+from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
@@ -33,7 +33,7 @@ class CannotCollect(Exception):
     """The collector cannot be started as it is set up; ``str()`` says why, for people."""
 
 
-class Site(NamedTuple):
+class CollectorContext(NamedTuple):
     """What a collector works with."""
 
     session: Session
@@ -46,7 +46,9 @@ class Site(NamedTuple):
     health: CollectorHealth
 
 
-def opened(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> Site:
+def open_context(
+    settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None
+) -> CollectorContext:
     """The cluster, the database and Prometheus, as they are set.
 
     :raises CannotCollect: one of them is not there.
@@ -63,7 +65,7 @@ def opened(settings: UsageSettings, stopping: threading.Event, health: Collector
     except InvalidDocuments as error:
         raise CannotCollect(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
-        raise refusal(error) from None
+        raise cannot_collect(error) from None
     if system is None:
         raise CannotCollect("the cluster has no namespace kube-system, by which it is known")
     try:
@@ -82,10 +84,12 @@ def opened(settings: UsageSettings, stopping: threading.Event, health: Collector
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
         # Parts of cards that HAMi and Volcano give out are no turns: how large one is, it says itself.
-        shared = SharedCards(settings.usage_shared_cards) if platform.sharing == "none" else SharedCards.COPIES
+        shared = (
+            SharedGpuMetrics(settings.usage_shared_cards) if platform.sharing == "none" else SharedGpuMetrics.COPIES
+        )
         samples = GpuSamples(prometheus, partial(_goes_on, stopping, health), shared)
     roller = _roller(database, cluster, samples, settings, health)
-    return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
+    return CollectorContext(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
 
 
 def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
@@ -94,7 +98,7 @@ def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
     return not stopping.is_set()
 
 
-def led(site: Site, database: Database, settings: UsageSettings) -> Site:
+def with_leadership(site: CollectorContext, database: Database, settings: UsageSettings) -> CollectorContext:
     """The same, whose every write is one of whoever has a lease.
 
     :param database: under that lease.
@@ -106,10 +110,10 @@ def led(site: Site, database: Database, settings: UsageSettings) -> Site:
 def _roller(
     database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings, health: CollectorHealth
 ) -> HourRoller:
-    keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
+    keys = ConfiguredKeys(settings.usage_labels, settings.usage_annotations)
     return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys, health)
 
 
-def refusal(error: ClusterError) -> CannotCollect:
+def cannot_collect(error: ClusterError) -> CannotCollect:
     """What the cluster has said, as a reason not to collect."""
     return CannotCollect(error.message + (f"\n  = {error.hint}" if error.hint else ""))

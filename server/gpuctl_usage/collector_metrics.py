@@ -33,13 +33,13 @@ def metrics_of(health: CollectorHealth, namespaces: Collection[str] | None = Non
     :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_OfCollector(health))
+    registry.register(_CollectorMetrics(health))
     if namespaces is None or namespaces:
-        registry.register(_OfHolders(health, namespaces))
+        registry.register(_HoldingMetrics(health, namespaces))
     return generate_latest(registry)
 
 
-class _OfCollector(Collector):
+class _CollectorMetrics(Collector):
     """How it is doing. What is not known is left out."""
 
     def __init__(self, health: CollectorHealth) -> None:
@@ -92,7 +92,7 @@ class _OfCollector(Collector):
         return family
 
 
-class _OfHolders(Collector):
+class _HoldingMetrics(Collector):
     """Who holds GPUs, and which there are."""
 
     def __init__(self, health: CollectorHealth, namespaces: Collection[str] | None) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuctl_usage.answers.number_format import stamped
+from gpuctl_usage.answers.number_format import utc_timestamp
 from gpuctl_usage.facts import DAY, HOUR
-from gpuctl_usage.hour_rollup import LOG, tell_what_is_open
+from gpuctl_usage.hour_rollup import LOG, log_discrepancies
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 
 
 class DayRoller:
@@ -22,7 +22,7 @@ class DayRoller:
     def begin(self, now: float) -> None:
         """Find out which days are not there, or provisional."""
         hours = self._database.hours(self._cluster, 0, int(now))
-        days = self._database.hours(self._cluster, 0, int(now), Span.DAY)
+        days = self._database.hours(self._cluster, 0, int(now), PeriodLength.DAY)
         self._first = min(hours, default=0)
         there = {start // DAY * DAY for start in hours}
         self._touched = {day for day in there if day not in days or days[day].provisional}
@@ -48,13 +48,15 @@ class DayRoller:
         """
         hours = self._database.rolled_up(self._cluster, day, day + DAY)
         rolled = add_up(hours, self._database.holdings(self._cluster, day, day + DAY))
-        tell_what_is_open(rolled, "the ledger of a day does not close")
+        log_discrepancies(rolled, "the ledger of a day does not close")
         self._touched.discard(day)
         changed = self._database.put_day(self._cluster, rolled, {hour.start: hour.digest for hour in hours})
         if changed is None:
             self._touched.add(day)
         else:
-            LOG.info("a day is added up", extra={"day": stamped(day)[:10], "hours": len(hours), "changed": changed})
+            LOG.info(
+                "a day is added up", extra={"day": utc_timestamp(day)[:10], "hours": len(hours), "changed": changed}
+            )
         return bool(changed)
 
     def roll_due(self, now: float) -> int:

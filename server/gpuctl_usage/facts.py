@@ -15,11 +15,11 @@ HOUR = 3600
 DAY = 24 * HOUR
 UNSET = "__unset__"
 """The value of a label that a workload does not have: with it, the values of a label add up to the cluster."""
-USE_OF_PROCESSES, MEMORY_OF_PROCESSES = 1, 2
+PROCESS_UTILIZATION, PROCESS_MEMORY = 1, 2
 """Of a measurement: its utilisation, or its memory, is that of the pod's own processes, and not that of the card."""
 
 
-class NodeState(str, Enum):
+class CapacityState(str, Enum):
     """Whether what is free on a node could be used."""
 
     READY = "ready"
@@ -29,7 +29,7 @@ class NodeState(str, Enum):
     """A pod on it has a share of a card whose size is unknown: how much of the node is free is unknown, too."""
 
 
-class Ending(str, Enum):
+class EndReason(str, Enum):
     """How it is known that something ended."""
 
     FINISHED = "finished"
@@ -42,7 +42,7 @@ class Ending(str, Enum):
     """It was gone after an outage, and this is when it was last seen."""
 
 
-class SharedCards(str, Enum):
+class SharedGpuMetrics(str, Enum):
     """What exporters tell of pods that share a card."""
 
     DETECT = "detect"
@@ -82,7 +82,7 @@ class Holding(NamedTuple):
     start: float
     started: float | None
     end: float | None
-    ending: Ending | None = None
+    ending: EndReason | None = None
 
 
 class Capacity(NamedTuple):
@@ -91,7 +91,7 @@ class Capacity(NamedTuple):
     node: str
     model: str
     gpus: float
-    state: NodeState
+    state: CapacityState
     start: float
     end: float | None
 
@@ -121,7 +121,7 @@ class GpuSeries(NamedTuple):
         measurement.
     :param memory_used: GiB, NaN where it was not measured; None where it was never measured. Likewise ``memory_total``.
     :param metric: what has it from an exporter that may tell pods of one GPU apart; "" where none does.
-    :param apart: of each measurement :data:`USE_OF_PROCESSES` and :data:`MEMORY_OF_PROCESSES`, as far as it is so (type
+    :param apart: of each measurement :data:`PROCESS_UTILIZATION` and :data:`PROCESS_MEMORY`, as far as it is so (type
         code ``b``); None where none is.
     """
 
@@ -160,7 +160,7 @@ class AllocationSnapshot(NamedTuple):
     workloads: tuple[WorkloadAllocation, ...]
 
 
-class KeptTime(NamedTuple):
+class PeriodCapacity(NamedTuple):
     """An hour or a day, as far as it is known, and the GPU-seconds that the cluster had in it.
 
     :param is_day: of how many seconds of a day something is known is all that it says of them: it is as if they were
@@ -173,7 +173,7 @@ class KeptTime(NamedTuple):
     is_day: bool = False
 
 
-class Kept(NamedTuple):
+class RetentionDays(NamedTuple):
     """For how many days things are kept.
 
     :param details: of snapshots, what each workload held; ``snapshots``: their totals.

@@ -21,7 +21,7 @@ _PATIENCE = 10.0
 _JSON = "application/json"
 
 
-class CannotAnswer(Exception):
+class ListenError(Exception):
     """An address that cannot be listened on; ``str()`` says why, for people."""
 
 
@@ -35,14 +35,14 @@ class HealthListener:
     def __init__(self, address: str, health: CollectorHealth) -> None:
         found = re.fullmatch(LISTENED, address)
         if found is None or int(found["port"]) > 65535:
-            raise CannotAnswer(f"{address} is no address to listen on, such as 127.0.0.1:9464 or :9464")
+            raise ListenError(f"{address} is no address to listen on, such as 127.0.0.1:9464 or :9464")
         host = found["host"].strip("[]")
         try:
             self._server = _server(host, int(found["port"]), health)
         except (OSError, UnicodeError) as error:
             number = getattr(error, "errno", None)
             why = os.strerror(number) if number and number > 0 else str(error)
-            raise CannotAnswer(
+            raise ListenError(
                 f"cannot listen on {address}: {why}; --metrics, or usage_metrics, names another"
             ) from None
         self.port = int(self._server.server_address[1])

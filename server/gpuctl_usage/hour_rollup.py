@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl_usage.answers.number_format import stamped
+from gpuctl_usage.answers.number_format import utc_timestamp
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import DAY, HOUR, GpuSeries, Holding, SharedCards
-from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
+from gpuctl_usage.facts import DAY, HOUR, GpuSeries, Holding, SharedGpuMetrics
+from gpuctl_usage.gathering.gpu_samples import CollectionInterrupted, GpuSamples, PodPlace
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rollup import quotients
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.rollup.hour import reach, roll_up
 from gpuctl_usage.rollup.ledger import Discrepancy, discrepancies
-from gpuctl_usage.rollup.merged_measurements import Lost, combine, less_measured
+from gpuctl_usage.rollup.merged_measurements import MissingMeasurements, find_reduced_coverage, merge_measurements
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.hours import HourState, missed
@@ -26,13 +26,13 @@ from gpuctl_usage.store.measurements import KEPT
 from gpuctl_usage.sums import RolledUp, Sums
 
 LOG = logging.getLogger("gpuctl_usage")
-SOON = 90.0
+ROLL_UP_AFTER = 90.0
 """Seconds after its end at which an hour is rolled up: the last samples have come by then."""
-SETTLED = 15 * 60.0
+FINAL_AFTER = 15 * 60.0
 """Seconds after its end before which an hour is provisional."""
-GIVEN_UP = 6 * HOUR
+GIVE_UP_AFTER = 6 * HOUR
 """Seconds after its end from which it stays as it is, however little of it was measured."""
-ENOUGH = 0.98
+FULL_COVERAGE = 0.98
 """Coverage from which on nothing more is waited for."""
 _AGAIN = 15 * 60.0
 _SOON_AGAIN = 15.0
@@ -40,7 +40,7 @@ _TOLD = 5
 """Discrepancies of an hour that are told; how many there are is told with each."""
 
 
-class GroupKeys(NamedTuple):
+class ConfiguredKeys(NamedTuple):
     """By which labels and annotations is grouped."""
 
     labels: tuple[str, ...]
@@ -61,7 +61,7 @@ class HourRoller:
         cluster: int,
         samples: GpuSamples | None,
         interval: float,
-        keys: GroupKeys,
+        keys: ConfiguredKeys,
         health: CollectorHealth | None = None,
     ) -> None:
         self._database = database
@@ -98,7 +98,7 @@ class HourRoller:
             return None
         for start in range(self._first, hour_of(now), HOUR):
             known = self._states.get(start)
-            if now < start + HOUR + SOON or now < self._not_before.get(start, 0.0):
+            if now < start + HOUR + ROLL_UP_AFTER or now < self._not_before.get(start, 0.0):
                 continue
             if known is None or known.provisional:
                 return start
@@ -135,29 +135,31 @@ class HourRoller:
         measured: Sequence[GpuSeries] | None
         try:
             measured = self._measured(first, start + seconds, now)
-        except NotWaitedFor:
+        except CollectionInterrupted:
             return False
         except PrometheusProblem as error:
             self._health.unanswered += 1
-            LOG.warning("an hour lacks what Prometheus has", extra={"hour": stamped(start), "problem": str(error)})
-            if earlier is None and known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
+            LOG.warning(
+                "an hour lacks what Prometheus has", extra={"hour": utc_timestamp(start), "problem": str(error)}
+            )
+            if earlier is None and known is not None and known.coverage and now < start + HOUR + GIVE_UP_AFTER:
                 return False
             measured, even_if_less = None, False
-        lost: Sequence[Lost] = ()
+        lost: Sequence[MissingMeasurements] = ()
         if earlier is not None:
-            combined = combine(earlier, measured or [], start, reach(self._interval))
+            combined = merge_measurements(earlier, measured or [], start, reach(self._interval))
             lost = () if measured is None else combined.lost
             measured = measured if even_if_less else combined.series
         rolled = self._rolled(start, first, seconds, measured or [])
         coverage = quotients.coverage(rolled.sums[CLUSTER])
-        found = tell_what_is_open(rolled, "the ledger of an hour does not close")
+        found = log_discrepancies(rolled, "the ledger of an hour does not close")
         if earlier is None:
             # Its measurements are not kept any more: then it is replaced as a whole, or not at all.
             before = self._database.rolled_up(self._cluster, start, start + HOUR)
-            lost = [item for hour in before for item in less_measured(hour, rolled)]
+            lost = [item for hour in before for item in find_reduced_coverage(hour, rolled)]
         self._tell_what_is_lost(start, lost, even_if_less)
         if known is not None and earlier is None and lost and not even_if_less:
-            self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
+            self._states[start] = known._replace(provisional=now < start + HOUR + GIVE_UP_AFTER)
             self._database.keep_hour(self._cluster, start, self._states[start].provisional)
             return False
         provisional = not (over and self._is_settled(start, coverage, now))
@@ -174,7 +176,7 @@ class HourRoller:
         if not provisional:
             self._not_before.pop(start, None)
         if over and (changed or not provisional):
-            told = {"hour": stamped(start), "provisional": provisional, "changed": changed}
+            told = {"hour": utc_timestamp(start), "provisional": provisional, "changed": changed}
             more = {"coverage": None if coverage is None else round(coverage, 4)}
             LOG.info("an hour is rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
@@ -191,7 +193,7 @@ class HourRoller:
             until += HOUR
         self._health.rolled_until = float(until)
 
-    def _tell_what_is_lost(self, start: int, lost: Sequence[Lost], even_if_less: bool) -> None:
+    def _tell_what_is_lost(self, start: int, lost: Sequence[MissingMeasurements], even_if_less: bool) -> None:
         """Log what Prometheus does not have any more of an hour, once for each amount."""
         amount = round(sum(item.gpu_s for item in lost) / HOUR, 2)
         if lost and self._lost.get(start) != amount:
@@ -201,9 +203,9 @@ class HourRoller:
             # In the message as well: `gpuctl usage rollup` has no log of fields.
             LOG.warning(
                 "the hour of %s: Prometheus lacks %s GPU-hours of what was measured before, of %s%s: %s",
-                *(stamped(start), f"{amount:g}", ", ".join(places[:_TOLD]), more),
+                *(utc_timestamp(start), f"{amount:g}", ", ".join(places[:_TOLD]), more),
                 "replaced by less" if even_if_less else "the earlier measurements are kept",
-                extra={"hour": stamped(start), "gpu_hours": amount},
+                extra={"hour": utc_timestamp(start), "gpu_hours": amount},
             )
 
     def _held(self, first: float, end: float) -> list[Holding]:
@@ -216,7 +218,7 @@ class HourRoller:
             return []
         last = min(end + math.ceil(reach(self._interval)), now)
         nodes = {capacity.node for capacity in self._database.capacities(self._cluster, first, end)}
-        places = {Place(holding.node, holding.namespace, holding.pod) for holding in held}
+        places = {PodPlace(holding.node, holding.namespace, holding.pod) for holding in held}
         return self._samples.series(first, last, nodes, places)
 
     def _rolled(self, start: int, first: float, seconds: float, samples: Sequence[GpuSeries]) -> RolledUp:
@@ -234,16 +236,16 @@ class HourRoller:
             self._interval,
             label_keys=self._keys.labels,
             annotation_keys=self._keys.annotations,
-            shared=SharedCards.COPIES if self._samples is None else self._samples.shared,
+            shared=SharedGpuMetrics.COPIES if self._samples is None else self._samples.shared,
         )
         return replace(rolled, seconds=seconds - (first - start), missed=first - start)
 
     def _is_settled(self, start: int, coverage: float | None, now: float) -> bool:
         since = now - (start + HOUR)
         # Who held something until the end of the hour may not have been heard yet: the API server may be away.
-        if since < SETTLED or (self._database.last_seen(self._cluster) or 0.0) < start + HOUR:
+        if since < FINAL_AFTER or (self._database.last_seen(self._cluster) or 0.0) < start + HOUR:
             return False
-        return self._samples is None or coverage is None or coverage >= ENOUGH or since >= GIVEN_UP
+        return self._samples is None or coverage is None or coverage >= FULL_COVERAGE or since >= GIVE_UP_AFTER
 
 
 def hour_of(moment: float) -> int:
@@ -256,11 +258,16 @@ def hours_between(start: float, end: float) -> Iterable[int]:
     return range(hour_of(start), math.ceil(end), HOUR)
 
 
-def tell_what_is_open(rolled: RolledUp, said: str) -> list[Discrepancy]:
+def log_discrepancies(rolled: RolledUp, said: str) -> list[Discrepancy]:
     """Say that the ledger does not close: somebody held more than there was, or something is counted twice; where."""
     found = discrepancies(rolled)
     for item in found[:_TOLD]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
-        told = {"hour": stamped(rolled.start), "where": where, "what": item.what, "missing": round(item.missing, 3)}
+        told = {
+            "hour": utc_timestamp(rolled.start),
+            "where": where,
+            "what": item.what,
+            "missing": round(item.missing, 3),
+        }
         LOG.error(said, extra={**told, "found": len(found)})
     return found

@@ -13,7 +13,7 @@ from yaml import YAMLError
 
 from gpuctl.language.spelling import nearest
 
-Settings = TypeVar("Settings", bound="StatedSettings")
+Settings = TypeVar("Settings", bound="LayeredSettings")
 _PREFIX = "GPUCTL_SERVER_"
 FILE = "GPUCTL_SERVER_CONFIG"
 
@@ -22,7 +22,7 @@ class SettingsProblem(ValueError):
     """Settings that are none; ``str()`` says which, for people."""
 
 
-class StatedSettings(BaseSettings):
+class LayeredSettings(BaseSettings):
     """The service's settings, or those of them that a part of it needs."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX)

@@ -17,11 +17,11 @@ from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost, LeaseState
 
 LOG = logging.getLogger("gpuctl_usage")
-SILENT = 20.0
+LEASE_TIMEOUT = 20.0
 """Seconds without a sign of life after which another takes over."""
-BEATS = 5.0
+RENEW_EVERY = 5.0
 """Seconds from one sign of life to the next."""
-_LOOKS = 2.0
+_POLL_EVERY = 2.0
 _PROCESSES = Path("/proc")
 
 
@@ -49,7 +49,7 @@ class _Holder(NamedTuple):
 
 
 @contextmanager
-def leading(
+def hold_leadership(
     database: Database, cluster: int, stopping: threading.Event, waiting: Callable[[], None]
 ) -> Iterator[Database | None]:
     """Wait until nobody else collects a cluster: the database under our lease, which is kept until the end of the block
@@ -87,7 +87,7 @@ def _waited_for(
             now = time.monotonic()
             if found != seen:
                 seen, since = found, now
-            if not found.holder or now - since >= SILENT or _has_ended(found.holder, ours):
+            if not found.holder or now - since >= LEASE_TIMEOUT or _has_ended(found.holder, ours):
                 lease = database.take_lease(cluster, found, str(ours))
                 if lease is not None:
                     return database.under(lease)
@@ -100,12 +100,12 @@ def _waited_for(
             # Nor could the other give a sign of life.
             seen = None
             LOG.error("it cannot be read who collects", extra={"problem": str(error)})
-        stopping.wait(min(_LOOKS, SILENT / 4))
+        stopping.wait(min(_POLL_EVERY, LEASE_TIMEOUT / 4))
     return None
 
 
 def _keep(led: Database, ended: threading.Event) -> None:
-    while not ended.wait(min(BEATS, SILENT / 4)):
+    while not ended.wait(min(RENEW_EVERY, LEASE_TIMEOUT / 4)):
         try:
             led.keep_lease()
         except LeaseLost:

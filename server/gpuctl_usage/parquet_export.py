@@ -19,10 +19,10 @@ from sqlalchemy import Connection
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store import intervals
-from gpuctl_usage.store.allocation_snapshots import KeptSnapshot, read_snapshots
+from gpuctl_usage.store.allocation_snapshots import StoredSnapshot, read_snapshots
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import capacities, holdings, quotas
-from gpuctl_usage.store.hours import HourState, Span, states
+from gpuctl_usage.store.hours import HourState, PeriodLength, states
 from gpuctl_usage.store.surrogate_keys import workload_of
 from gpuctl_usage.store.usage_queries import UsageRow, every_row, find_clusters
 from gpuctl_usage.sums import Level, Sums
@@ -121,7 +121,7 @@ class Month(NamedTuple):
         return f"{self.year:04}-{self.month:02}"
 
 
-class Exported(NamedTuple):
+class ExportedMonths(NamedTuple):
     """What was done: months that are written, that were there, and that are not sealed, with the reason."""
 
     written: list[Month]
@@ -131,7 +131,7 @@ class Exported(NamedTuple):
 
 def export_months(
     database: Database, directory: Path, *, again: bool = False, unsealed: bool = False, now: float | None = None
-) -> Exported:
+) -> ExportedMonths:
     """Write the sealed months that are not in a directory yet: each file is there whole, or not at all.
 
     :param again: also those that are there.
@@ -142,7 +142,7 @@ def export_months(
     """
     write = _writer()
     now = time.time() if now is None else now
-    found = Exported([], [], {})
+    found = ExportedMonths([], [], {})
     with database.reading() as connection:
         for month in _months(connection):
             reason = None if unsealed else _why_open(connection, month, now)
@@ -163,7 +163,7 @@ def _months(connection: Connection) -> list[Month]:
     known = {
         Month.of(start)
         for cluster in find_clusters(connection)
-        for span in Span
+        for span in PeriodLength
         for start in states(connection, cluster.id, 0, _MANY, span)
     }
     return sorted(known)
@@ -174,12 +174,12 @@ def _why_open(connection: Connection, month: Month, now: float) -> str | None:
     if now < end:
         return "it is not over"
     for cluster in find_clusters(connection):
-        later = states(connection, cluster.id, month.start, _MANY, Span.HOUR)
+        later = states(connection, cluster.id, month.start, _MANY, PeriodLength.HOUR)
         hours: dict[int, HourState] = {start: state for start, state in later.items() if start < end}
         if any(state.provisional for state in hours.values()):
             return f"hours of {cluster.name} are provisional"
         # Of a month whose hours are pruned the last day is there.
-        last_day = states(connection, cluster.id, end - DAY, end, Span.DAY)
+        last_day = states(connection, cluster.id, end - DAY, end, PeriodLength.DAY)
         if hours and end - HOUR not in hours and not last_day:
             return f"the last hours of {cluster.name} are not rolled up"
     return None
@@ -302,7 +302,7 @@ def _quotas(connection: Connection, month: Month) -> Iterator[Row]:
                 yield {"cluster": cluster.name, "namespace": item.namespace, "gpus": item.gpus, **within}
 
 
-def _kept_snapshots(connection: Connection, month: Month) -> Iterator[tuple[str, KeptSnapshot]]:
+def _kept_snapshots(connection: Connection, month: Month) -> Iterator[tuple[str, StoredSnapshot]]:
     for cluster in find_clusters(connection):
         # A day at a time: with what every workload held a month is large.
         for start in range(month.start, month.next.start, DAY):

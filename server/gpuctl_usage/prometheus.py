@@ -15,7 +15,7 @@ import urllib3
 from urllib3.util import Timeout, make_headers, parse_url
 
 from gpuctl.language.display_text import visible
-from gpuctl_usage.ttl_cache import Remembered
+from gpuctl_usage.ttl_cache import TtlCache
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of an answer that is read, where a caller names no other limit."""
@@ -70,7 +70,7 @@ class Prometheus:
         self._token = token
         self._largest = largest
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=8, retries=False)
-        self._recent: Remembered[str, list[Series]] = Remembered(_RECENT)
+        self._recent: TtlCache[str, list[Series]] = TtlCache(_RECENT)
         self._lock = threading.Lock()
         self._away_until = 0.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from gpuctl_usage.collector_context import CannotCollect, Site, opened
+from gpuctl_usage.collector_context import CannotCollect, CollectorContext, open_context
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rollup import hour_of, hours_between
@@ -12,14 +12,14 @@ from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
 
 
-def roll_up_again(settings: UsageSettings, start: float, end: float, *, even_if_less: bool = False) -> tuple[int, int]:
+def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_less: bool = False) -> tuple[int, int]:
     """Roll all hours up that have a moment in common with [start, end), are over, and of which something is known; how
     many that are, and how many are different from what was there.
 
     :param even_if_less: replace what was measured by what Prometheus has now, though it has less.
     :raises CannotCollect: something that it needs is not there, or does not answer.
     """
-    site = opened(settings, threading.Event())
+    site = open_context(settings, threading.Event())
     try:
         if even_if_less and site.samples is None:
             raise CannotCollect("--even-if-less needs a Prometheus: name it with --prometheus")
@@ -40,6 +40,6 @@ def roll_up_again(settings: UsageSettings, start: float, end: float, *, even_if_
         site.database.close()
 
 
-def _is_known(site: Site, hour: int) -> bool:
+def _is_known(site: CollectorContext, hour: int) -> bool:
     times = site.cluster, float(hour), float(hour + HOUR)
     return bool(site.database.capacities(*times) or site.database.holdings(*times))

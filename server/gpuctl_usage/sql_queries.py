@@ -26,11 +26,11 @@ _INTERRUPTED_AGAIN = 0.05
 Result = TypeVar("Result")
 
 
-class BadQuestion(Exception):
+class InvalidSql(Exception):
     """It is no question, or cannot be answered; ``str()`` says why, for people."""
 
 
-class Found(NamedTuple):
+class SqlResult(NamedTuple):
     """Rows that were found. ``more``: there would be more of them."""
 
     columns: list[str]
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     more: bool
 
 
-def check(question: str) -> None:
+def check_sql(question: str) -> None:
     """See that it is one SELECT, before what it is about is made ready.
 
     :raises BadQuestion: it is none.
@@ -52,10 +52,10 @@ def check(question: str) -> None:
         try:
             _statement(connection, question)
         except duckdb.Error as error:
-            raise BadQuestion(str(error).strip()) from None
+            raise InvalidSql(str(error).strip()) from None
 
 
-def ask(directory: Path, question: str, limit: int, seconds: float = SECONDS) -> Found:
+def run_sql(directory: Path, question: str, limit: int, seconds: float = SECONDS) -> SqlResult:
     """The answer to one SELECT over the tables of a directory, of which each is a view.
 
     Neither other files nor the network can be reached, nothing can be written or set.
@@ -70,7 +70,7 @@ def ask(directory: Path, question: str, limit: int, seconds: float = SECONDS) ->
     except ModuleNotFoundError:
         raise DuckdbMissing from None
     if not any((directory / table).is_dir() for table in COLUMNS):
-        raise BadQuestion(f"{directory} has no months; `gpuctl usage export --parquet {directory}` writes them")
+        raise InvalidSql(f"{directory} has no months; `gpuctl usage export --parquet {directory}` writes them")
     with duckdb.connect(config=_SETTINGS) as connection:
         try:
             statement = _statement(connection, question)
@@ -83,10 +83,10 @@ def ask(directory: Path, question: str, limit: int, seconds: float = SECONDS) ->
             columns, rows = _within(connection, seconds, answered)
         except OverflowError:
             # DuckDB 1 raises it for times at either end of Python's range.
-            raise BadQuestion("a time is before the year 1 or after 9999; CAST(... AS VARCHAR) shows it") from None
+            raise InvalidSql("a time is before the year 1 or after 9999; CAST(... AS VARCHAR) shows it") from None
         except duckdb.Error as error:
-            raise BadQuestion(str(error).strip()) from None
-    return Found(_apart(columns), rows[:limit], len(rows) > limit)
+            raise InvalidSql(str(error).strip()) from None
+    return SqlResult(_apart(columns), rows[:limit], len(rows) > limit)
 
 
 def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Result:
@@ -98,7 +98,7 @@ def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Resul
         doing = pool.submit(act)
         try:
             if wait([doing], min(seconds, TIMEOUT_MAX)).not_done:
-                raise BadQuestion(
+                raise InvalidSql(
                     f"it took longer than {rough_duration(seconds)}; --timeout allows more, a question to fewer hours "
                     "takes less"
                 )
@@ -116,7 +116,7 @@ def _statement(connection: Any, question: str) -> Any:
     statements = connection.extract_statements(question)
     # COPY would write where files may be read.
     if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-        raise BadQuestion("that is not one SELECT; nothing else is answered")
+        raise InvalidSql("that is not one SELECT; nothing else is answered")
     return statements[0]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuctl_usage.store.database import Database, open_database
 
 
-class CannotMove(Exception):
+class TransferError(Exception):
     """What was to be moved is not where it should be, or its place is taken; ``str()`` is for people."""
 
 
@@ -21,7 +21,7 @@ def export_store(address: str, file: Path) -> int:
     :raises DatabaseProblem: one of the two cannot be used.
     """
     if file.exists():
-        raise CannotMove(f"{file} is there already; name another file, or remove it")
+        raise TransferError(f"{file} is there already; name another file, or remove it")
     partial = file.with_name(f"{file.name}.partial")
     _remove(partial)
     source = open_database(address)
@@ -33,7 +33,7 @@ def export_store(address: str, file: Path) -> int:
             target.close()
         os.replace(partial, file)
     except OSError as error:
-        raise CannotMove(f"{file} cannot be written: {error.strerror}") from None
+        raise TransferError(f"{file} cannot be written: {error.strerror}") from None
     finally:
         source.close()
         _remove(partial)
@@ -47,7 +47,7 @@ def import_store(file: Path, address: str) -> int:
     :raises DatabaseProblem: one of the two cannot be used.
     """
     if not file.is_file():
-        raise CannotMove(f"there is no file {file}")
+        raise TransferError(f"there is no file {file}")
     source = open_database(str(file))
     try:
         return _into(source, address)
@@ -59,7 +59,7 @@ def _into(source: Database, address: str) -> int:
     target = open_database(address)
     try:
         if not target.is_empty():
-            raise CannotMove(
+            raise TransferError(
                 f"{target.name} has usage already; import into a new database (and let no collector use it before)"
             )
         return source.copy_to(target)

@@ -21,9 +21,9 @@ class Level(str, Enum):
     MODEL = "model"
 
 
-OF_HELD = ("alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s")
-"""Fields of :class:`Sums` of which a ledger tells what was held; :data:`OF_THERE`: what there was, held or not."""
-OF_THERE = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "unsized_gpu_s")
+HELD_FIELDS = ("alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s")
+"""Fields of :class:`Sums` about held GPUs; :data:`CAPACITY_FIELDS`: fields about the capacity, held or not."""
+CAPACITY_FIELDS = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "unsized_gpu_s")
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Group:
     value: str = ""
 
 
-class Holder(NamedTuple):
+class LabeledWorkload(NamedTuple):
     """A workload that held GPUs, and as what it did: its labels and annotations, by key."""
 
     workload: WorkloadKey
@@ -113,7 +113,7 @@ class RolledUp:
     sums: dict[Group, Sums]
     digest: str
     dropped: int = 0
-    holders: frozenset[Holder] = frozenset()
+    holders: frozenset[LabeledWorkload] = frozenset()
     missed: float = 0.0
 
     @property

@@ -13,7 +13,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class TtlCache(Generic[Key, Value]):
     """Answers that hold for a while. Of those who ask for the same at once one finds out, the others wait."""
 
     def __init__(self, lasts: float) -> None:

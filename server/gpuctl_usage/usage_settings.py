@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from gpuctl_usage.facts import Kept
-from gpuctl_usage.layered_settings import StatedSettings
+from gpuctl_usage.facts import RetentionDays
+from gpuctl_usage.layered_settings import LayeredSettings
 
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
 
@@ -53,11 +53,11 @@ UsageMetrics = Annotated[
 UsageWebhook = Annotated[
     Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
 ]
-KEYS = ("team", "project", "app", "env", "cost-center")
-KEPT = Kept(details=14, snapshots=400, hours=400, days=3660)
+DEFAULT_KEYS = ("team", "project", "app", "env", "cost-center")
+DEFAULT_RETENTION = RetentionDays(details=14, snapshots=400, hours=400, days=3660)
 
 
-class UsageSettings(StatedSettings):
+class UsageSettings(LayeredSettings):
     """What the collector needs; what else the service's file has is not its business."""
 
     model_config = SettingsConfigDict(extra="ignore")
@@ -69,14 +69,14 @@ class UsageSettings(StatedSettings):
     prometheus_token: Path | None = None
     usage_database: str | None = None
     usage_cluster: UsageCluster = None
-    usage_labels: UsageLabels = KEYS
-    usage_annotations: UsageAnnotations = KEYS
+    usage_labels: UsageLabels = DEFAULT_KEYS
+    usage_annotations: UsageAnnotations = DEFAULT_KEYS
     usage_scrape_interval: UsageInterval = 15.0
     usage_shared_cards: UsageSharedCards = "detect"
-    usage_kept_details: UsageKeptDetails = KEPT.details
-    usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
-    usage_kept_hours: UsageKeptHours = KEPT.hours
-    usage_kept_days: UsageKeptDays = KEPT.days
+    usage_kept_details: UsageKeptDetails = DEFAULT_RETENTION.details
+    usage_kept_snapshots: UsageKeptSnapshots = DEFAULT_RETENTION.snapshots
+    usage_kept_hours: UsageKeptHours = DEFAULT_RETENTION.hours
+    usage_kept_days: UsageKeptDays = DEFAULT_RETENTION.days
     usage_metrics: UsageMetrics = None
     usage_webhook: UsageWebhook = None
     audit: Path | None = None

@@ -16,8 +16,8 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
-from gpuctl_usage.gathering.allocation import snapshot
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.rollup.hour import reach, roll_up
 from gpuctl_usage.store.database import Database
 
@@ -119,7 +119,7 @@ def write_snapshots(database: Database, cluster: int, past: Year, start: int, en
             for intervals in (past.holdings, past.capacities)
         )
         measured = [series for one in held for series in _series(one, moment // HOUR * HOUR)]
-        database.put_snapshot(cluster, snapshot(moment, held, there, measured))
+        database.put_snapshot(cluster, take_snapshot(moment, held, there, measured))
 
 
 def _by_hour(intervals: Sequence[Holding] | Sequence[Capacity], start: int, end: int) -> dict[int, list]:
@@ -265,31 +265,31 @@ def _holding(work: Work, now: float, node: str, gpus: int, number: int, end: int
         start=float(int(now)),
         started=float(int(now)) + 20.0 + 40.0 * noise(uid),
         end=min(float(int(now + work.seconds)), float(end)),
-        ending=Ending.FINISHED,
+        ending=EndReason.FINISHED,
     )
 
 
-def _away(random: Random, start: int, end: int) -> Iterator[tuple[float, float, NodeState]]:
+def _away(random: Random, start: int, end: int) -> Iterator[tuple[float, float, CapacityState]]:
     """Maintenance each month or two, for half a day, and a failure twice a year."""
     moment = float(start)
     while (moment := moment + random.expovariate(1 / (35 * DAY))) < end - DAY:
         failed = random.random() < 0.25
         seconds = random.uniform(0.5, 3) * HOUR if failed else random.uniform(3, 12) * HOUR
         moment = float(int(moment))
-        yield moment, float(int(moment + seconds)), NodeState.NOT_READY if failed else NodeState.CORDONED
+        yield moment, float(int(moment + seconds)), CapacityState.NOT_READY if failed else CapacityState.CORDONED
         moment += seconds
 
 
 def _capacities(
-    nodes: Sequence[GpuNode], away: dict[str, list[tuple[float, float, NodeState]]], start: int, end: int
+    nodes: Sequence[GpuNode], away: dict[str, list[tuple[float, float, CapacityState]]], start: int, end: int
 ) -> Iterator[Capacity]:
     for node in nodes:
         since = float(start)
         for left, back, state in away[node.name]:
-            yield Capacity(node.name, node.model, node.gpus, NodeState.READY, since, left)
+            yield Capacity(node.name, node.model, node.gpus, CapacityState.READY, since, left)
             yield Capacity(node.name, node.model, node.gpus, state, left, back)
             since = back
-        yield Capacity(node.name, node.model, node.gpus, NodeState.READY, since, float(end))
+        yield Capacity(node.name, node.model, node.gpus, CapacityState.READY, since, float(end))
 
 
 def _series(holding: Holding, hour: int) -> Iterator[GpuSeries]:

@@ -8,9 +8,9 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl_usage.facts import GpuSeries, Holding, SharedCards, WorkloadKey
+from gpuctl_usage.facts import GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
 from gpuctl_usage.rollup.hour import reach, roll_up
-from gpuctl_usage.rollup.merged_measurements import combine
+from gpuctl_usage.rollup.merged_measurements import merge_measurements
 from gpuctl_usage.store.measurements import pack_series, unpack_series
 from gpuctl_usage.sums import Level
 from properties.scale import examples
@@ -56,7 +56,7 @@ def observed(world: World, samples: list[GpuSeries]) -> dict[str, float]:
     """Measured GPU-seconds of each pod on each node."""
     rolled = roll_up(
         START, world.seconds, pods_alone(world.holdings), world.capacities, samples, world.interval,
-        shared=SharedCards.COPIES,
+        shared=SharedGpuMetrics.COPIES,
     )  # fmt: skip
     return {group.value: sums.obs_gpu_s for group, sums in rolled.sums.items() if group.level is Level.WORKLOAD}
 
@@ -74,7 +74,7 @@ def test_the_next_pod_of_a_name_does_not_stand_in_for_a_lost_measurement() -> No
 
     world = World(60, [held("uid-0", 0, 11), held("uid-1", 11, 60)], [], [], 6)
     kept = [measured(5, 11, 17, 23)]
-    combined = combine(kept, [measured(5, 17, 23)], START, reach(6))
+    combined = merge_measurements(kept, [measured(5, 17, 23)], START, reach(6))
     assert observed(world, combined.series) == observed(world, kept)
     assert combined.lost == [], "no less time is covered"
 
@@ -87,7 +87,7 @@ def test_no_loss_lowers_what_a_pod_was_measured(world: World, chance: random.Ran
     for shift in (0, 0, 3):
         fresh = with_losses(world.samples, chance)
         fresh = [one._replace(times=array("d", [time + shift for time in one.times])) for one in fresh]
-        combined = combine(kept, fresh, START, reach(world.interval))
+        combined = merge_measurements(kept, fresh, START, reach(world.interval))
         after = observed(world, combined.series)
         assert all(after[pod] >= seconds - 1e-6 for pod, seconds in before.items())
         kept, before = combined.series, after
@@ -97,7 +97,7 @@ def test_no_loss_lowers_what_a_pod_was_measured(world: World, chance: random.Ran
 @given(worlds(SHORT), st.randoms(use_true_random=False))
 def test_sums_after_a_loss_are_those_of_the_seconds(world: World, chance: random.Random) -> None:
     """Where the same measurements are lost and kept, the hour is what it was: second by second."""
-    combined = combine(world.samples, with_losses(world.samples, chance), START, reach(world.interval))
+    combined = merge_measurements(world.samples, with_losses(world.samples, chance), START, reach(world.interval))
     truth = Oracle(
         START, world.seconds, pods_alone(world.holdings), world.capacities, world.samples, world.interval, (), ()
     )
@@ -111,8 +111,8 @@ def test_sums_after_a_loss_are_those_of_the_seconds(world: World, chance: random
 def test_what_covers_as_much_replaces(world: World) -> None:
     """The same, more, or the same of another replica: nothing is added to it, and nothing is reported as lost."""
     more = [*world.samples, *(one._replace(gpu="other") for one in world.samples)]
-    assert combine(world.samples, more, START, reach(world.interval)) == (more, [])
-    assert combine([], world.samples, START, reach(world.interval)) == (world.samples, [])
+    assert merge_measurements(world.samples, more, START, reach(world.interval)) == (more, [])
+    assert merge_measurements([], world.samples, START, reach(world.interval)) == (world.samples, [])
 
 
 @examples(60)

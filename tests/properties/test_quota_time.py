@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl_usage.facts import GpuQuota, KeptTime
-from gpuctl_usage.rollup.quota_time import QuotaTime, StepTime
+from gpuctl_usage.facts import GpuQuota, PeriodCapacity
+from gpuctl_usage.rollup.quota_time import CapacityTimeline, QuotaTimeline
 from properties.scale import examples
 from support.usage_oracle import quota_at
 
@@ -36,17 +36,17 @@ def quotas(draw: st.DrawFn, begin: float) -> list[GpuQuota]:
 
 
 @st.composite
-def kept_times(draw: st.DrawFn, begin: float) -> list[KeptTime]:
+def kept_times(draw: st.DrawFn, begin: float) -> list[PeriodCapacity]:
     """Hours and days, in any order, with gaps between them; of some nothing is known, and some have no GPUs."""
     found = []
     for start, end in pairwise(sorted(draw(st.lists(ticks, max_size=7)))):
         if draw(st.integers(0, 3)):
             gpus = draw(amounts)
-            found.append(KeptTime(begin + start * TICK, begin + end * TICK, gpus * (end - start) * TICK))
+            found.append(PeriodCapacity(begin + start * TICK, begin + end * TICK, gpus * (end - start) * TICK))
     return draw(st.permutations(found))
 
 
-def allowed(theirs: list[GpuQuota], kept: list[KeptTime], begin: float) -> float | None:
+def allowed(theirs: list[GpuQuota], kept: list[PeriodCapacity], begin: float) -> float | None:
     """GPU-seconds, from tick to tick."""
     total, is_told = 0.0, False
     for number in range(TICKS):
@@ -63,7 +63,7 @@ def allowed(theirs: list[GpuQuota], kept: list[KeptTime], begin: float) -> float
 @given(st.data(), st.sampled_from(BEGINS))
 def test_what_a_namespace_may_hold(data: st.DataObject, begin: float) -> None:
     theirs, kept = data.draw(quotas(begin)), data.draw(kept_times(begin))
-    found, expected = StepTime(kept).capacity(QuotaTime(theirs)), allowed(theirs, kept, begin)
+    found, expected = CapacityTimeline(kept).capacity(QuotaTimeline(theirs)), allowed(theirs, kept, begin)
     # A time of these years has seconds to the seventh digit.
     assert found == (expected if not expected else pytest.approx(expected, rel=1e-6))
 
@@ -78,7 +78,7 @@ def test_nothing_is_nothing() -> None:
 
     for turn in range(2000):
         begin = BEGINS[turn % len(BEGINS)]
-        kept = [KeptTime(start, end, random.uniform(0.1, 10_000) * (end - start)) for start, end in cuts()]
-        kept.append(KeptTime(begin + TICKS * TICK, begin + TICKS, 0.0))
+        kept = [PeriodCapacity(start, end, random.uniform(0.1, 10_000) * (end - start)) for start, end in cuts()]
+        kept.append(PeriodCapacity(begin + TICKS * TICK, begin + TICKS, 0.0))
         theirs = [GpuQuota("blue", 0.0, start, end) for start, end in cuts()]
-        assert StepTime(kept).capacity(QuotaTime(theirs)) == 0
+        assert CapacityTimeline(kept).capacity(QuotaTimeline(theirs)) == 0

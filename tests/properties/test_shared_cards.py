@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl_usage.facts import Capacity, GpuSeries, Holding, NodeState, SharedCards, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.sums import Group, Level, RolledUp
@@ -83,18 +83,18 @@ def worlds(draw: st.DrawFn) -> World:
     cards = [Card(random, number, turns, interval) for number in range(random.randint(1, 2))]
     alone = Card(random, 7, 1, interval)
     holdings = [holding for card in (*cards, alone) for holding in card.holdings()]
-    capacities = [Capacity("node-a", "T4", 8.0, NodeState.READY, START - 1000, None)]
+    capacities = [Capacity("node-a", "T4", 8.0, CapacityState.READY, START - 1000, None)]
     return World(SECONDS, holdings, capacities, [one for card in (*cards, alone) for one in card.series()], interval)
 
 
-def rolled(world: World, how: SharedCards) -> RolledUp:
+def rolled(world: World, how: SharedGpuMetrics) -> RolledUp:
     return roll_up(START, *world[:4], world.interval, **KEYS, shared=how)
 
 
-@pytest.mark.parametrize("how", SharedCards)
+@pytest.mark.parametrize("how", SharedGpuMetrics)
 @examples(60)
 @given(world=worlds())
-def test_every_sum_is_that_of_the_seconds(how: SharedCards, world: World) -> None:
+def test_every_sum_is_that_of_the_seconds(how: SharedGpuMetrics, world: World) -> None:
     result = rolled(world, how)
     keys = KEYS["label_keys"], KEYS["annotation_keys"]
     compare(result, Oracle(START, *world[:4], world.interval, *keys, how.value))
@@ -106,7 +106,7 @@ def test_every_sum_is_that_of_the_seconds(how: SharedCards, world: World) -> Non
 @given(world=worlds(), order=st.randoms(use_true_random=False))
 def test_the_order_of_what_comes_does_not_matter(world: World, order: Random) -> None:
     other = world._replace(samples=order.sample(world.samples, len(world.samples)))
-    assert repr(rolled(other, SharedCards.DETECT)) == repr(rolled(world, SharedCards.DETECT))
+    assert repr(rolled(other, SharedGpuMetrics.DETECT)) == repr(rolled(world, SharedGpuMetrics.DETECT))
 
 
 @examples(60)
@@ -115,7 +115,9 @@ def test_nothing_of_a_cards_use_is_lost(world: World) -> None:
     """Process by process: what pods used of what they held, and what they used beyond it, is what the cards did for them."""
     apart = [one for one in world.samples if one.pod and one.gpu != "GPU-7"]
     alone = [holding for holding in world.holdings if not holding.pod.startswith("pod-7")]
-    whole = rolled(world._replace(samples=apart, holdings=alone), SharedCards.PER_PROCESS).sums[Group(Level.CLUSTER)]
+    whole = rolled(world._replace(samples=apart, holdings=alone), SharedGpuMetrics.PER_PROCESS).sums[
+        Group(Level.CLUSTER)
+    ]
     # The same pods, as if each had had a card of its own.
     cards = [holding._replace(gpus=1.0) for holding in alone]
     scaled = []
@@ -124,5 +126,5 @@ def test_nothing_of_a_cards_use_is_lost(world: World) -> None:
         sums = [sum(other.utilization[place] for other in others) for place in range(len(one.times))]
         parts = [value / max(1.0, total / 100) for value, total in zip(one.utilization, sums, strict=True)]
         scaled.append(one._replace(utilization=array("d", parts)))
-    used = rolled(world._replace(samples=scaled, holdings=cards), SharedCards.COPIES).sums[Group(Level.CLUSTER)]
+    used = rolled(world._replace(samples=scaled, holdings=cards), SharedGpuMetrics.COPIES).sums[Group(Level.CLUSTER)]
     assert whole.util_gpu_s / 100 + whole.beyond_gpu_s == pytest.approx(used.util_gpu_s / 100, abs=1e-6)

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.number_format import stamped
-from gpuctl_usage.answers.steps import Step, bounds, zone_of
+from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
 from properties.scale import examples
 from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS, START, World, rolled, worlds
 from support.usage_oracle import Oracle, account, shown
 
 HOURS = 3
-SPLITS = [(Step.HOUR, ""), (Step.DAY, "Asia/Dhaka"), (Step.DAY, ""), (Step.TOTAL, "Asia/Kolkata")]
+SPLITS = [(StepUnit.HOUR, ""), (StepUnit.DAY, "Asia/Dhaka"), (StepUnit.DAY, ""), (StepUnit.TOTAL, "Asia/Kolkata")]
 """Midnight in Dhaka is after the second hour."""
 LEVELS = [
     *((level, "") for level in Level if level not in (Level.LABEL, Level.ANNOTATION)),
@@ -44,7 +44,7 @@ def filled(directory: str, world: World) -> Database:
     hours = [rolled(world, START + number * HOUR, HOUR) for number in range(HOURS)]
     for hour in hours:
         database.put_rolled_up(cluster, hour, provisional=False)
-    database.put_rolled_up(cluster, add_up(hours, world.holdings), provisional=False, span=Span.DAY)
+    database.put_rolled_up(cluster, add_up(hours, world.holdings), provisional=False, span=PeriodLength.DAY)
     return database
 
 
@@ -58,7 +58,7 @@ def alike(told: Any, expected: Any) -> bool:
     return told == expected if expected is None or told is None else told == pytest.approx(expected, abs=0.0051)
 
 
-def check_ledger(database: Database, hours: Hours, oracles: dict[str, Oracle]) -> None:
+def check_ledger(database: Database, hours: HoursQuery, oracles: dict[str, Oracle]) -> None:
     for level, key in LEVELS:
         found = {(row["time"], row["key"], row["value"]): row for row in ledger(database, hours, level, key)}
         expected = {
@@ -73,7 +73,7 @@ def check_ledger(database: Database, hours: Hours, oracles: dict[str, Oracle]) -
                 assert alike(found[place][name], value), (level, place, name)
 
 
-def check_rows(database: Database, hours: Hours, oracles: dict[str, Oracle], seconds: dict[str, float]) -> None:
+def check_rows(database: Database, hours: HoursQuery, oracles: dict[str, Oracle], seconds: dict[str, float]) -> None:
     answers: dict[Level, Any] = {
         Level.CLUSTER: cluster_hours(database, hours),
         Level.NAMESPACE: namespace_hours(database, hours),
@@ -110,18 +110,18 @@ def test_every_row_is_that_of_its_seconds(world: World) -> None:
         database = filled(directory, world)
         known: dict[tuple[int, int], Oracle] = {}
         for step, tz in SPLITS:
-            hours = replace(Hours("", START, START + HOURS * HOUR), step=step, tz=tz)
+            hours = replace(HoursQuery("", START, START + HOURS * HOUR), step=step, tz=tz)
             oracles, seconds = {}, {}
             for start, end in pairwise(bounds(hours.start, hours.end, step, zone_of(tz))):
                 if (start, end) not in known:
                     known[start, end] = oracle(world, start, end)
-                oracles[stamped(start)], seconds[stamped(start)] = known[start, end], end - start
+                oracles[utc_timestamp(start)], seconds[utc_timestamp(start)] = known[start, end], end - start
             check_ledger(database, hours, oracles)
             check_rows(database, hours, oracles, seconds)
         # Of a whole day the day is read, of which three hours are known.
         midnight = START // DAY * DAY
-        of_day = Hours("", midnight, midnight + DAY, step=Step.WEEK)
-        time, truth = stamped(midnight), known[START, START + HOURS * HOUR]
+        of_day = HoursQuery("", midnight, midnight + DAY, step=StepUnit.WEEK)
+        time, truth = utc_timestamp(midnight), known[START, START + HOURS * HOUR]
         check_ledger(database, of_day, {time: truth})
         check_rows(database, of_day, {time: truth}, {time: HOURS * HOUR})
         database.close()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.sums import RolledUp
 
@@ -69,7 +69,7 @@ def _pod(draw: st.DrawFn, number: int, seconds: int) -> list[Holding]:
                 start=START + begin,
                 started=None if wait is None else first + wait,
                 end=None if end is None else START + end,
-                ending=Ending.CHANGED,
+                ending=EndReason.CHANGED,
             )
         )
     return found
@@ -80,7 +80,7 @@ def _capacities(draw: st.DrawFn, node: str, seconds: int) -> list[Capacity]:
     return [
         Capacity(
             *(node, _model(node), draw(st.sampled_from([0.0, 1.0, 4.0, 8.0, 16.0]))),
-            state=draw(st.sampled_from(NodeState)),
+            state=draw(st.sampled_from(CapacityState)),
             start=START + begin,
             end=None if end is None else START + end,
         )

@@ -11,10 +11,10 @@ from gpuctl_usage.facts import (
     HOUR,
     AllocationSnapshot,
     Capacity,
+    CapacityState,
     GpuQuota,
     GpuSeries,
     Holding,
-    NodeState,
     WorkloadAllocation,
     WorkloadKey,
 )
@@ -80,7 +80,7 @@ def _ticks(first: float, last: float) -> Iterator[float]:
 class UsageWorld:
     """Nodes, as ``(name, model, GPUs, state)``, and who held their GPUs."""
 
-    nodes: tuple[tuple[str, str, int, NodeState], ...]
+    nodes: tuple[tuple[str, str, int, CapacityState], ...]
     workers: tuple[Worker, ...]
     quotas: tuple[GpuQuota, ...] = ()
 
@@ -136,6 +136,6 @@ def small_world(start: int, others: Iterable[Worker] = ()) -> UsageWorld:
         Worker(lab, "n2", 2, (60.0, 50.0, 1.0), start + 2 * HOUR, None, {"team": "research"}),
         Worker(dark, "n2", 1, (70.0, None), start + 3 * HOUR, None),
     )
-    nodes = (("n1", "A100-80G", 8, NodeState.READY), ("n2", "H20", 4, NodeState.CORDONED))
+    nodes = (("n1", "A100-80G", 8, CapacityState.READY), ("n2", "H20", 4, CapacityState.CORDONED))
     quotas = (GpuQuota("nlp", 6.0, start, None), GpuQuota("serving", 2.0, start + 12 * HOUR, None))
     return UsageWorld(nodes, (*workers, *others), quotas)

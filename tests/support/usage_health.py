@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, Holding, WorkloadKey
 
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
@@ -26,5 +26,5 @@ def busy_health() -> CollectorHealth:
     health.rolled_until, health.database_bytes, health.samples = float(BEGIN), 4096, 12
     health.restarts = {"Pod": 3, "Node": 0}
     health.holdings = [held(), held("q", 0.25, team="vision")]
-    health.capacities = [Capacity("n1", "H100", 8, NodeState.CORDONED, BEGIN, None)]
+    health.capacities = [Capacity("n1", "H100", 8, CapacityState.CORDONED, BEGIN, None)]
     return health

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 from gpuctl_usage.answers import name_answers
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
-from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
-from gpuctl_usage.gathering.allocation import snapshot
+from gpuctl_usage.answers.steps import StepUnit
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
@@ -34,10 +34,10 @@ def put_history(database: Database, seed: int = 5, *, with_quotas: bool = True) 
     for number, name in enumerate(CLUSTERS):
         random = Random(seed + number)
         cluster = database.cluster(f"uid-{name}", name)
-        capacities = [Capacity(node, model, 8.0, NodeState.READY, BEGIN - 60.0, None) for node, model in _NODES]
+        capacities = [Capacity(node, model, 8.0, CapacityState.READY, BEGIN - 60.0, None) for node, model in _NODES]
         capacities[1:] = [
             capacities[1]._replace(end=BEGIN + 5000.5),
-            capacities[1]._replace(start=BEGIN + 5000.5, state=NodeState.CORDONED),
+            capacities[1]._replace(start=BEGIN + 5000.5, state=CapacityState.CORDONED),
         ]
         holdings = [holding for pod in range(9) for holding in _pod(random, pod)]
         database.put_capacities(cluster, capacities, float(END))
@@ -47,7 +47,7 @@ def put_history(database: Database, seed: int = 5, *, with_quotas: bool = True) 
         samples = [
             series
             for holding in holdings
-            if holding.ending is not Ending.CHANGED
+            if holding.ending is not EndReason.CHANGED
             for series in _series(random, holding)
         ]
         for start in range(BEGIN, END, HOUR):
@@ -59,7 +59,7 @@ def put_history(database: Database, seed: int = 5, *, with_quotas: bool = True) 
             database.put_rolled_up(cluster, rolled, provisional=start + HOUR >= END)
             held = [item for item in holdings if item.start <= start and (item.end is None or item.end > start)]
             there = [item for item in capacities if item.start <= start and (item.end is None or item.end > start)]
-            database.put_snapshot(cluster, snapshot(float(start), held, there, _between(samples, start)))
+            database.put_snapshot(cluster, take_snapshot(float(start), held, there, _between(samples, start)))
 
 
 def _quotas() -> list[GpuQuota]:
@@ -81,12 +81,12 @@ def _pod(random: Random, number: int) -> list[Holding]:
     labels = {"team": team} if (team := random.choice(_TEAMS)) else {}
     one = Holding(
         f"pod-{number}", namespace, f"pod-{number}", workload, node, random.choice([0.25, 1.0, 2.0]), model, labels,
-        {"cost-center": f"cc\t{number % 2}"}, start, start + 12.5, end, None if end is None else Ending.FINISHED,
+        {"cost-center": f"cc\t{number % 2}"}, start, start + 12.5, end, None if end is None else EndReason.FINISHED,
     )  # fmt: skip
     if number % 3:
         return [one]
     middle = start + 600.0
-    return [one._replace(end=middle, ending=Ending.CHANGED), one._replace(start=middle, labels={"team": "moved"})]
+    return [one._replace(end=middle, ending=EndReason.CHANGED), one._replace(start=middle, labels={"team": "moved"})]
 
 
 def _series(random: Random, holding: Holding) -> list[GpuSeries]:
@@ -117,8 +117,8 @@ def answers_over_time(database: Database) -> dict[str, Any]:
     """Days and longer, and the ledger, by everything."""
     found: dict[str, Any] = {}
     for cluster in CLUSTERS:
-        hours = Hours(cluster, float(BEGIN), float(END), paging=Paging(1, 1000), tz="Asia/Shanghai")
-        for step in Step:
+        hours = HoursQuery(cluster, float(BEGIN), float(END), paging=Paging(1, 1000), tz="Asia/Shanghai")
+        for step in StepUnit:
             stepped = replace(hours, step=step)
             found[f"{cluster}/workloads/{step.value}"] = workload_hours(database, stepped, order=RowOrder.UTILIZATION)
             for level in Level:
@@ -132,7 +132,7 @@ def all_answers(database: Database) -> dict[str, Any]:
     """What each endpoint answers about it."""
     found: dict[str, Any] = {"clusters": name_answers.cluster_names(database)}
     for cluster in CLUSTERS:
-        hours = Hours(cluster, float(BEGIN), float(END))
+        hours = HoursQuery(cluster, float(BEGIN), float(END))
         paged = replace(hours, paging=Paging(1, 1000))
         found |= {
             f"{cluster}/namespaces": name_answers.namespace_names(database, cluster),

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl_usage.facts import Capacity, GpuQuota, GpuSeries, Holding, NodeState
+from gpuctl_usage.facts import Capacity, CapacityState, GpuQuota, GpuSeries, Holding
 
 Key = tuple[str, str, str]
 """Level, key and value of a group."""
@@ -80,7 +80,7 @@ class Oracle:
             there = {capacity.node: capacity for capacity in capacity_at(capacities, second)}
             for node, capacity in there.items():
                 spare = max(0.0, capacity.gpus - of_nodes[node])
-                states = {NodeState.READY: "free_gpu_s", NodeState.UNSIZED: "unsized_gpu_s"}
+                states = {CapacityState.READY: "free_gpu_s", CapacityState.UNSIZED: "unsized_gpu_s"}
                 name = states.get(capacity.state, "unusable_gpu_s")
                 for key in (("cluster", "", ""), ("node", "", node), ("model", "", capacity.model)):
                     self.groups[key]["cap_gpu_s"] += capacity.gpus

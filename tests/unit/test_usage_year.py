@@ -9,8 +9,8 @@ import pytest
 from control_plane.sandbox import MACHINES
 from control_plane.usage_year import DAY, GpuNode, year
 from control_plane.usage_year import write as write_hours
-from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.rollup.ledger import discrepancies, ledger
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level
@@ -70,7 +70,7 @@ def test_every_hour_is_there_and_adds_up(database: Database) -> None:
 
 def test_capacity_is_that_of_the_quota(database: Database) -> None:
     """And the cluster's where there is none; the share that is held of it is nowhere all, or nothing."""
-    days = Hours("", START, END, step=Step.DAY)
+    days = HoursQuery("", START, END, step=StepUnit.DAY)
     rows = namespace_hours(database, days)
     assert isinstance(rows, list)
     told: dict[str, list[float]] = defaultdict(list)

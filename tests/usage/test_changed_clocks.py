@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.facts import DAY, HOUR, Capacity, GpuQuota, Holding, NodeState, WorkloadKey
+from gpuctl_usage.answers.steps import StepUnit
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -42,8 +42,8 @@ def filled(path: Path, begin: int) -> Database:
         for name, (gpus, start, end) in PODS.items()
     ]
     nodes = [
-        Capacity("n1", "A100", 8.0, NodeState.READY, begin - DAY, begin + 40.0 * HOUR),
-        Capacity("n1", "A100", 16.0, NodeState.READY, begin + 40.0 * HOUR, None),
+        Capacity("n1", "A100", 8.0, CapacityState.READY, begin - DAY, begin + 40.0 * HOUR),
+        Capacity("n1", "A100", 16.0, CapacityState.READY, begin + 40.0 * HOUR, None),
     ]
     database = open_database(str(path / "usage.db"))
     cluster = database.cluster("uid", "lab")
@@ -54,7 +54,7 @@ def filled(path: Path, begin: int) -> Database:
         hours = [roll_up(start, HOUR, pods, nodes, [], 15) for start in range(day, day + DAY, HOUR)]
         for hour in hours:
             database.put_rolled_up(cluster, hour, provisional=False)
-        database.put_rolled_up(cluster, add_up(hours, pods), provisional=False, span=Span.DAY)
+        database.put_rolled_up(cluster, add_up(hours, pods), provisional=False, span=PeriodLength.DAY)
     return database
 
 
@@ -78,7 +78,7 @@ def test_days_of_23_and_25_hours(season: str, tmp_path: Path) -> None:
         allowed[date] += 6 * limited + (1 - limited) * capacity
     changed = (day + timedelta(days=1)).date().isoformat()
     assert hours[changed] == length
-    asked = Hours("", begin, begin + DAYS * DAY, step=Step.DAY, tz="Europe/Berlin")
+    asked = HoursQuery("", begin, begin + DAYS * DAY, step=StepUnit.DAY, tz="Europe/Berlin")
     rows, spaces, lines = (
         cluster_hours(database, asked),
         namespace_hours(database, asked),
@@ -100,8 +100,10 @@ def test_days_of_23_and_25_hours(season: str, tmp_path: Path) -> None:
         assert space["total_gpu_capacity"] == pytest.approx(allowed[date] / hours[date], abs=0.0051)
         assert space["allocation_rate"] == pytest.approx(100 * held[date] / allowed[date], abs=0.0051)
     # Whatever it is divided into, it is the same time.
-    for step in (Step.WEEK, Step.MONTH, Step.TOTAL):
-        parts = ledger(database, Hours("", begin, begin + DAYS * DAY, step=step, tz="Europe/Berlin"), Level.CLUSTER)
+    for step in (StepUnit.WEEK, StepUnit.MONTH, StepUnit.TOTAL):
+        parts = ledger(
+            database, HoursQuery("", begin, begin + DAYS * DAY, step=step, tz="Europe/Berlin"), Level.CLUSTER
+        )
         assert isinstance(parts, list)
         assert sum(part["allocated_gpu_seconds"] for part in parts) == pytest.approx(sum(held.values()) * HOUR)
         assert sum(part["known_seconds"] for part in parts) == DAYS * DAY

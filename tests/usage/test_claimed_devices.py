@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import NodeState, WorkloadKey
+from gpuctl_usage.facts import CapacityState, WorkloadKey
 from gpuctl_usage.gathering.claimed_devices import Device, claimed_gpus, whole_gpus
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
-from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NodeFacts, PodFacts
+from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.rollup.hour import roll_up
@@ -79,7 +79,7 @@ def test_what_a_claim_was_given(given: Object, whole: frozenset[Device] | None, 
 
 
 WEIGHTS = GpuWeights(Settings())
-MAKER = FactMaker(KeptKeys((), ()), WEIGHTS)
+MAKER = FactMaker(CollectedKeys((), ()), WEIGHTS)
 
 
 def node() -> NodeFacts:
@@ -158,4 +158,4 @@ def test_a_part_of_a_gpu_is_of_unknown_size() -> None:
     facts = pod(2, **NAMED)._replace(asked=((UNSIZED_DEVICES, 1.0),), by_claim=True)
     intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p2", "u2")), T0 + 1.0)
     assert intervals.open_holdings() == []
-    assert [item.state for item in intervals.open_capacities()] == [NodeState.UNSIZED]
+    assert [item.state for item in intervals.open_capacities()] == [CapacityState.UNSIZED]

@@ -13,8 +13,8 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage.answers.number_format import stamped
-from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import open_database
@@ -101,7 +101,7 @@ def test_a_job_that_ends(place: Place, collector: Collecting) -> None:
         assert item.labels == {"app": "train", "team": "vision"}
         assert item.start == scheduled(obj)
         assert (item.started, item.end) == ran(obj)
-        assert item.ending is Ending.FINISHED
+        assert item.ending is EndReason.FINISHED
 
 
 def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collecting) -> None:
@@ -118,7 +118,7 @@ def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collec
     [held] = collector.until(
         lambda: [item for item in collector.of(place.namespace, name) if item.end is not None], "the end"
     )
-    assert held.ending is Ending.FINISHED, "the kubelet says so before the pod goes"
+    assert held.ending is EndReason.FINISHED, "the kubelet says so before the pod goes"
     assert int(before) <= (held.end or 0) <= time.time()
 
 
@@ -135,7 +135,7 @@ def test_a_pod_that_is_deleted_by_force(place: Place, collector: Collecting) -> 
     [held] = collector.until(
         lambda: [item for item in collector.of(place.namespace, "forced") if item.end is not None], "the end"
     )
-    assert held.ending is Ending.DELETED
+    assert held.ending is EndReason.DELETED
     assert before <= (held.end or 0) <= after + 5
 
 
@@ -151,7 +151,7 @@ def test_other_labels_begin_another_interval(place: Place, collector: Collecting
     changed = place.patch("Pod", "alone", {"metadata": {"labels": {"team": "b"}, "annotations": {"cost-center": "7"}}})
     collector.until(lambda: len(collector.of(place.namespace, "alone")) == 2, "another interval")
     one, two = collector.of(place.namespace, "alone")
-    assert one == first._replace(end=two.start, ending=Ending.CHANGED)
+    assert one == first._replace(end=two.start, ending=EndReason.CHANGED)
     written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert two == first._replace(start=written, labels={"team": "b"}, annotations={"cost-center": "7"})
     # What the pod does not say its namespace says.
@@ -203,36 +203,36 @@ def test_nodes(plane: ControlPlane, api: Any, collector: Collecting) -> None:
     """One joins, is cordoned, fails, and goes."""
     [there] = collector.until(lambda: collector.capacities(NODE), "the node")
     created = seconds(api.call("GET", Key("Node", "", NODE).path)["metadata"]["creationTimestamp"])
-    assert there == Capacity(NODE, "NVIDIA-H100-80GB-HBM3", 64, NodeState.READY, created or 0, None)
+    assert there == Capacity(NODE, "NVIDIA-H100-80GB-HBM3", 64, CapacityState.READY, created or 0, None)
     # What a first attempt has left is known of its own node.
     name = f"late-node-{next(_NUMBERS)}"
     before = int(time.time())
     plane.add_node(name, gpus=8)
 
-    def last(state: NodeState, gpus: float = 8) -> bool:
+    def last(state: CapacityState, gpus: float = 8) -> bool:
         found = collector.capacities(name)
         return bool(found) and (found[-1].state, found[-1].gpus, found[-1].end) == (state, gpus, None)
 
-    collector.until(lambda: last(NodeState.READY), "the node")
+    collector.until(lambda: last(CapacityState.READY), "the node")
     time.sleep(_APART)
     plane.kubectl("cordon", name)
-    collector.until(lambda: last(NodeState.CORDONED), "the cordon")
+    collector.until(lambda: last(CapacityState.CORDONED), "the cordon")
     time.sleep(_APART)
     plane.kubectl("uncordon", name)
-    collector.until(lambda: last(NodeState.READY), "its end")
+    collector.until(lambda: last(CapacityState.READY), "its end")
     time.sleep(_APART)
     plane.kubectl("annotate", "node", name, "gpuctl.test/ready=false")
-    collector.until(lambda: last(NodeState.NOT_READY), "the failure")
+    collector.until(lambda: last(CapacityState.NOT_READY), "the failure")
     time.sleep(_APART)
     plane.kubectl("delete", "node", name)
     collector.until(lambda: collector.capacities(name)[-1].end, "its going")
     after = time.time() + 1
     found = [item for item in collector.capacities(name) if item.end is None or item.end - item.start >= 1]
     assert [item.state for item in found][-4:] == [
-        NodeState.READY,
-        NodeState.CORDONED,
-        NodeState.READY,
-        NodeState.NOT_READY,
+        CapacityState.READY,
+        CapacityState.CORDONED,
+        CapacityState.READY,
+        CapacityState.NOT_READY,
     ]
     whole = collector.capacities(name)
     assert [one.end for one in whole[:-1]] == [two.start for two in whole[1:]]
@@ -273,11 +273,11 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
         lambda: collector.of(place.namespace, "new") and collector.of(place.namespace, "new")[0].started, "what is new"
     )
     [goes] = collector.of(place.namespace, "goes")
-    assert goes == before["goes"]._replace(end=goes.end, ending=Ending.LAST_SEEN)
+    assert goes == before["goes"]._replace(end=goes.end, ending=EndReason.LAST_SEEN)
     assert (known or 0) <= (goes.end or 0) <= time.time()
     assert collector.of(place.namespace, "stays") == [before["stays"]]
     [ends], [short], [new] = (collector.of(place.namespace, name) for name in ("ends", "short", "new"))
-    assert ends == before["ends"]._replace(end=ran(place.get("Pod", "ends"))[1], ending=Ending.FINISHED)
+    assert ends == before["ends"]._replace(end=ran(place.get("Pod", "ends"))[1], ending=EndReason.FINISHED)
     obj = place.get("Pod", "short")
     assert (short.start, short.end) == (scheduled(obj), ran(obj)[1])
     assert (new.start, new.end) == (scheduled(place.get("Pod", "new")), None)
@@ -340,9 +340,11 @@ def test_hours_are_rolled_up_again(plane: ControlPlane, place: Place, tmp_path: 
     number = database.cluster(uid, "lab")
     workload = WorkloadKey("a", "Pod", "p", "u1")
     held = Holding("u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600.0, before + 600.0, before + 4200.0)
-    database.put_capacities(number, [Capacity("n1", "m", 8, NodeState.READY, before - 100.0, None)], before + 9000.0)
+    database.put_capacities(
+        number, [Capacity("n1", "m", 8, CapacityState.READY, before - 100.0, None)], before + 9000.0
+    )
     database.put_holdings(number, [held], before + 9000.0)
-    times = ["--from", stamped(before), "--to", stamped(before + 2 * HOUR)]
+    times = ["--from", utc_timestamp(before), "--to", utc_timestamp(before + 2 * HOUR)]
     command = ["usage", "rollup", *times, "--database", str(tmp_path / "usage.db")]
     assert place.anywhere(*command).out == "2 hours rolled up, 2 changed\n"
     assert place.anywhere(*command).out == "2 hours rolled up, 0 changed\n"

@@ -12,7 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.users import grants
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.facts import HOUR, GpuQuota
 from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.sums import Group, Level, RolledUp
@@ -148,7 +148,7 @@ def test_what_is_answered(place: Place, collector: Collecting) -> None:
 
     def told() -> tuple[dict[str, float], RolledUp] | None:
         [before] = collector.database.rolled_up(1, hour, hour + HOUR)
-        rows = namespace_hours(collector.database, Hours("", hour, hour + HOUR), place.namespace)
+        rows = namespace_hours(collector.database, HoursQuery("", hour, hour + HOUR), place.namespace)
         assert isinstance(rows, list)
         unchanged = collector.database.rolled_up(1, hour, hour + HOUR) == [before]
         return (rows[0], before) if rows and unchanged and before.known_until > lowered else None

@@ -16,9 +16,9 @@ import pytest
 
 from gpuctl_usage.collector_health import STUCK, UNWRITTEN, CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import DAY, HOUR, Capacity, NodeState
-from gpuctl_usage.health_listener import CannotAnswer, HealthListener
-from gpuctl_usage.hour_rollup import GroupKeys, HourRoller
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState
+from gpuctl_usage.health_listener import HealthListener, ListenError
+from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from support.prometheus_server import prometheus_programs
 from support.usage_health import BEGIN, busy_health, held
@@ -104,13 +104,13 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def test_what_is_open_is_open_after_a_start(database: Database) -> None:
     """More is held of a node than it has; and the hours of which none is missing."""
-    database.put_capacities(1, [Capacity("n1", "H100", 1, NodeState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
+    database.put_capacities(1, [Capacity("n1", "H100", 1, CapacityState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
     database.put_holdings(1, [held(gpus=4)], BEGIN + 9.0 * HOUR)
     now = BEGIN + 2 * HOUR + 120.0
 
     def begun(moment: float) -> tuple[HourRoller, CollectorHealth]:
         health = CollectorHealth()
-        roller = HourRoller(database, 1, None, 15, GroupKeys((), ()), health)
+        roller = HourRoller(database, 1, None, 15, ConfiguredKeys((), ()), health)
         roller.begin(moment)
         return roller, health
 
@@ -123,7 +123,7 @@ def test_what_is_open_is_open_after_a_start(database: Database) -> None:
     assert begun(now)[1].hours == health.hours
     assert begun(now + HOUR)[1].rolled_until == BEGIN + 2 * HOUR, "an hour is missing"
     assert set(begun(now + DAY - HOUR)[1].hours) == {BEGIN + HOUR}, "of the last day"
-    database.put_capacities(1, [Capacity("n1", "H100", 8, NodeState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
+    database.put_capacities(1, [Capacity("n1", "H100", 8, CapacityState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
     roller.roll(BEGIN, now)
     assert [hour.open > 0 for hour in health.hours.values()] == [False, True]
     assert database.size() % 4096 == 0
@@ -154,7 +154,7 @@ def test_it_answers() -> None:
             odd.sendall(b"\x16\x03\x01\x00 what is this\r\n\r\n")
             assert odd.recv(100)
         assert httpx.get(f"{url}/metrics").status_code == 200
-        with pytest.raises(CannotAnswer, match="Address already in use"):
+        with pytest.raises(ListenError, match="Address already in use"):
             HealthListener(f"127.0.0.1:{listener.port}", health)
     finally:
         listener.close()
@@ -162,12 +162,12 @@ def test_it_answers() -> None:
 
 @pytest.mark.parametrize("address", ["9464", "localhost", "127.0.0.1:99999", "::1:80", "a b:80", "http://x:80"])
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(CannotAnswer, match=re.escape(f"{address} is no address to listen on")):
+    with pytest.raises(ListenError, match=re.escape(f"{address} is no address to listen on")):
         HealthListener(address, CollectorHealth())
 
 
 def test_an_address_of_nobody() -> None:
-    with pytest.raises(CannotAnswer, match=r"cannot listen on no\.such\.host\.invalid:0: .*; --metrics"):
+    with pytest.raises(ListenError, match=r"cannot listen on no\.such\.host\.invalid:0: .*; --metrics"):
         HealthListener("no.such.host.invalid:0", CollectorHealth())
     listener = HealthListener("[::1]:0", CollectorHealth())
     assert json.loads(httpx.get(f"http://[::1]:{listener.port}/healthz").text) == {"status": "ok"}

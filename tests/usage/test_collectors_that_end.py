@@ -16,9 +16,9 @@ import pytest
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
 from gpuctl_usage import leader_election
-from gpuctl_usage.facts import Ending, GpuQuota, Holding
+from gpuctl_usage.facts import EndReason, GpuQuota, Holding
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import GroupKeys, HourRoller, hour_of, hours_between
+from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller, hour_of, hours_between
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database
@@ -33,7 +33,7 @@ NODE = f"{POOL}-0"
 _BEFORE = """
 import time
 from gpuctl_usage import leader_election
-leader_election.SILENT, leader_election.BEATS, leader_election._LOOKS = 4.0, 1.0, 0.5
+leader_election.LEASE_TIMEOUT, leader_election.RENEW_EVERY, leader_election._POLL_EVERY = 4.0, 1.0, 0.5
 real = time.time
 time.time = lambda: real() + {skew}
 """
@@ -160,7 +160,7 @@ def test_one_collects_and_the_other_takes_over(
         place.api.call("DELETE", f"{Key('Pod', place.namespace, 'second').path}?gracePeriodSeconds=0")
         [ended] = one.until(lambda: [item for item in one.of(place.namespace, "second") if item.end], "the end")
         assert ended == second._replace(end=ended.end, ending=ended.ending)
-        assert ended.ending in (Ending.DELETED, Ending.FINISHED)
+        assert ended.ending in (EndReason.DELETED, EndReason.FINISHED)
         before = one.holdings(place.namespace)
         other.resume()
         other.until(lambda: other.said(_OVER), "the other to notice")
@@ -231,7 +231,7 @@ class Disturbed:
 def to_the_second(holding: Holding) -> Holding:
     """Times of changes are told in whole seconds: one that knows that it came later in that second says so."""
     begins = float(int(holding.start))
-    return holding._replace(start=begins, end=int(holding.end) if holding.ending is Ending.CHANGED else holding.end)
+    return holding._replace(start=begins, end=int(holding.end) if holding.ending is EndReason.CHANGED else holding.end)
 
 
 def told(holdings: Iterable[Holding]) -> list[Holding]:
@@ -241,7 +241,7 @@ def told(holdings: Iterable[Holding]) -> list[Holding]:
 
 def rolled_up(collector: Collecting, url: str, start: float, now: float) -> list[RolledUp]:
     """The hours since a time, as they are at another, made of what a collector has written."""
-    roller = HourRoller(collector.database, 1, GpuSamples(Prometheus(url)), 1.0, GroupKeys(("team",), ()))
+    roller = HourRoller(collector.database, 1, GpuSamples(Prometheus(url)), 1.0, ConfiguredKeys(("team",), ()))
     for hour in hours_between(start, now):
         roller.roll(hour, now)
     return collector.database.rolled_up(1, hour_of(start), int(now) + 1)
@@ -371,7 +371,7 @@ def test_killed_at_any_moment(
 
             def settled(one: Collecting) -> bool:
                 found = one.holdings(place.namespace)
-                ended = {item.pod for item in found if item.ending is Ending.FINISHED}
+                ended = {item.pod for item in found if item.ending is EndReason.FINISHED}
                 running = {item.pod for item in found if item.end is None and item.started is not None}
                 labelled = sum("team" in item.labels for item in found)
                 are_known = all(limit.is_known_to(one) for limit in limits.values())

@@ -8,30 +8,30 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_rollup import DayRoller
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
-from gpuctl_usage.hour_rollup import GIVEN_UP, SETTLED, GroupKeys, HourRoller
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.hour_rollup import FINAL_AFTER, GIVE_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
 
 DAY_1 = 1_762_300_800
 """2025-11-05T00:00:00Z; the first hour that is known is the fourth of it."""
 BEGIN = DAY_1 + 3 * HOUR
-NOW = DAY_1 + DAY + SETTLED
+NOW = DAY_1 + DAY + FINAL_AFTER
 HELD = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 2, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
-ALL = Hours("", DAY_1, DAY_1 + DAY, step=Step.TOTAL)
+ALL = HoursQuery("", DAY_1, DAY_1 + DAY, step=StepUnit.TOTAL)
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     assert found.cluster("uid", "lab") == 1
-    found.put_capacities(1, [Capacity("n1", "m", 8, NodeState.READY, BEGIN + 0.0, None)], NOW)
+    found.put_capacities(1, [Capacity("n1", "m", 8, CapacityState.READY, BEGIN + 0.0, None)], NOW)
     found.put_holdings(1, [HELD], NOW + 9.0 * HOUR)
     yield found
     found.close()
@@ -39,7 +39,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def rollers(database: Database, now: float) -> tuple[HourRoller, DayRoller]:
     """As a collector begins: with nothing but the database."""
-    hours = HourRoller(database, 1, None, 15, GroupKeys(("team",), ()))
+    hours = HourRoller(database, 1, None, 15, ConfiguredKeys(("team",), ()))
     days = DayRoller(database, 1)
     hours.begin(now)
     days.begin(now)
@@ -64,7 +64,7 @@ def roll_all(database: Database, now: float) -> list[str]:
 def provisional(database: Database) -> dict[str, bool]:
     return {
         f"{span.value} {(start - DAY_1) // span.seconds}": state.provisional
-        for span in Span
+        for span in PeriodLength
         for start, state in database.hours(1, 0, 2**40, span).items()
     }
 
@@ -73,7 +73,7 @@ def provisional(database: Database) -> dict[str, bool]:
 def rolled(database: Database) -> Database:
     """A day of 21 hours."""
     hours, _ = rollers(database, BEGIN + 60)
-    hours.roll(BEGIN, BEGIN + HOUR + SETTLED)
+    hours.roll(BEGIN, BEGIN + HOUR + FINAL_AFTER)
     assert roll_all(database, NOW) == [*(f"hour {number}" for number in range(4, 24)), "day 0 True"]
     return database
 
@@ -83,7 +83,7 @@ def test_a_day_is_added_up_when_its_last_hour_is_final(database: Database) -> No
     for start in range(BEGIN, DAY_1 + DAY, HOUR):
         assert days.due(NOW) is None
         # The last one is not final before a quarter after its end.
-        hours.roll(start, min(start + HOUR + SETTLED, NOW - 1))
+        hours.roll(start, min(start + HOUR + FINAL_AFTER, NOW - 1))
         days.touch(start)
     assert days.due(NOW) is None
     hours.roll(DAY_1 + DAY - HOUR, NOW)
@@ -91,7 +91,7 @@ def test_a_day_is_added_up_when_its_last_hour_is_final(database: Database) -> No
     assert days.due(NOW) == DAY_1
     assert days.roll(DAY_1)
     assert days.due(NOW) is None
-    [day] = database.rolled_up(1, DAY_1, DAY_1 + 1, Span.DAY)
+    [day] = database.rolled_up(1, DAY_1, DAY_1 + 1, PeriodLength.DAY)
     assert (day.seconds, day.sums[CLUSTER].alloc_gpu_s) == (21 * HOUR, 2 * 21 * HOUR)
     assert not days.roll(DAY_1), "the same is not written again"
 
@@ -104,7 +104,7 @@ def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
     """The process is killed before it has rolled up again: the next one knows what has to be."""
     moment = DAY_1 + 10 * HOUR + 1800.0
     before = ledger(rolled, ALL, Level.CLUSTER)
-    rolled.put_holdings(1, [HELD._replace(end=moment, ending=Ending.LAST_SEEN)], NOW, late=moment)
+    rolled.put_holdings(1, [HELD._replace(end=moment, ending=EndReason.LAST_SEEN)], NOW, late=moment)
     assert {name for name, is_so in provisional(rolled).items() if is_so} == {
         *(f"hour {number}" for number in range(10, 24)),
         "day 0",
@@ -120,7 +120,7 @@ def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
 
 def test_a_capacity_that_is_known_late(rolled: Database) -> None:
     rolled.put_capacities(
-        1, [Capacity("n2", "m", 4, NodeState.READY, DAY_1 + 20.0 * HOUR, None)], NOW, late=DAY_1 + 20.0 * HOUR
+        1, [Capacity("n2", "m", 4, CapacityState.READY, DAY_1 + 20.0 * HOUR, None)], NOW, late=DAY_1 + 20.0 * HOUR
     )
     assert roll_all(rolled, NOW) == [*(f"hour {number}" for number in range(20, 24)), "day 0 True"]
     assert ledger(rolled, ALL, Level.CLUSTER)[0]["capacity_gpu_seconds"] == 8 * 21 * HOUR + 4 * 4 * HOUR
@@ -141,7 +141,7 @@ def test_somebody_writes_while_an_hour_is_rolled_up(rolled: Database, monkeypatc
 
     def slowly(cluster: int, start: float, end: float) -> list[Holding]:
         found = read(cluster, start, end)
-        rolled.put_holdings(1, [HELD._replace(end=moment, ending=Ending.DELETED)], NOW, late=moment)
+        rolled.put_holdings(1, [HELD._replace(end=moment, ending=EndReason.DELETED)], NOW, late=moment)
         return found
 
     with monkeypatch.context() as patch:
@@ -154,7 +154,7 @@ def test_somebody_writes_while_an_hour_is_rolled_up(rolled: Database, monkeypatc
 
 def test_an_hour_changes_while_its_day_is_added_up(rolled: Database) -> None:
     """A day that is made of what was is not written."""
-    [day] = rolled.rolled_up(1, DAY_1, DAY_1 + 1, Span.DAY)
+    [day] = rolled.rolled_up(1, DAY_1, DAY_1 + 1, PeriodLength.DAY)
     hours = rolled.rolled_up(1, DAY_1, DAY_1 + DAY)
     made_of = {hour.start: hour.digest for hour in hours}
     hours[0].digest = "other"
@@ -179,7 +179,7 @@ def test_an_hour_that_is_kept_is_final_for_its_day(rolled: Database) -> None:
     # An hour whose measurements are not kept any more.
     with rolled._engine.begin() as connection:
         connection.execute(text("DELETE FROM measurements"))
-    later = NOW + GIVEN_UP
+    later = NOW + GIVE_UP_AFTER
     done = roll_all(rolled, later)
     assert done[0] == "hour 3"
     assert "day 0 True" in done

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import idle_workloads
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rollup import DayRoller
@@ -20,16 +20,16 @@ from gpuctl_usage.facts import (
     DAY,
     HOUR,
     Capacity,
+    CapacityState,
     GpuQuota,
     GpuSeries,
     Holding,
-    NodeState,
-    SharedCards,
+    SharedGpuMetrics,
     WorkloadKey,
 )
-from gpuctl_usage.hour_rollup import SETTLED, GroupKeys, HourRoller
+from gpuctl_usage.hour_rollup import FINAL_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store_transfer import export_store
 from gpuctl_usage.sums import Level
 from support.compared_sums import compare
@@ -38,11 +38,11 @@ from support.usage_oracle import Oracle
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
 BEGAN = BEGIN + 36 * 60
-LATER = BEGIN + HOUR + SETTLED + HOUR
-KEYS = GroupKeys(("team",), ())
+LATER = BEGIN + HOUR + FINAL_AFTER + HOUR
+KEYS = ConfiguredKeys(("team",), ())
 THERE = [
-    Capacity("n1", "m", 8, NodeState.READY, BEGAN - 2.0, None),
-    Capacity("n2", "m", 4, NodeState.READY, BEGAN + 300.0, None),
+    Capacity("n1", "m", 8, CapacityState.READY, BEGAN - 2.0, None),
+    Capacity("n2", "m", 4, CapacityState.READY, BEGAN + 300.0, None),
 ]
 
 
@@ -66,7 +66,7 @@ SAMPLES = [
 class Samples(SimpleNamespace):
     """What Prometheus has."""
 
-    shared = SharedCards.COPIES
+    shared = SharedGpuMetrics.COPIES
 
     def series(self, start: float, end: float, nodes: Any, holders: Any) -> list[GpuSeries]:
         """Return what was measured after a time, until another."""
@@ -116,7 +116,7 @@ def test_its_sums_are_those_of_the_time_that_is_known(until: int, database: Data
 
 def test_its_answers_are_about_the_time_that_is_known(database: Database) -> None:
     rolled(database, (BEGIN, LATER), (BEGIN + HOUR, LATER))
-    asked = Hours("", BEGIN, BEGIN + 2.0 * HOUR)
+    asked = HoursQuery("", BEGIN, BEGIN + 2.0 * HOUR)
     first, second = cluster_hours(database, asked)
     assert (first["known_seconds"], second["known_seconds"]) == (1440.0, 3600.0)
     # n2 came after five of 24 minutes, and `new` after ten.
@@ -124,7 +124,7 @@ def test_its_answers_are_about_the_time_that_is_known(database: Database) -> Non
     assert first["allocated_gpu_count"] == pytest.approx(2 + 14 / 24, abs=0.01)
     assert (second["total_gpu_capacity"], second["allocated_gpu_count"]) == (12, 3)
     assert [row["total_gpu_capacity"] for row in namespace_hours(database, asked)] == [6, 6]
-    whole = Hours("", BEGIN, BEGIN + 2.0 * HOUR, step=Step.TOTAL)
+    whole = HoursQuery("", BEGIN, BEGIN + 2.0 * HOUR, step=StepUnit.TOTAL)
     (row,) = ledger(database, whole, Level.CLUSTER)
     assert row["known_seconds"] == 1440 + 3600
     assert (row["known_from"], row["known_until"]) == ("2024-06-01T10:36:00Z", "2024-06-01T12:00:00Z")
@@ -140,10 +140,10 @@ def test_its_day(database: Database, tmp_path: Path) -> None:
     health = rolled(database, *((hour, hours[-1] + 9.0 * HOUR) for hour in hours))
     assert health.rolled_until == hours.stop
     DayRoller(database, 1).roll(BEGIN // DAY * DAY)
-    (day,) = database.rolled_up(1, BEGIN // DAY * DAY, BEGIN // DAY * DAY + DAY, Span.DAY)
+    (day,) = database.rolled_up(1, BEGIN // DAY * DAY, BEGIN // DAY * DAY + DAY, PeriodLength.DAY)
     assert day.seconds == hours.stop - BEGAN
     assert day.sums[next(iter(day.sums))].workloads == 2
-    (row,) = ledger(database, Hours("", BEGIN - DAY, float(hours.stop), step=Step.DAY), Level.CLUSTER)
+    (row,) = ledger(database, HoursQuery("", BEGIN - DAY, float(hours.stop), step=StepUnit.DAY), Level.CLUSTER)
     assert (row["known_from"], row["known_seconds"]) == ("2024-06-01T10:36:00Z", hours.stop - BEGAN)
     export_store(str(tmp_path / "usage.db"), tmp_path / "copy.db")
     copy = open_database(str(tmp_path / "copy.db"))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import (
     LONGEST,
+    CollectedKeys,
     FactMaker,
-    KeptKeys,
     NamespaceFacts,
     NodeFacts,
     OwnerReference,
@@ -27,7 +27,7 @@ from gpuctl_usage.rollup.ledger import discrepancies
 
 Object = dict[str, Any]
 WEIGHTS = GpuWeights(Settings())
-MAKER = FactMaker(KeptKeys(("team", "app"), ("cost-center",)), WEIGHTS)
+MAKER = FactMaker(CollectedKeys(("team", "app"), ("cost-center",)), WEIGHTS)
 T0 = 1_717_236_000.0
 
 
@@ -116,7 +116,7 @@ def put(intervals: OpenIntervals, obj: Object, heard: float) -> list[Holding]:
 
 LONG_AGO = {"name": "main", "lastState": {"terminated": {"startedAt": at(3), "finishedAt": at(50)}}}
 
-CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, Ending | None] | None]] = {
+CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, EndReason | None] | None]] = {
     # name -> pod, (GPUs, start, started, end, ending), heard at 100
     "it waits for a node": (pod(phase="Pending", node=""), None),
     "its image is pulled": (pod(phase="Pending"), (1, 2, None, None, None)),
@@ -135,28 +135,28 @@ CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, E
     ),
     "it has finished": (
         pod(phase="Succeeded", containerStatuses=[ended(5, 92)]),
-        (1, 2, 5, 92, Ending.FINISHED),
+        (1, 2, 5, 92, EndReason.FINISHED),
     ),
     "the last of two": (
         pod(container(), container(1, "b"), phase="Failed", containerStatuses=[ended(5, 92), ended(5, 60, "b")]),
-        (2, 2, 5, 92, Ending.FINISHED),
+        (2, 2, 5, 92, EndReason.FINISHED),
     ),
     "its node's clock is ahead": (
         pod(phase="Succeeded", containerStatuses=[ended(5, 500)]),
-        (1, 2, 5, 100, Ending.FINISHED),
+        (1, 2, 5, 100, EndReason.FINISHED),
     ),
     "its node's clock is behind": (
         pod(phase="Succeeded", containerStatuses=[ended(-50, -20)]),
-        (1, 2, -50, 2, Ending.FINISHED),
+        (1, 2, -50, 2, EndReason.FINISHED),
     ),
     "one ends, one runs": (
         pod(container(), container(1, "b"), containerStatuses=[ended(5, 60), runs(5, "b")]),
         (2, 2, 5, None, None),
     ),
-    "evicted before it began": (pod(phase="Failed", reason="Evicted", written=70), (1, 2, None, 70, Ending.DELETED)),
+    "evicted before it began": (pod(phase="Failed", reason="Evicted", written=70), (1, 2, None, 70, EndReason.DELETED)),
     "its node was lost": (
         pod(phase="Failed", containerStatuses=[runs(5)], written=80),
-        (1, 2, 5, 80, Ending.DELETED),
+        (1, 2, 5, 80, EndReason.DELETED),
     ),
     "init containers take the most": (
         {
@@ -214,7 +214,7 @@ def test_a_finished_pod_ends_once() -> None:
     put(intervals, pod(containerStatuses=[runs(5)]), 10)
     over = pod(phase="Succeeded", containerStatuses=[ended(5, 92)])
     [held] = put(intervals, over, 100)
-    assert (held.end, held.ending) == (T0 + 92, Ending.FINISHED)
+    assert (held.end, held.ending) == (T0 + 92, EndReason.FINISHED)
     over["metadata"]["labels"] = {"team": "late"}
     assert put(intervals, over, 200) == []
     intervals.drop_pod("u1", T0 + 300)
@@ -237,9 +237,9 @@ def test_gone_in_an_outage() -> None:
     intervals.put_node(node(), T0 + 200)
     intervals.all_listed(T0 + 200)
     found = {item.pod: item for item in intervals.take().holdings}
-    assert (found["p"].end, found["p"].ending) == (T0 + 50, Ending.LAST_SEEN)
+    assert (found["p"].end, found["p"].ending) == (T0 + 50, EndReason.LAST_SEEN)
     # Never before its own start.
-    assert (found["late"].end, found["late"].ending) == (T0 + 60, Ending.LAST_SEEN)
+    assert (found["late"].end, found["late"].ending) == (T0 + 60, EndReason.LAST_SEEN)
 
 
 def test_labels_are_the_workloads_then_the_pods_then_the_namespaces() -> None:
@@ -257,7 +257,7 @@ def test_labels_are_the_workloads_then_the_pods_then_the_namespaces() -> None:
     workload = Belonging(WorkloadKey("a", "Job", "j", "ju"), (("team", "of-job"),), (), T0 + 20)
     intervals.put_belonging("u1", workload, T0 + 30)
     one, two = sorted(intervals.take().holdings, key=lambda item: item.start)
-    assert (one.end, one.ending, two.start) == (T0 + 20, Ending.CHANGED, T0 + 20)
+    assert (one.end, one.ending, two.start) == (T0 + 20, EndReason.CHANGED, T0 + 20)
     assert (two.labels["team"], two.workload.kind) == ("of-job", "Job")
 
 
@@ -282,7 +282,7 @@ def test_it_began_to_run_before_it_changed(ran: int, started: float | None, sinc
     intervals.put_pod(own, bare(own), T0 + 60)
     changes = intervals.take()
     one, two = sorted(changes.holdings, key=lambda item: item.start)
-    assert one == waits._replace(started=started, end=T0 + 30, ending=Ending.CHANGED)
+    assert one == waits._replace(started=started, end=T0 + 30, ending=EndReason.CHANGED)
     assert (two.start, two.started, changes.since) == (T0 + 30, T0 + ran, since)
 
 
@@ -453,7 +453,7 @@ class HamiNode:
 
     def __init__(self, memory: str = "") -> None:
         weights = sharing_weights("hami")
-        self.maker = FactMaker(KeptKeys((), ()), weights)
+        self.maker = FactMaker(CollectedKeys((), ()), weights)
         self.intervals = OpenIntervals(weights)
         self.put_node(memory, 0)
         self.intervals.all_listed(T0)
@@ -499,7 +499,7 @@ def test_a_share_of_unknown_size_is_neither_held_nor_free() -> None:
     node = HamiNode()
     node.put_pod(1, 8192, 10)
     assert [facts.name for facts in node.intervals.unsized_pods()] == ["p1"]
-    assert [item.state for item in node.intervals.open_capacities()] == [NodeState.UNSIZED]
+    assert [item.state for item in node.intervals.open_capacities()] == [CapacityState.UNSIZED]
     node.intervals.drop_pod("u1", T0 + 40)
     assert node.ledger(100) == pytest.approx((0, 70, 30))
     ended, labelled = HamiNode(), HamiNode()
@@ -569,7 +569,7 @@ def test_a_node_that_goes_takes_what_is_held_with_it() -> None:
     put(intervals, pod(containerStatuses=[runs(5)]), 10)
     intervals.drop_node("n1", T0 + 50)
     changes = intervals.take()
-    assert [(item.end, item.ending) for item in changes.holdings] == [(T0 + 50, Ending.DELETED)]
+    assert [(item.end, item.ending) for item in changes.holdings] == [(T0 + 50, EndReason.DELETED)]
     assert [item.end for item in changes.capacities] == [T0 + 50]
     intervals.put_node(node(written=T0 + 70), T0 + 71)
     changes = intervals.take()
@@ -579,9 +579,9 @@ def test_a_node_that_goes_takes_what_is_held_with_it() -> None:
 
 def test_a_node_s_states() -> None:
     cases = {
-        NodeState.READY: node(),
-        NodeState.CORDONED: node(spec={"unschedulable": True}, ready="False"),
-        NodeState.NOT_READY: node(ready="Unknown"),
+        CapacityState.READY: node(),
+        CapacityState.CORDONED: node(spec={"unschedulable": True}, ready="False"),
+        CapacityState.NOT_READY: node(ready="Unknown"),
     }
     assert {state: item.state for state, item in cases.items()} == {state: state for state in cases}
 

@@ -10,9 +10,9 @@ import pytest
 from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl_usage.facts import GpuQuota
-from gpuctl_usage.gathering.cluster_events import Heard
+from gpuctl_usage.gathering.cluster_events import ClusterEvent
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import FactMaker, Facts, KeptKeys
+from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, Facts
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 
 Object = dict[str, Any]
@@ -53,7 +53,7 @@ class Told:
         weights = GpuWeights(
             Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}}))
         )
-        self._maker = FactMaker(KeptKeys((), ()), weights)
+        self._maker = FactMaker(CollectedKeys((), ()), weights)
         self.quotas = OpenQuotas(weights, None if known_until is None else T0 + known_until)
         self.quotas.restore(before)
 
@@ -63,15 +63,15 @@ class Told:
         return found
 
     def put(self, obj: Object, heard: float) -> None:
-        self.quotas.hear(Heard("PUT", obj["kind"], T0 + heard, self.facts(obj)))
+        self.quotas.hear(ClusterEvent("PUT", obj["kind"], T0 + heard, self.facts(obj)))
 
     def gone(self, obj: Object, heard: float, missed: float | None = None) -> None:
         since = None if missed is None else T0 + missed
-        self.quotas.hear(Heard("GONE", obj["kind"], T0 + heard, self.facts(obj), since))
+        self.quotas.hear(ClusterEvent("GONE", obj["kind"], T0 + heard, self.facts(obj), since))
 
     def listed(self, heard: float, *kinds: str) -> None:
         for kind in kinds or ("Pod", "ResourceQuota", "Namespace", "Node"):
-            self.quotas.hear(Heard("LISTED", kind, T0 + heard))
+            self.quotas.hear(ClusterEvent("LISTED", kind, T0 + heard))
 
     def take(self) -> list[tuple[str, float, float, float | None]]:
         """What is new or different: namespace, GPUs, from when to when."""
@@ -202,7 +202,7 @@ def test_where_quotas_may_not_be_read() -> None:
 
 
 def test_objects_of_odd_forms() -> None:
-    maker = FactMaker(KeptKeys((), ()), GpuWeights(Settings()))
+    maker = FactMaker(CollectedKeys((), ()), GpuWeights(Settings()))
     for hard in ({GPU: "many"}, {GPU: None}, {GPU: "1e999"}, [GPU], "8"):
         with pytest.raises(ValueError, match=r"."):
             maker.of(quota(hard))  # type: ignore[arg-type]

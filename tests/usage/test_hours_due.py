@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import GIVEN_UP, SETTLED, SOON, GroupKeys, HourRoller
+from gpuctl_usage.hour_rollup import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
@@ -19,7 +19,7 @@ from support.prometheus_server import running_prometheus
 
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
-KEYS = GroupKeys(("team",), ())
+KEYS = ConfiguredKeys(("team",), ())
 HELD = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
 END = BEGIN + HOUR
 
@@ -38,7 +38,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     assert found.cluster("uid", "lab") == 1
-    found.put_capacities(1, [Capacity("n1", "m", 8, NodeState.READY, BEGIN - 99.0, None)], BEGIN + 9 * HOUR)
+    found.put_capacities(1, [Capacity("n1", "m", 8, CapacityState.READY, BEGIN - 99.0, None)], BEGIN + 9 * HOUR)
     found.put_holdings(1, [HELD], BEGIN + 9.0 * HOUR)
     yield found
     found.close()
@@ -58,13 +58,13 @@ def state(database: Database, start: int = BEGIN) -> HourState:
 def test_a_measured_hour_is_final_after_a_quarter(database: Database, measured: str) -> None:
     found = roller(database, measured, BEGIN + 1800)
     assert found.due(BEGIN + 1800) is None
-    assert found.due(END + SOON - 1) is None
-    assert found.due(END + SOON) == BEGIN
-    assert found.roll(BEGIN, END + SOON)
+    assert found.due(END + ROLL_UP_AFTER - 1) is None
+    assert found.due(END + ROLL_UP_AFTER) == BEGIN
+    assert found.roll(BEGIN, END + ROLL_UP_AFTER)
     assert state(database).provisional
     assert (state(database).coverage, state(database).seconds) == (1, HOUR)
-    assert found.due(END + SETTLED - 1) is None
-    again = END + SOON + SETTLED
+    assert found.due(END + FINAL_AFTER - 1) is None
+    again = END + ROLL_UP_AFTER + FINAL_AFTER
     assert found.due(again) == BEGIN
     assert not found.roll(BEGIN, again), "the same is not written again"
     assert not state(database).provisional
@@ -77,20 +77,20 @@ def test_an_hour_that_was_looked_at_while_it_ran_is_complete_90_seconds_after_it
     found = roller(database, measured, BEGIN + 60)
     found.roll(BEGIN, END - 300.0)
     assert (state(database).seconds, found.due(END - 1)) == (HOUR - 300, None)
-    assert found.due(END + SOON) == BEGIN
-    found.roll(BEGIN, END + SOON)
+    assert found.due(END + ROLL_UP_AFTER) == BEGIN
+    found.roll(BEGIN, END + ROLL_UP_AFTER)
     assert (state(database).seconds, state(database).coverage) == (HOUR, 1)
 
 
 def test_what_lacks_measurements_is_waited_for(database: Database, measured: str) -> None:
     start = BEGIN + HOUR
     found = roller(database, measured, start + 60)
-    found.roll(start, start + HOUR + SETTLED)
+    found.roll(start, start + HOUR + FINAL_AFTER)
     assert state(database, start).provisional
     assert state(database, start).coverage == pytest.approx(0.5, abs=0.02)
-    found.roll(start, start + HOUR + GIVEN_UP - 1)
+    found.roll(start, start + HOUR + GIVE_UP_AFTER - 1)
     assert state(database, start).provisional
-    found.roll(start, start + HOUR + GIVEN_UP)
+    found.roll(start, start + HOUR + GIVE_UP_AFTER)
     assert not state(database, start).provisional
 
 
@@ -99,10 +99,10 @@ def test_an_hour_is_not_final_before_it_is_known_who_held_something(tmp_path: Pa
     own.cluster("uid", "lab")
     own.seen(1, END - 1.0)
     found = roller(own, None, BEGIN + 60)
-    found.roll(BEGIN, END + GIVEN_UP)
+    found.roll(BEGIN, END + GIVE_UP_AFTER)
     assert own.hours(1, BEGIN, END)[BEGIN].provisional
     own.seen(1, END + 0.0)
-    found.roll(BEGIN, END + GIVEN_UP)
+    found.roll(BEGIN, END + GIVE_UP_AFTER)
     assert not own.hours(1, BEGIN, END)[BEGIN].provisional
     own.close()
 
@@ -110,7 +110,7 @@ def test_an_hour_is_not_final_before_it_is_known_who_held_something(tmp_path: Pa
 def test_missed_hours_are_made_up(database: Database, measured: str) -> None:
     """Those since the first one that is there, after whatever kept them from being rolled up."""
     now = BEGIN + 5 * HOUR + 200.0
-    roller(database, measured, BEGIN + 60).roll(BEGIN, END + SETTLED)
+    roller(database, measured, BEGIN + 60).roll(BEGIN, END + FINAL_AFTER)
     found = roller(database, measured, now)
     made: list[Any] = []
     while (hour := found.due(now)) is not None:
@@ -121,14 +121,14 @@ def test_missed_hours_are_made_up(database: Database, measured: str) -> None:
 
 
 def test_what_becomes_known_late_opens_hours_again(database: Database, measured: str) -> None:
-    now = BEGIN + 2 * HOUR + SETTLED
+    now = BEGIN + 2 * HOUR + FINAL_AFTER
     found = roller(database, measured, BEGIN + 60)
     for hour in (BEGIN, END):
         found.roll(hour, now)
     assert not state(database).provisional
     before = state(database)
     moment = BEGIN + 1800.0
-    one = HELD._replace(end=moment, ending=Ending.CHANGED)
+    one = HELD._replace(end=moment, ending=EndReason.CHANGED)
     two = HELD._replace(start=moment, labels={"team": "b"})
     database.put_holdings(1, [one, two], now)
     found.late(moment, now)
@@ -141,17 +141,17 @@ def test_what_becomes_known_late_opens_hours_again(database: Database, measured:
 
 def test_prometheus_away_takes_nothing_from_an_hour(database: Database, measured: str) -> None:
     """Neither while it does not answer, nor when it has forgotten."""
-    roller(database, measured, BEGIN + 60).roll(BEGIN, END + SOON)
+    roller(database, measured, BEGIN + 60).roll(BEGIN, END + ROLL_UP_AFTER)
     before = state(database)
-    away = roller(database, "http://127.0.0.1:9", END + SETTLED)
-    assert not away.roll(BEGIN, END + SETTLED)
+    away = roller(database, "http://127.0.0.1:9", END + FINAL_AFTER)
+    assert not away.roll(BEGIN, END + FINAL_AFTER)
     assert state(database) == before._replace(provisional=False), "all of it had been measured"
-    assert away.due(END + 2 * SETTLED) is None
+    assert away.due(END + 2 * FINAL_AFTER) is None
     # Of an hour that was never measured it tells at least who held what.
-    assert away.roll(END, END + HOUR + SOON)
+    assert away.roll(END, END + HOUR + ROLL_UP_AFTER)
     assert (state(database, END).coverage, state(database, END).provisional) == (0, True)
-    forgetful = roller(database, None, END + GIVEN_UP)
-    assert not forgetful.roll(BEGIN, END + GIVEN_UP)
+    forgetful = roller(database, None, END + GIVE_UP_AFTER)
+    assert not forgetful.roll(BEGIN, END + GIVE_UP_AFTER)
     assert state(database).coverage == 1
 
 
@@ -159,8 +159,8 @@ def test_a_ledger_that_does_not_close_is_told(database: Database, caplog: pytest
     """Nine GPUs are held of a node that has eight: that is said, and not corrected."""
     more = HELD._replace(pod_uid="u2", pod="q", workload=WorkloadKey("a", "Pod", "q", "u2"), gpus=8)
     database.put_holdings(1, [more], BEGIN + 9.0 * HOUR)
-    found = roller(database, None, END + SOON)
-    assert found.roll(BEGIN, END + SOON)
+    found = roller(database, None, END + ROLL_UP_AFTER)
+    assert found.roll(BEGIN, END + ROLL_UP_AFTER)
     told = [record.__dict__ for record in caplog.records if record.message == "the ledger of an hour does not close"]
     assert {(item["where"], item["what"], item["missing"]) for item in told} == {
         (where, "ledger", -1.0 * HOUR) for where in ("cluster", "node n1", "model m")
@@ -170,6 +170,6 @@ def test_a_ledger_that_does_not_close_is_told(database: Database, caplog: pytest
 
 
 def test_one_that_closes_is_not(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    found = roller(database, None, END + SOON)
-    assert found.roll(BEGIN, END + SOON)
+    found = roller(database, None, END + ROLL_UP_AFTER)
+    assert found.roll(BEGIN, END + ROLL_UP_AFTER)
     assert not [record for record in caplog.records if "ledger" in record.message]

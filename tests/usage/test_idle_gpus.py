@@ -14,10 +14,10 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.reading.price_list import PriceList, cost
-from gpuctl_usage.answers.snapshot_answers import used_now
+from gpuctl_usage.answers.snapshot_answers import latest_utilization
 from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads, waste
 from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
-from gpuctl_usage.gathering.allocation import snapshot
+from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 
@@ -117,9 +117,9 @@ def test_what_is_used_now(tmp_path: Path) -> None:
     held = Holding("p", "team", "p", KEY, "n", 1.0, "A", {}, {}, START, START, None)
     for last, used in ((START + 30.0, None), (START + 280.0, 40.0)):
         series = GpuSeries("n", "0", "team", "p", array("d", [START + 15.0, last]), array("d", [40.0, 40.0]))
-        database.put_snapshot(1, snapshot(START + 300.0, [held], [], [series], reach=37.5))
-        assert used_now(database, "", START) == {"uid-1": used}
-    assert used_now(database, "", START + 301.0) == {}, "it is too old"
+        database.put_snapshot(1, take_snapshot(START + 300.0, [held], [], [series], reach=37.5))
+        assert latest_utilization(database, "", START) == {"uid-1": used}
+    assert latest_utilization(database, "", START + 301.0) == {}, "it is too old"
     database.close()
 
 

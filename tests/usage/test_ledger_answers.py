@@ -13,15 +13,15 @@ import pytest
 from sqlalchemy import event
 
 from gpuctl.reading.gpu_time import ledger_line
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
-from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Holding, NodeState, WorkloadKey
+from gpuctl_usage.answers.steps import StepUnit
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS
@@ -46,8 +46,8 @@ PODS = [
     pod("p5", "batch", 2, 20.5 * HOUR, None, team="y"),
 ]
 NODES = [
-    Capacity("n1", "A100", 8, NodeState.READY, BEGIN - DAY, None),
-    Capacity("n2", "H100", 8, NodeState.CORDONED, BEGIN + 10 * HOUR, BEGIN + 45 * HOUR),
+    Capacity("n1", "A100", 8, CapacityState.READY, BEGIN - DAY, None),
+    Capacity("n2", "H100", 8, CapacityState.CORDONED, BEGIN + 10 * HOUR, BEGIN + 45 * HOUR),
 ]
 HOURS = 54
 
@@ -66,13 +66,13 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     hours = [rolled(number) for number in range(HOURS)]
     for hour in hours:
         found.put_rolled_up(cluster, hour, provisional=False)
-    found.put_rolled_up(cluster, add_up(hours[:24], PODS), provisional=False, span=Span.DAY)
-    found.put_rolled_up(cluster, add_up(hours[24:48], PODS), provisional=True, span=Span.DAY)
+    found.put_rolled_up(cluster, add_up(hours[:24], PODS), provisional=False, span=PeriodLength.DAY)
+    found.put_rolled_up(cluster, add_up(hours[24:48], PODS), provisional=True, span=PeriodLength.DAY)
     yield found
     found.close()
 
 
-ALL = Hours("", BEGIN, BEGIN + HOURS * HOUR)
+ALL = HoursQuery("", BEGIN, BEGIN + HOURS * HOUR)
 
 
 def gpu_seconds(begin: float, end: float, *pods: Holding) -> float:
@@ -84,15 +84,15 @@ def gpu_seconds(begin: float, end: float, *pods: Holding) -> float:
 @pytest.mark.parametrize(
     ("step", "tz", "bounds"),
     [
-        (Step.HOUR, "", list(range(HOURS + 1))),
-        (Step.DAY, "", [0, 24, 48, 54]),
-        (Step.DAY, "Asia/Shanghai", [0, 16, 40, 54]),
-        (Step.WEEK, "Asia/Shanghai", [0, 54]),
-        (Step.MONTH, "", [0, 54]),
-        (Step.TOTAL, "", [0, 54]),
+        (StepUnit.HOUR, "", list(range(HOURS + 1))),
+        (StepUnit.DAY, "", [0, 24, 48, 54]),
+        (StepUnit.DAY, "Asia/Shanghai", [0, 16, 40, 54]),
+        (StepUnit.WEEK, "Asia/Shanghai", [0, 54]),
+        (StepUnit.MONTH, "", [0, 54]),
+        (StepUnit.TOTAL, "", [0, 54]),
     ],
 )
-def test_the_ledger_of_every_level(database: Database, step: Step, tz: str, bounds: list[int]) -> None:
+def test_the_ledger_of_every_level(database: Database, step: StepUnit, tz: str, bounds: list[int]) -> None:
     hours = replace(ALL, step=step, tz=tz)
     rows = ledger(database, hours, Level.CLUSTER)
     assert [row["allocated_gpu_seconds"] for row in rows] == [
@@ -116,7 +116,7 @@ def rows_by(answer: Any, *names: str) -> dict[Any, Any]:
 
 
 def test_a_ledger_row(database: Database) -> None:
-    (row,) = ledger(database, replace(ALL, step=Step.TOTAL, end=BEGIN + DAY), Level.CLUSTER)
+    (row,) = ledger(database, replace(ALL, step=StepUnit.TOTAL, end=BEGIN + DAY), Level.CLUSTER)
     held = gpu_seconds(0, 24, *PODS)
     assert row == {
         "time": "2025-11-05T00:00:00Z",
@@ -144,7 +144,7 @@ def test_a_ledger_row(database: Database) -> None:
         "coverage": 0.0,
         "closes": True,
     }
-    rows = ledger(database, replace(ALL, step=Step.TOTAL), Level.WORKLOAD, namespace="red")
+    rows = ledger(database, replace(ALL, step=StepUnit.TOTAL), Level.WORKLOAD, namespace="red")
     (train,) = [row for row in rows if row["name"] == "train"]
     assert (train["key"], train["value"], train["namespace"], train["kind"]) == (
         *("red/Job/train", "uid-train", "red", "Job"),
@@ -155,7 +155,7 @@ def test_a_ledger_row(database: Database) -> None:
 
 def test_workloads_are_counted_once(database: Database) -> None:
     """However many hours and days they are in, and with every value of a label that they had."""
-    week = replace(ALL, step=Step.WEEK)
+    week = replace(ALL, step=StepUnit.WEEK)
     assert rows_by(namespace_hours(database, week), "namespace")[("red",)]["active_workload_count"] == 2
     teams = rows_by(label_hours(database, week, Level.LABEL, "team"), "dimension_value")
     assert (teams[("x",)]["active_workload_count"], teams[("y",)]["active_workload_count"]) == (2, 2)
@@ -166,14 +166,14 @@ def test_workloads_are_counted_once(database: Database) -> None:
 
 
 def test_rows_of_steps(database: Database) -> None:
-    first, second, last = cluster_hours(database, replace(ALL, step=Step.DAY))
+    first, second, last = cluster_hours(database, replace(ALL, step=StepUnit.DAY))
     assert [row["stat_hour"] for row in (first, second, last)] == [f"2025-11-0{day}T00:00:00Z" for day in (5, 6, 7)]
     assert [row["end_time"][8:13] for row in (first, second, last)] == ["06T00", "07T00", "07T06"]
     # The mean over the day, and over the quarter of it that is kept.
     assert first["allocated_gpu_count"] == round(gpu_seconds(0, 24, *PODS) / DAY, 2)
     assert last["allocated_gpu_count"] == 2.0
     assert last["total_gpu_capacity"] == 8
-    page = workload_hours(database, replace(ALL, step=Step.DAY, paging=Paging(1, 20)))
+    page = workload_hours(database, replace(ALL, step=StepUnit.DAY, paging=Paging(1, 20)))
     status = {(row["stat_hour"][:10], row["workload_name"]): row["workload_status"] for row in page["data"]}
     assert status["2025-11-05", "train"] == "Running"
     assert (status["2025-11-06", "train"], status["2025-11-06", "serve"]) == ("Finished", "Finished")
@@ -184,8 +184,8 @@ def test_rows_of_steps(database: Database) -> None:
 
 @pytest.mark.parametrize("order", RowOrder)
 @pytest.mark.parametrize("ascending", [True, False])
-@pytest.mark.parametrize("step", [Step.HOUR, Step.DAY, Step.TOTAL])
-def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, step: Step) -> None:
+@pytest.mark.parametrize("step", [StepUnit.HOUR, StepUnit.DAY, StepUnit.TOTAL])
+def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, step: StepUnit) -> None:
     """All pages together are all rows, each once, in one order; their ids are theirs alone."""
     asked: dict[str, Any] = {"order": order, "ascending": ascending}
     for level in (Level.WORKLOAD, Level.NODE):
@@ -198,7 +198,7 @@ def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, st
             if number >= page["total_pages"]:
                 break
         assert found == whole
-        if order is RowOrder.ALLOCATED and step is Step.TOTAL:
+        if order is RowOrder.ALLOCATED and step is StepUnit.TOTAL:
             values = [row["allocated_gpu_seconds"] for row in whole]
             assert values == sorted(values, reverse=not ascending)
     rows = workload_hours(database, replace(ALL, step=step))
@@ -207,7 +207,7 @@ def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, st
 
 
 def test_nothing_of_the_time(database: Database) -> None:
-    for step in Step:
+    for step in StepUnit:
         before = replace(ALL, step=step, start=BEGIN - 900 * DAY, end=BEGIN - 800 * DAY)
         assert ledger(database, before, Level.CLUSTER) == []
         assert ledger(database, before, Level.NODE) == []
@@ -235,7 +235,7 @@ def statements_of(database: Database) -> Iterator[list[str]]:
 def test_as_many_statements_whatever_the_number_of_steps(database: Database) -> None:
     counts = {}
     for length in (24, 54):
-        hours = replace(ALL, end=BEGIN + length * HOUR, step=Step.DAY, tz="Asia/Kolkata")
+        hours = replace(ALL, end=BEGIN + length * HOUR, step=StepUnit.DAY, tz="Asia/Kolkata")
         with statements_of(database) as statements:
             rows: Any = namespace_hours(database, hours)
             namespace_hours(database, replace(hours, paging=Paging(1, 2)))
@@ -247,7 +247,7 @@ def test_as_many_statements_whatever_the_number_of_steps(database: Database) -> 
 
 def test_the_ledger_reads_no_more_than_it_tells(database: Database) -> None:
     """Histograms, and who held what, are most of what there is."""
-    hours = replace(ALL, step=Step.TOTAL)
+    hours = replace(ALL, step=StepUnit.TOTAL)
     with statements_of(database) as statements:
         for level in (Level.CLUSTER, Level.NAMESPACE, Level.WORKLOAD):
             assert ledger(database, hours, level)
@@ -271,7 +271,7 @@ def test_a_workload_counts_once_for_a_value_that_it_had_among_others(tmp_path: P
         begin = BEGIN + number * HOUR
         hour = roll_up(begin, HOUR, pods, NODES, [], 15, label_keys=("app", "team"), annotation_keys=())
         found.put_rolled_up(cluster, hour, provisional=False)
-    hours = replace(ALL, step=Step.TOTAL)
+    hours = replace(ALL, step=StepUnit.TOTAL)
     counts = {
         key: [row["active_workload_count"] for row in label_hours(found, hours, Level.LABEL, key)]
         for key in ("app", "team")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpuctl_usage.day_rollup import DayRoller
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, Holding, Kept, NodeState, WorkloadKey
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, Holding, RetentionDays, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import GIVEN_UP, SOON, GroupKeys, HourRoller
+from gpuctl_usage.hour_rollup import GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
 from support.prometheus_server import running_prometheus
 
@@ -72,7 +72,7 @@ def holding(pod: str) -> Holding:
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     assert found.cluster("uid", "lab") == 1
-    nodes = [Capacity(node, "m", 8, NodeState.READY, BEGIN - 99.0, None) for node in ("n1", "n2")]
+    nodes = [Capacity(node, "m", 8, CapacityState.READY, BEGIN - 99.0, None) for node in ("n1", "n2")]
     found.put_capacities(1, nodes, BEGIN + 9 * HOUR)
     found.put_holdings(1, [holding(pod) for pod in PODS], BEGIN + 9.0 * HOUR)
     yield found
@@ -88,7 +88,7 @@ def roll(database: Database, prometheus: Callable[[str], str]) -> Roll:
 
     def rolled(shard: str, now: float, *, even_if_less: bool = False) -> bool:
         samples = GpuSamples(OneShard(prometheus(shard), shard)) if shard else None
-        found = HourRoller(database, 1, samples, 15, GroupKeys((), ()))
+        found = HourRoller(database, 1, samples, 15, ConfiguredKeys((), ()))
         found.begin(now)
         return found.roll(BEGIN, now, even_if_less=even_if_less)
 
@@ -114,9 +114,9 @@ def test_of_an_hour_whose_measurements_are_kept(
     less: str, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A shard, a block, a node's exporter, Prometheus itself is lost; or none is set any more."""
-    assert roll("whole", END + SOON)
+    assert roll("whole", END + ROLL_UP_AFTER)
     assert measured(database) == pytest.approx(WHOLE)
-    assert not roll(less, END + GIVEN_UP)
+    assert not roll(less, END + GIVE_UP_AFTER)
     assert measured(database) == pytest.approx(WHOLE)
     assert not database.hours(1, BEGIN, END)[BEGIN].provisional
     [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
@@ -129,8 +129,8 @@ def test_of_an_hour_whose_measurements_are_not_kept_any_more(
     less: str, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stays as a whole, whichever part of it is lost."""
-    roll("whole", END + GIVEN_UP)
-    while database.prune(1, Kept(3, 10, 40, 200), END + 2.0 * DAY):
+    roll("whole", END + GIVE_UP_AFTER)
+    while database.prune(1, RetentionDays(3, 10, 40, 200), END + 2.0 * DAY):
         pass
     assert database.measurements(1, BEGIN) is None
     assert not roll(less, END + 2 * DAY)
@@ -143,34 +143,34 @@ def test_of_an_hour_that_ran_when_the_collector_ended(roll: Roll, database: Data
     roll("whole", BEGIN + 2700)
     assert measured(database) == pytest.approx({name: 0.75 * hours for name, hours in WHOLE.items()})
     database.put_holdings(
-        1, [holding("q")._replace(end=BEGIN + 900.0, ending=Ending.FINISHED)], END + HOUR, BEGIN + 900.0
+        1, [holding("q")._replace(end=BEGIN + 900.0, ending=EndReason.FINISHED)], END + HOUR, BEGIN + 900.0
     )
-    assert roll("without a pod of a node", END + SOON)
+    assert roll("without a pod of a node", END + ROLL_UP_AFTER)
     expected = {"n1": 1.25, "n2": 1.0, "a/Job/train": 1.25, "a/Job/other": 1.0}
     assert measured(database) == pytest.approx(expected)
 
 
 def test_halves_of_two_make_a_whole(roll: Roll, database: Database) -> None:
-    roll("first half", END + SOON)
-    assert roll("the other half", END + GIVEN_UP)
+    roll("first half", END + ROLL_UP_AFTER)
+    assert roll("the other half", END + GIVE_UP_AFTER)
     assert measured(database) == pytest.approx(WHOLE)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "pruned"])
 def test_less_if_that_is_wanted(kept: bool, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture) -> None:
     """And what was lost by it is said; the day follows."""
-    roll("whole", END + GIVEN_UP)
+    roll("whole", END + GIVE_UP_AFTER)
     days = DayRoller(database, 1)
-    days.begin(END + GIVEN_UP)
-    days.roll_due(END + GIVEN_UP)
+    days.begin(END + GIVE_UP_AFTER)
+    days.roll_due(END + GIVE_UP_AFTER)
     if not kept:
-        while database.prune(1, Kept(3, 10, 40, 200), END + 2.0 * DAY):
+        while database.prune(1, RetentionDays(3, 10, 40, 200), END + 2.0 * DAY):
             pass
     assert roll("without a node", END + 2 * DAY, even_if_less=True)
     assert measured(database) == pytest.approx({**WHOLE, "n2": 0.0, "a/Job/other": 0.0})
     days.touch(BEGIN)
     assert days.roll_due(END + 2 * DAY) == 1
-    [day] = database.rolled_up(1, BEGIN // DAY * DAY, END, Span.DAY)
+    [day] = database.rolled_up(1, BEGIN // DAY * DAY, END, PeriodLength.DAY)
     assert sum(sums.obs_gpu_s for group, sums in day.sums.items() if group.level is Level.CLUSTER) == 2 * HOUR
     [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
     assert told.endswith("n2/a/r: replaced by less" if kept else "n2: replaced by less")

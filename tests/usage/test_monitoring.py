@@ -20,8 +20,8 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.objects.api_resources import Key
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
-from gpuctl_usage.hour_rollup import GroupKeys, HourRoller
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import open_database
 from support.adapter_rules import adapter_rules
 from support.cluster_tools import GPU
@@ -217,10 +217,12 @@ def with_a_past(path: Path, uid: str) -> None:
     before = int(time.time()) // HOUR * HOUR - 2.0 * HOUR
     until = before + 2 * HOUR - 100
     workload = WorkloadKey("a", "Pod", "p", "u1")
-    held = Holding("u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600, before + 600, until, Ending.FINISHED)
-    database.put_capacities(number, [Capacity("n1", "m", 8, NodeState.READY, before - 100, until)], until)
+    held = Holding(
+        "u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600, before + 600, until, EndReason.FINISHED
+    )
+    database.put_capacities(number, [Capacity("n1", "m", 8, CapacityState.READY, before - 100, until)], until)
     database.put_holdings(number, [held], until)
-    roller = HourRoller(database, number, None, 15, GroupKeys((), ()))
+    roller = HourRoller(database, number, None, 15, ConfiguredKeys((), ()))
     roller.begin(until)
     roller.roll(int(before), until)
     database.close()

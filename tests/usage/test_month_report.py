@@ -23,11 +23,11 @@ import pytest
 from gpuctl.cli.main import run
 from gpuctl.cli.output import usage_report
 from gpuctl.cli.output.usage_report_zh import CHINESE
-from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_rollup import DayRoller
-from gpuctl_usage.facts import DAY, HOUR, Kept, WorkloadKey
+from gpuctl_usage.facts import DAY, HOUR, RetentionDays, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store_transfer import import_store
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -118,7 +118,7 @@ def tables_of_page(text: str) -> dict[str, Table]:
 def ledger_of(database: Path, level: Level, key: str = "") -> dict[str, dict[str, float]]:
     """Name -> GPU-hours, as the ledger has them."""
     opened = open_database(str(database))
-    hours = Hours("", START - 30 * 24 * HOUR, float(START + 48 * HOUR), step=Step.TOTAL)
+    hours = HoursQuery("", START - 30 * 24 * HOUR, float(START + 48 * HOUR), step=StepUnit.TOTAL)
     rows = ledger(opened, hours, level, key)
     opened.close()
     assert isinstance(rows, list)
@@ -205,7 +205,7 @@ def test_costs_of_several_models(prices: tuple[str, str], report: Report, databa
 def ledger_of_models(database: Path, name: str) -> dict[str, float]:
     """Model -> GPU-hours."""
     with closing(open_database(str(database))) as opened:
-        rows = ledger(opened, Hours("", START - DAY, float(START + 2 * DAY), step=Step.TOTAL), Level.MODEL)
+        rows = ledger(opened, HoursQuery("", START - DAY, float(START + 2 * DAY), step=StepUnit.TOTAL), Level.MODEL)
     assert isinstance(rows, list)
     return {row["value"]: row[f"{name}_gpu_seconds"] / HOUR for row in rows}
 
@@ -454,7 +454,7 @@ def test_a_month_whose_hours_are_pruned(
     made = re.compile(r"Made: .*")
     before = made.sub("", report(*october))
     totals = _usage(capsys, "models", address), _sql(capsys, address)
-    while database.prune(1, Kept(1, 1, kept_days, 4000), end + 7.0 * HOUR):
+    while database.prune(1, RetentionDays(1, 1, kept_days, 4000), end + 7.0 * HOUR):
         pass
     hours = database.hours(1, 0, 2**40)
     assert len({hour // DAY for hour in hours}) == kept_days

@@ -18,7 +18,7 @@ from sqlalchemy import select
 from gpuctl.cli.main import run
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.parquet_export import COLUMNS, Month, export_months
-from gpuctl_usage.sql_queries import BadQuestion, ask
+from gpuctl_usage.sql_queries import InvalidSql, run_sql
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import metadata
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -165,9 +165,9 @@ def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
             for group, sums in hour.sums.items()
         )
         question = "SELECT epoch(time)::BIGINT, level, key, value, alloc_gpu_s, util_max, histogram FROM hours WHERE cluster = "
-        assert sorted(ask(tmp_path, f"{question} '{cluster}'", 10_000).rows) == expected
+        assert sorted(run_sql(tmp_path, f"{question} '{cluster}'", 10_000).rows) == expected
         held = "SELECT sum(gpus * epoch(end_time - start_time)), count(DISTINCT pod_uid) FROM holdings WHERE cluster = "
-        [(seconds, pods)] = ask(tmp_path, f"{held} '{cluster}'", 1).rows
+        [(seconds, pods)] = run_sql(tmp_path, f"{held} '{cluster}'", 1).rows
         whole = [
             # What lasts is counted until the collector has last seen it, and no further.
             item._replace(end=END if item.end is None else item.end)
@@ -175,13 +175,13 @@ def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
         ]
         assert seconds == pytest.approx(sum(item.gpus * ((item.end or 0) - item.start) for item in whole))
         assert pods == len({item.pod_uid for item in whole})
-    [(cells, totals)] = ask(
+    [(cells, totals)] = run_sql(
         tmp_path,
         "SELECT (SELECT sum(gpus) FROM snapshot_workloads), (SELECT sum(allocated) FROM snapshots)",
         1,
     ).rows
     assert cells == pytest.approx(totals)
-    names = ask(tmp_path, "SELECT DISTINCT value FROM hours WHERE level = 'label' AND key = 'team' ORDER BY 1", 10)
+    names = run_sql(tmp_path, "SELECT DISTINCT value FROM hours WHERE level = 'label' AND key = 'team' ORDER BY 1", 10)
     assert [value for (value,) in names.rows] == ['=cmd|"x"', "Nlp", "__unset__", "moved", "vision", "搜索"]
 
 
@@ -217,8 +217,8 @@ def test_every_column_is_described(page: str, section: str) -> None:
 )
 def test_a_question_can_do_nothing_but_read(months: Path, question: str) -> None:
     before = sorted(months.rglob("*"))
-    with pytest.raises(BadQuestion):
-        ask(months, question.format(directory=months), 10)
+    with pytest.raises(InvalidSql):
+        run_sql(months, question.format(directory=months), 10)
     assert sorted(months.rglob("*")) == before
 
 

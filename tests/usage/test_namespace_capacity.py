@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.number_format import stamped
+from gpuctl_usage.answers.number_format import utc_timestamp
 from gpuctl_usage.answers.query_scope import Paging
-from gpuctl_usage.answers.steps import Step, bounds, zone_of
-from gpuctl_usage.facts import DAY, HOUR, Capacity, GpuQuota, Holding, NodeState, WorkloadKey
+from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
+from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods
-from gpuctl_usage.store.engines import engine_of, url_of, writing
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.engines import engine_of, url_of, write_transaction
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
 from support.usage_oracle import allowed
 
@@ -33,8 +33,8 @@ FIRST, LAST = MIDNIGHT + 20 * HOUR, MIDNIGHT + 51 * HOUR + 1800
 """The last hours of a day, a whole one, and three hours and a half."""
 NAMESPACES = ("blue", "green", "red")
 SPLITS = [
-    *((Step.HOUR, ""), (Step.DAY, ""), (Step.DAY, "Asia/Kolkata"), (Step.DAY, "America/New_York")),
-    *((Step.WEEK, "Asia/Shanghai"), (Step.MONTH, "Europe/Berlin"), (Step.TOTAL, "")),
+    *((StepUnit.HOUR, ""), (StepUnit.DAY, ""), (StepUnit.DAY, "Asia/Kolkata"), (StepUnit.DAY, "America/New_York")),
+    *((StepUnit.WEEK, "Asia/Shanghai"), (StepUnit.MONTH, "Europe/Berlin"), (StepUnit.TOTAL, "")),
 ]
 
 
@@ -57,8 +57,8 @@ def history(random: Random) -> list[GpuQuota]:
 def nodes(random: Random) -> list[Capacity]:
     """One that stays, and one that joins and goes in the middle of hours."""
     come, go = sorted(random.sample(range(FIRST, LAST), 2))
-    other = Capacity("n2", "H100", 4, NodeState.READY, come, go)
-    return [Capacity("n1", "A100", 8, NodeState.READY, FIRST - DAY, None), other]
+    other = Capacity("n2", "H100", 4, CapacityState.READY, come, go)
+    return [Capacity("n1", "A100", 8, CapacityState.READY, FIRST - DAY, None), other]
 
 
 def pods(random: Random) -> list[Holding]:
@@ -90,7 +90,7 @@ class Known:
             self.database.put_rolled_up(self.cluster, hour, provisional=hour.seconds < HOUR)
         for midnight in (MIDNIGHT, MIDNIGHT + DAY):
             of_day = [hour for hour in hours if midnight <= hour.start < midnight + DAY]
-            self.database.put_rolled_up(self.cluster, add_up(of_day, self.pods), False, span=Span.DAY)
+            self.database.put_rolled_up(self.cluster, add_up(of_day, self.pods), False, span=PeriodLength.DAY)
 
     def _rolled(self, start: int) -> Any:
         return roll_up(start, min(HOUR, LAST - start), self.pods, self.nodes, [], 15)
@@ -98,7 +98,7 @@ class Known:
     def forget_hours(self) -> None:
         """Keep the days alone, as after a year."""
         engine = engine_of(url_of(self.address))
-        with writing(engine) as connection:
+        with write_transaction(engine) as connection:
             connection.execute(delete(periods).where(periods.c.span == "hour", periods.c.start < MIDNIGHT + 2 * DAY))
         engine.dispose()
 
@@ -120,7 +120,7 @@ def known(request: pytest.FixtureRequest, address: str) -> Iterator[Known]:
     found.database.close()
 
 
-def rows(database: Database, hours: Hours, **more: Any) -> list[dict[str, Any]]:
+def rows(database: Database, hours: HoursQuery, **more: Any) -> list[dict[str, Any]]:
     found = namespace_hours(database, hours, **more)
     assert isinstance(found, list)
     return found
@@ -131,20 +131,20 @@ def moment(text: str) -> int:
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
 
 
-def check(known: Known, truth: dict[str, list[float]], step: Step, tz: str) -> int:
+def check(known: Known, truth: dict[str, list[float]], step: StepUnit, tz: str) -> int:
     """Compare every row with its seconds; how many there are."""
-    hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + 3 * DAY), step=step, tz=tz)
+    hours = replace(HoursQuery("lab", MIDNIGHT, MIDNIGHT + 3 * DAY), step=step, tz=tz)
     found = {(row["namespace"], row["stat_hour"]): row for row in rows(known.database, hours)}
     for begin, finish in pairwise(bounds(hours.start, hours.end, step, zone_of(tz))):
         start, end = max(begin, FIRST), min(finish, LAST)
         for namespace in NAMESPACES if start < end else ():
-            row = found.get((namespace, stamped(begin)))
+            row = found.get((namespace, utc_timestamp(begin)))
             held = known.held(namespace, start, end)
             assert (row is not None) == (held > 0)
             if row is None:
                 continue
             most = truth[namespace][end - FIRST] - truth[namespace][start - FIRST]
-            where = namespace, step, tz, stamped(begin)
+            where = namespace, step, tz, utc_timestamp(begin)
             assert row["total_gpu_capacity"] == pytest.approx(most / (end - start), abs=0.0051), where
             if most > 0.001:
                 assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051), where
@@ -164,7 +164,7 @@ def accounts(database: Database) -> list[dict[str, Any]]:
     """Of the cluster and of namespaces, without what is none of what became of GPUs."""
     found: list[dict[str, Any]] = []
     for level in (Level.CLUSTER, Level.NAMESPACE):
-        of_level = ledger(database, Hours("lab", FIRST, LAST), level)
+        of_level = ledger(database, HoursQuery("lab", FIRST, LAST), level)
         assert isinstance(of_level, list)
         found += [{name: value for name, value in row.items() if name != "allowed_gpu_seconds"} for row in of_level]
     return found
@@ -183,8 +183,8 @@ def test_every_row_is_that_of_its_seconds(known: Known) -> None:
 
 def test_a_page_is_a_part_of_the_list(address: str) -> None:
     known = Known(address, 2)
-    for step in (Step.HOUR, Step.DAY):
-        hours = replace(Hours("lab", FIRST, LAST), step=step)
+    for step in (StepUnit.HOUR, StepUnit.DAY):
+        hours = replace(HoursQuery("lab", FIRST, LAST), step=step)
         whole = rows(known.database, hours)
         page = namespace_hours(known.database, replace(hours, paging=Paging(2, 4)))
         assert isinstance(page, dict)
@@ -201,7 +201,7 @@ def test_days_whose_hours_are_gone(address: str) -> None:
     quotas += [GpuQuota(name, 6, change, end) for name in NAMESPACES]
     known = Known(address, 1, quotas)
     database = known.database
-    hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + 2 * DAY), step=Step.DAY)
+    hours = replace(HoursQuery("lab", MIDNIGHT, MIDNIGHT + 2 * DAY), step=StepUnit.DAY)
     exact = rows(database, hours)
     known.forget_hours()
     there = sum(
@@ -212,7 +212,7 @@ def test_days_whose_hours_are_gone(address: str) -> None:
     first, second = (2 * 1000 + 6 * (4 * HOUR - 1000)) / (4 * HOUR), (6 * 6 + there / DAY * 18) / 24
     found = rows(database, hours)
     for row, before in zip(found, exact, strict=True):
-        expected = first if row["stat_hour"] == stamped(MIDNIGHT) else second
+        expected = first if row["stat_hour"] == utc_timestamp(MIDNIGHT) else second
         assert row["total_gpu_capacity"] == pytest.approx(expected, abs=0.0051)
         assert row["stat_hour"] == before["stat_hour"]
     database.close()
@@ -226,15 +226,15 @@ def test_a_day_of_little_time(address: str, seconds: int) -> None:
     start = MIDNIGHT + 10 * HOUR
     quotas = [GpuQuota("blue", 2, start, start + 600), GpuQuota("blue", 6, start + 600, start + seconds)]
     database.put_quotas(cluster, [*quotas, GpuQuota("blue", 24, start + seconds, None)])
-    there = [Capacity("n1", "A100", 8, NodeState.READY, start, None)]
+    there = [Capacity("n1", "A100", 8, CapacityState.READY, start, None)]
     key = WorkloadKey("blue", "Job", "train", "uid-1")
     pods = [Holding("pod-1", "blue", "pod-1", key, "n1", 1.0, "A100", {}, {}, start, None, None)]
     known = range(start, start + seconds, HOUR)
     of_day = [roll_up(hour, min(HOUR, start + seconds - hour), pods, there, [], 15) for hour in known]
     for hour in of_day:
         database.put_rolled_up(cluster, hour, False)
-    database.put_rolled_up(cluster, add_up(of_day, pods), False, span=Span.DAY)
-    hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + DAY), step=Step.DAY)
+    database.put_rolled_up(cluster, add_up(of_day, pods), False, span=PeriodLength.DAY)
+    hours = replace(HoursQuery("lab", MIDNIGHT, MIDNIGHT + DAY), step=StepUnit.DAY)
     (row,) = rows(database, hours)
     expected = (2 * 600 + 6 * (seconds - 600)) / seconds
     assert row["total_gpu_capacity"] == pytest.approx(expected, abs=0.0051)
@@ -245,13 +245,13 @@ def test_namespaces_without_pods(address: str) -> None:
     """A namespace that has a quota and has never held anything is none of those that are told of."""
     known = Known(address, 0)
     known.database.put_quotas(known.cluster, [GpuQuota("never", 16, FIRST, None)])
-    found = rows(known.database, Hours("lab", FIRST, LAST), with_idle=True)
+    found = rows(known.database, HoursQuery("lab", FIRST, LAST), with_idle=True)
     assert {row["namespace"] for row in found} <= set(NAMESPACES)
     idle = [row for row in found if row["allocated_gpu_count"] == 0]
     assert idle
     truth = known.most()
     for row in idle:
-        start = next(hour for hour in range(FIRST, LAST, HOUR) if stamped(hour) == row["stat_hour"])
+        start = next(hour for hour in range(FIRST, LAST, HOUR) if utc_timestamp(hour) == row["stat_hour"])
         end = min(start + HOUR, LAST)
         most = truth[row["namespace"]][end - FIRST] - truth[row["namespace"]][start - FIRST]
         assert row["total_gpu_capacity"] == pytest.approx(most / (end - start), abs=0.0051)

@@ -14,7 +14,7 @@ from control_plane.processes import free_ports
 from gpuctl.language.settings import Settings
 from gpuctl_usage.facts import Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, PodFacts
+from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, PodFacts
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -89,7 +89,7 @@ def test_one_who_stands_still_is_waited_for_only_so_long(
     postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever holds the lock loses it when it does nothing, and is told so."""
-    monkeypatch.setattr("gpuctl_usage.store.engines._PATIENCE", 0.2)
+    monkeypatch.setattr("gpuctl_usage.store.engines._LOCK_TIMEOUT", 0.2)
     url = postgresql.new_database()
     one, other = open_database(url), open_database(url)
     cluster = one.cluster("uid-1", "lab")
@@ -121,7 +121,7 @@ def test_whatever_somebody_writes_into_a_pod_can_be_kept(postgresql: PostgresqlS
         "spec": {"nodeName": "n1", "containers": [{"name": "m", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
         "status": {"phase": "Running"},
     }
-    facts = FactMaker(KeptKeys(("team",), ("team",)), GpuWeights(Settings())).of(pod)
+    facts = FactMaker(CollectedKeys(("team",), ("team",)), GpuWeights(Settings())).of(pod)
     assert isinstance(facts, PodFacts)
     assert facts.owner is not None
     workload = WorkloadKey("n" * 63, facts.owner.kind, facts.owner.name, facts.owner.uid)

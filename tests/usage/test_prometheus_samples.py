@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuctl_usage.facts import HOUR, GpuSeries
-from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
+from gpuctl_usage.gathering.gpu_samples import CollectionInterrupted, GpuSamples, PodPlace
 from gpuctl_usage.prometheus import AnswerTooLarge, Prometheus, PrometheusProblem
 from support.exporter_lines import ACTIVE, BEGIN, FREE, OWN, TOTAL, USED, UTIL, Line, dcgm, exported, history
 from support.prometheus_server import running_prometheus
@@ -53,12 +53,12 @@ def lines() -> list[Line]:
 
 HOLDERS = frozenset(
     {
-        Place("n1", "a", "train"),
-        Place("n1", "a", "serve"),
-        Place("n1", "a", "odd"),
-        Place("n1", "a", "gap"),
-        Place("n1", "a", "both"),
-        Place("n2", "b", "other"),
+        PodPlace("n1", "a", "train"),
+        PodPlace("n1", "a", "serve"),
+        PodPlace("n1", "a", "odd"),
+        PodPlace("n1", "a", "gap"),
+        PodPlace("n1", "a", "both"),
+        PodPlace("n2", "b", "other"),
     }
 )
 NODES = frozenset({"n1", "n2"})
@@ -140,7 +140,11 @@ def both_kinds() -> list[Line]:
 def test_exporters_that_tell_different_things(without: str, tmp_path: Path) -> None:
     """Each GPU has what was measured of it, whatever is measured of others."""
     there = [line for line in both_kinds() if line[1]["Hostname"] != without]
-    places = {"one": Place("n1", "a", "one"), "other": Place("n2", "a", "other"), "third": Place("n3", "a", "third")}
+    places = {
+        "one": PodPlace("n1", "a", "one"),
+        "other": PodPlace("n2", "a", "other"),
+        "third": PodPlace("n3", "a", "third"),
+    }
     with running_prometheus(tmp_path, history=history(there)) as url:
         found = GpuSamples(Prometheus(url)).series(BEGIN, BEGIN + HOUR, {"n1", "n2", "n3"}, set(places.values()))
     expected = {"one": (25, 30, 80), "other": (40, 10, 40), "third": (60, None, None)}
@@ -177,7 +181,7 @@ def test_without_an_answer_there_is_none() -> None:
     prometheus = Prometheus("http://127.0.0.1:9")
     with pytest.raises(PrometheusProblem, match="cannot be reached"):
         GpuSamples(prometheus).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
-    with pytest.raises(NotWaitedFor):
+    with pytest.raises(CollectionInterrupted):
         GpuSamples(prometheus, lambda: False).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
 
 

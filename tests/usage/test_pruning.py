@@ -11,35 +11,35 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import snapshot_list
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import (
     DAY,
     HOUR,
     AllocationSnapshot,
     Capacity,
+    CapacityState,
     GpuQuota,
     Holding,
-    Kept,
-    NodeState,
+    RetentionDays,
     WorkloadAllocation,
     WorkloadKey,
 )
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.usage_script import UsageScript
 
 BEGIN = 1_762_300_800
 DAYS = 6
 NOW = BEGIN + DAYS * DAY + 100.0
-KEPT = Kept(details=1, snapshots=4, hours=2, days=5)
+KEPT = RetentionDays(details=1, snapshots=4, hours=2, days=5)
 WORKLOADS = [WorkloadKey(f"ns-{number % 5}", "Job", f"job-{number}", f"uid-{number}") for number in range(60)]
-ALL = Hours("", BEGIN, BEGIN + DAYS * DAY, step=Step.DAY)
+ALL = HoursQuery("", BEGIN, BEGIN + DAYS * DAY, step=StepUnit.DAY)
 
 
 def hour(start: int) -> RolledUp:
@@ -62,7 +62,7 @@ def fill(path: Path) -> None:
         for number, key in enumerate(WORKLOADS)
     ]
     database.put_holdings(cluster, [*held, held[0]._replace(pod_uid="long", end=None)], NOW)
-    gone = Capacity("gone", "A100", 8, NodeState.READY, BEGIN - DAY, BEGIN + DAY - 1)
+    gone = Capacity("gone", "A100", 8, CapacityState.READY, BEGIN - DAY, BEGIN + DAY - 1)
     database.put_capacities(cluster, [gone, gone._replace(node="n1", gpus=64, end=None)], NOW)
     changes = [BEGIN - DAY, BEGIN + DAY, BEGIN + DAY + 1, BEGIN + 2 * DAY]
     quotas = [GpuQuota("a", place, start, end) for place, (start, end) in enumerate(pairwise(changes))]
@@ -71,7 +71,7 @@ def fill(path: Path) -> None:
         hours = [hour(start) for start in range(day, day + DAY, 3 * HOUR)]
         for one in hours:
             database.put_rolled_up(cluster, one, provisional=False)
-        database.put_rolled_up(cluster, add_up(hours, []), provisional=day == BEGIN + 3 * DAY, span=Span.DAY)
+        database.put_rolled_up(cluster, add_up(hours, []), provisional=day == BEGIN + 3 * DAY, span=PeriodLength.DAY)
     items = tuple(WorkloadAllocation(key, 1, 50.0) for key in WORKLOADS)
     for time in range(BEGIN, BEGIN + DAYS * DAY, 3 * HOUR):
         database.put_snapshot(cluster, AllocationSnapshot(time, 64, 60, items))
@@ -99,19 +99,19 @@ def database(path: Path) -> Iterator[Database]:
     found.close()
 
 
-def days_of(database: Database, span: Span) -> list[int]:
+def days_of(database: Database, span: PeriodLength) -> list[int]:
     starts = database.hours(1, 0, 2**40, span)
     return sorted({(start - BEGIN) // DAY for start in starts})
 
 
 def kept(database: Database) -> dict[str, Any]:
     """All that there is, told by what asks for it."""
-    snapshots = snapshot_list(database, Hours("", 0, NOW, paging=Paging(1, 1000)), details=True).answer
+    snapshots = snapshot_list(database, HoursQuery("", 0, NOW, paging=Paging(1, 1000)), details=True).answer
     assert isinstance(snapshots, dict)
     days = [(item["snapshot_time"][8:10], bool(item["allocation_details"])) for item in snapshots["data"]]
     return {
-        "hours": days_of(database, Span.HOUR),
-        "days": days_of(database, Span.DAY),
+        "hours": days_of(database, PeriodLength.HOUR),
+        "days": days_of(database, PeriodLength.DAY),
         "snapshots": sorted(set(days)),
         "holdings": sorted({item.start for item in database.holdings(1, 0, NOW)}),
         "capacities": [item.node for item in database.capacities(1, 0, NOW)],
@@ -220,12 +220,12 @@ def test_another_cluster_is_left_alone(database: Database) -> None:
     database.put_snapshot(other, AllocationSnapshot(BEGIN, 64, 60, ()))
     prune(database)
     assert set(database.hours(other, 0, 2**40)) == {BEGIN}
-    assert len(snapshot_list(database, Hours("other", 0, NOW)).answer) == 1
+    assert len(snapshot_list(database, HoursQuery("other", 0, NOW)).answer) == 1
 
 
 def test_everything_is_kept_that_is_younger(database: Database) -> None:
     before = kept(database)
-    assert not database.prune(1, Kept(details=7, snapshots=7, hours=7, days=7), NOW)
+    assert not database.prune(1, RetentionDays(details=7, snapshots=7, hours=7, days=7), NOW)
     assert kept(database) == before
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gpuctl_usage.facts import GpuQuota
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.engines import DatabaseProblem, engine_of, migrate, url_of, writing
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, migrate, url_of, write_transaction
 from support.nobody import as_nobody
 
 KNOWN = [GpuQuota(f"team-{number}", number, 0, None) for number in range(2000)]
@@ -123,7 +123,7 @@ def test_a_file_that_somebody_begins_to_write(path: Path, closes: bool) -> None:
 
 def test_a_file_of_an_earlier_version(path: Path) -> None:
     engine = engine_of(url_of(str(path)))
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         migrate(connection, "0001")
     engine.dispose()
     may_only_be_read(path)

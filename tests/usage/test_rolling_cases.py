@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import Ledger, discrepancies, ledger
@@ -52,7 +52,7 @@ def holding(
 def capacity(
     node: str = NODE, gpus: float = 8, start: float = -9000, end: float | None = None, **more: Any
 ) -> Capacity:
-    state = more.pop("state", NodeState.READY)
+    state = more.pop("state", CapacityState.READY)
     return Capacity(node, "H100", gpus, state, START + start, None if end is None else START + end, **more)
 
 
@@ -221,8 +221,8 @@ def test_what_nobody_holds_of_a_node_that_takes_no_pods_is_unusable() -> None:
     """Its pods go on: what they hold is held, and the rate does not pass 100 %."""
     states = [
         capacity(end=1200),
-        capacity(start=1200, end=2400, state=NodeState.CORDONED),
-        capacity(start=2400, state=NodeState.NOT_READY),
+        capacity(start=1200, end=2400, state=CapacityState.CORDONED),
+        capacity(start=2400, state=CapacityState.NOT_READY),
     ]
     result = rolled([holding(gpus=6)], [], states)
     assert ledger(result.sums[CLUSTER]) == Ledger(8 * HOUR, 0, 0, 6 * HOUR, 2 * 1200, 2 * 2400)
@@ -262,7 +262,7 @@ def test_a_running_hour_is_as_long_as_it_has_been() -> None:
 
 def test_a_new_label_splits_the_hour_and_unset_closes_it() -> None:
     """Also for a key that nobody has, and for a measurement that reaches over the change."""
-    before = holding(gpus=1, end=1000, labels={"team": "vision"}, ending=Ending.CHANGED)
+    before = holding(gpus=1, end=1000, labels={"team": "vision"}, ending=EndReason.CHANGED)
     after = holding(gpus=1, start=1000, started=-600, labels={"project": "x"})
     result = rolled([before, after], [series(0, scrapes(), 40)], label_keys=["team", "env"])
     by_label = {(group.key, group.value): sums for group, sums in result.sums.items() if group.level is Level.LABEL}
@@ -384,7 +384,7 @@ def test_the_digest_is_of_what_counts() -> None:
     one = rolled([held], samples, [there])
     later = scrapes() + scrapes(HOUR + 15, 2 * HOUR)
     same = rolled(
-        [held._replace(end=START + 2 * HOUR, ending=Ending.FINISHED), holding("next", start=HOUR + 60)],
+        [held._replace(end=START + 2 * HOUR, ending=EndReason.FINISHED), holding("next", start=HOUR + 60)],
         [series(0, later, 50)],
         [there._replace(end=START + HOUR + 1), capacity(start=HOUR + 1, gpus=4)],
     )
@@ -393,7 +393,7 @@ def test_the_digest_is_of_what_counts() -> None:
         rolled([held._replace(end=START + HOUR - 1)], samples, [there]),
         rolled([held], [series(0, scrapes(30), 50)], [there]),
         rolled([held], [series(0, scrapes(), 51)], [there]),
-        rolled([held], samples, [there._replace(state=NodeState.CORDONED)]),
+        rolled([held], samples, [there._replace(state=CapacityState.CORDONED)]),
         rolled([held], samples, [there], seconds=HOUR - 1),
         rolled([held], samples, [there], label_keys=["team"]),
         rolled([held], [*samples, series(0, [100], 5, "exporter")], [there]),
@@ -412,7 +412,7 @@ def test_a_pod_that_ends_soon_after_the_hour_takes_its_last_measurement_along() 
 
 def test_a_label_that_changes_soon_after_the_hour_leaves_no_hole() -> None:
     """The pod goes on, and its next measurement is of the hour's end too."""
-    before = holding(gpus=1, end=HOUR + 5, ending=Ending.CHANGED)
+    before = holding(gpus=1, end=HOUR + 5, ending=EndReason.CHANGED)
     after = holding(gpus=1, start=HOUR + 5, labels={"team": "vision"})
     assert cluster([before, after], [series(0, scrapes(10, HOUR + 10), 50)]).obs_gpu_s == HOUR
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, NodeState, SharedCards, WorkloadKey
-from gpuctl_usage.gathering.allocation import snapshot
-from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.answers.steps import StepUnit
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
+from gpuctl_usage.gathering.allocation import take_snapshot
+from gpuctl_usage.gathering.gpu_samples import GpuSamples, PodPlace
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.rollup.quotients import avg_gpu_memory_used, avg_utilization
-from gpuctl_usage.rollup.shared_cards import nodes_that_share, told_apart
+from gpuctl_usage.rollup.shared_cards import mark_process_metrics, nodes_with_shared_cards
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.exporter_lines import ACTIVE, BEGIN, FREE, OWN, UTIL, Line, dcgm, exported, history
@@ -27,7 +27,7 @@ from support.prometheus_server import running_prometheus
 
 EVERY = 30
 TIMES = range(EVERY, HOUR + 1, EVERY)
-DETECT, COPIES, PER_PROCESS = SharedCards.DETECT, SharedCards.COPIES, SharedCards.PER_PROCESS
+DETECT, COPIES, PER_PROCESS = SharedGpuMetrics.DETECT, SharedGpuMetrics.COPIES, SharedGpuMetrics.PER_PROCESS
 Use = float | Callable[[int], float]
 
 
@@ -43,9 +43,9 @@ def series(name: str, use: Use, gpu: str = "0", metric: str = UTIL, times: Itera
     return GpuSeries(*where, array("d", [BEGIN + time for time in moments]), array("d", values), metric=metric)
 
 
-def rolled(pods: Sequence[Holding], samples: Iterable[GpuSeries], how: SharedCards = DETECT) -> RolledUp:
+def rolled(pods: Sequence[Holding], samples: Iterable[GpuSeries], how: SharedGpuMetrics = DETECT) -> RolledUp:
     nodes = sorted({holding.node for holding in pods})
-    there = [Capacity(node, "T4", 2.0, NodeState.READY, BEGIN - 60, None) for node in nodes]
+    there = [Capacity(node, "T4", 2.0, CapacityState.READY, BEGIN - 60, None) for node in nodes]
     found = roll_up(BEGIN, HOUR, pods, there, samples, EVERY, label_keys=["team"], shared=how)
     assert discrepancies(found) == []
     return found
@@ -89,8 +89,8 @@ def test_the_ledger_tells_of_it(tmp_path: Path) -> None:
     database = open_database(str(tmp_path / "usage.db"))
     cluster = database.cluster("uid", "lab")
     database.put_rolled_up(cluster, rolled(THREE, parts), provisional=False)
-    for step in (Step.HOUR, Step.DAY):
-        asked = Hours("", BEGIN, BEGIN + HOUR, step=step)
+    for step in (StepUnit.HOUR, StepUnit.DAY):
+        asked = HoursQuery("", BEGIN, BEGIN + HOUR, step=step)
         for level, key in (
             (Level.CLUSTER, ""),
             (Level.NODE, ""),
@@ -173,9 +173,9 @@ def test_whoever_has_a_card_alone_is_told_of_the_same_way() -> None:
 def test_pods_that_follow_each_other_share_nothing() -> None:
     """A card that one job after the other has to itself is asked about no more than others."""
     early, late = range(EVERY, HOUR // 2, EVERY), range(HOUR // 2, HOUR + 1, EVERY)
-    assert nodes_that_share([series("one", 60, times=early), series("two", 20, times=late)]) == set()
-    assert nodes_that_share([series("one", 60, times=early), series("two", 20)]) == {"n1"}
-    assert nodes_that_share([series("one", 60), series("", 60), series("two", 20, "1")]) == set()
+    assert nodes_with_shared_cards([series("one", 60, times=early), series("two", 20, times=late)]) == set()
+    assert nodes_with_shared_cards([series("one", 60, times=early), series("two", 20)]) == {"n1"}
+    assert nodes_with_shared_cards([series("one", 60), series("", 60), series("two", 20, "1")]) == set()
 
 
 def lines() -> list[Line]:
@@ -204,14 +204,14 @@ def test_what_exporters_tell(tmp_path: Path) -> None:
         pod("six", 3 / 14, "n3"),
         pod("seven", 3 / 14, "n3"),
     ]
-    places = {Place(one.node, "a", one.pod) for one in pods}
+    places = {PodPlace(one.node, "a", one.pod) for one in pods}
     with running_prometheus(tmp_path, history=history(lines())) as url:
 
-        def told(how: SharedCards, start: int = BEGIN, end: int = BEGIN + HOUR + 2 * EVERY) -> list[GpuSeries]:
+        def told(how: SharedGpuMetrics, start: int = BEGIN, end: int = BEGIN + HOUR + 2 * EVERY) -> list[GpuSeries]:
             return GpuSamples(Prometheus(url), shared=how).series(start, end, {"n1", "n2", "n3"}, places)
 
-        found = {how: rolled(pods, told(how), how) for how in SharedCards}
-        five_minutes = told_apart(told(DETECT, BEGIN, BEGIN + 300), BEGIN, BEGIN + 300, DETECT)
+        found = {how: rolled(pods, told(how), how) for how in SharedGpuMetrics}
+        five_minutes = mark_process_metrics(told(DETECT, BEGIN, BEGIN + 300), BEGIN, BEGIN + 300, DETECT)
     others = {"four": 50, "five": 50, "six": 50, "seven": 25}
     assert percents(found[DETECT]) == {"one": 100, "two": 80, "three": 0, **others}
     # Without the part that tells them apart all three are as busy as the card, by the better metric.
@@ -225,5 +225,5 @@ def test_what_exporters_tell(tmp_path: Path) -> None:
     assert node.memory_used_gpu_s == pytest.approx(40 * HOUR)
     assert node.memory_total_gpu_s == pytest.approx(80 * node.memory_obs_gpu_s)
     assert node.obs_gpu_s == pytest.approx(0.75 * HOUR)
-    moment = snapshot(BEGIN + 300, pods, [], five_minutes)
+    moment = take_snapshot(BEGIN + 300, pods, [], five_minutes)
     assert {item.workload.name: item.utilization for item in moment.workloads} == percents(found[DETECT])

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gpuctl_usage.answers.steps import Step, UnknownZone, bounds, zone_of
+from gpuctl_usage.answers.steps import StepUnit, UnknownZone, bounds, zone_of
 from gpuctl_usage.facts import HOUR
 
 
@@ -15,7 +15,7 @@ def at(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp())
 
 
-def told(start: str, end: str, step: Step, zone: str) -> list[str]:
+def told(start: str, end: str, step: StepUnit, zone: str) -> list[str]:
     """Where steps begin and the last ends, as clocks of the zone show it."""
     found = bounds(at(start), at(end), step, zone_of(zone))
     return [datetime.fromtimestamp(time, zone_of(zone)).strftime("%m-%d %H:%M") for time in found]
@@ -24,35 +24,35 @@ def told(start: str, end: str, step: Step, zone: str) -> list[str]:
 @pytest.mark.parametrize(
     ("start", "end", "step", "zone", "expected"),
     [
-        ("2025-11-05T10:00", "2025-11-07T00:00", Step.DAY, "", ["11-05 10:00", "11-06 00:00", "11-07 00:00"]),
-        ("2025-11-05T16:00", "2025-11-06T16:00", Step.DAY, "Asia/Shanghai", ["11-06 00:00", "11-07 00:00"]),
+        ("2025-11-05T10:00", "2025-11-07T00:00", StepUnit.DAY, "", ["11-05 10:00", "11-06 00:00", "11-07 00:00"]),
+        ("2025-11-05T16:00", "2025-11-06T16:00", StepUnit.DAY, "Asia/Shanghai", ["11-06 00:00", "11-07 00:00"]),
         # The first and the last are cut, at whole hours.
         (
-            *("2025-11-05T10:20", "2025-11-05T16:40", Step.DAY, "Asia/Shanghai"),
+            *("2025-11-05T10:20", "2025-11-05T16:40", StepUnit.DAY, "Asia/Shanghai"),
             ["11-05 19:00", "11-06 00:00", "11-06 01:00"],
         ),
         # Half an hour after midnight the first whole hour of the day begins.
         (
-            *("2025-11-05T00:00", "2025-11-07T00:00", Step.DAY, "Asia/Kolkata"),
+            *("2025-11-05T00:00", "2025-11-07T00:00", StepUnit.DAY, "Asia/Kolkata"),
             ["11-05 05:30", "11-06 00:30", "11-07 00:30", "11-07 05:30"],
         ),
         # 2025-11-05 is a Wednesday.
-        ("2025-11-05T00:00", "2025-11-17T00:00", Step.WEEK, "", ["11-05 00:00", "11-10 00:00", "11-17 00:00"]),
+        ("2025-11-05T00:00", "2025-11-17T00:00", StepUnit.WEEK, "", ["11-05 00:00", "11-10 00:00", "11-17 00:00"]),
         (
-            *("2025-12-15T00:00", "2026-03-01T00:00", Step.MONTH, "UTC"),
+            *("2025-12-15T00:00", "2026-03-01T00:00", StepUnit.MONTH, "UTC"),
             ["12-15 00:00", "01-01 00:00", "02-01 00:00", "03-01 00:00"],
         ),
-        ("2025-11-05T10:00", "2027-11-05T11:00", Step.TOTAL, "UTC", ["11-05 10:00", "11-05 11:00"]),
-        ("2025-11-05T10:00", "2025-11-05T12:00", Step.HOUR, "", ["11-05 10:00", "11-05 11:00", "11-05 12:00"]),
-        ("2025-11-05T10:01", "2025-11-05T10:59", Step.DAY, "", []),
+        ("2025-11-05T10:00", "2027-11-05T11:00", StepUnit.TOTAL, "UTC", ["11-05 10:00", "11-05 11:00"]),
+        ("2025-11-05T10:00", "2025-11-05T12:00", StepUnit.HOUR, "", ["11-05 10:00", "11-05 11:00", "11-05 12:00"]),
+        ("2025-11-05T10:01", "2025-11-05T10:59", StepUnit.DAY, "", []),
         # A midnight that is left out: the day begins an hour later.
         (
-            *("2018-11-03T03:00", "2018-11-05T02:00", Step.DAY, "America/Sao_Paulo"),
+            *("2018-11-03T03:00", "2018-11-05T02:00", StepUnit.DAY, "America/Sao_Paulo"),
             ["11-03 00:00", "11-04 01:00", "11-05 00:00"],
         ),
     ],
 )
-def test_where_steps_begin(start: str, end: str, step: Step, zone: str, expected: list[str]) -> None:
+def test_where_steps_begin(start: str, end: str, step: StepUnit, zone: str, expected: list[str]) -> None:
     assert told(start, end, step, zone) == expected
 
 
@@ -62,7 +62,7 @@ def test_a_day_has_the_hours_of_its_clocks(day: str, hours: int) -> None:
     midnight = datetime.fromisoformat(day).replace(tzinfo=zone)
     following = datetime.fromisoformat(day).replace(tzinfo=zone) + timedelta(days=1)
     begin, end = int(midnight.timestamp()), int(following.timestamp())
-    assert bounds(begin, end, Step.DAY, zone) == [begin, end]
+    assert bounds(begin, end, StepUnit.DAY, zone) == [begin, end]
     assert end - begin == hours * HOUR
 
 

@@ -23,17 +23,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, insert, inspect, select
 
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Cursor, Paging
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import (
     AllocationSnapshot,
     Capacity,
-    Ending,
+    CapacityState,
+    EndReason,
     GpuQuota,
     Holding,
-    NodeState,
     WorkloadAllocation,
     WorkloadKey,
 )
@@ -41,11 +41,11 @@ from gpuctl_usage.store import intervals
 from gpuctl_usage.store.allocation_snapshots import latest_snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import clusters, holdings, metadata, periods, sums
-from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
-from gpuctl_usage.store.hours import Span, WorkloadStatus
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, write_transaction
+from gpuctl_usage.store.hours import PeriodLength, WorkloadStatus
 from gpuctl_usage.store.packing import (
     PAIR_BITS,
-    NotPacked,
+    InvalidPackedData,
     pack_histogram,
     pack_ids,
     pack_triples,
@@ -56,7 +56,7 @@ from gpuctl_usage.store.packing import (
     unpack_triples,
 )
 from gpuctl_usage.store.surrogate_keys import group_ids
-from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, find_rows, hour_counts, page_within
+from gpuctl_usage.store.usage_queries import RowOrder, RowQuery, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
 from support.usage_history import BEGIN, END, all_answers, answers_over_time, put_history
@@ -127,7 +127,7 @@ def hour(start: int = 0, digest: str = "d", **more: Sums) -> RolledUp:
 
 def rows(database: Database, cluster: int, level: Level, **asked: object) -> list[UsageRow]:
     with database.reading() as connection:
-        return find_rows(connection, Question(cluster, level, 0, 1e10, **asked), 1000)  # type: ignore[arg-type]
+        return find_rows(connection, RowQuery(cluster, level, 0, 1e10, **asked), 1000)  # type: ignore[arg-type]
 
 
 # What is put is what is read.
@@ -140,7 +140,7 @@ def test_intervals(database: Database, cluster: int) -> None:
     )
     database.put_holdings(cluster, [one, other], 200.0)
     assert database.open_holdings(cluster) == [one, other]
-    ended = one._replace(end=300.0, ending=Ending.FINISHED)
+    ended = one._replace(end=300.0, ending=EndReason.FINISHED)
     database.put_holdings(cluster, [ended], 300.0)
     assert database.open_holdings(cluster) == [other]
     # Half-open: what ended at the start, or starts at the end, has no moment in it.
@@ -151,10 +151,10 @@ def test_intervals(database: Database, cluster: int) -> None:
     again = ended._replace(start=300.0, end=None, ending=None, labels={"team": "b"})
     database.put_holdings(cluster, [again], 310.0)
     assert database.open_holdings(cluster) == [other, again]
-    capacity = Capacity("n1", "A100", 8.0, NodeState.READY, 50.0, None)
+    capacity = Capacity("n1", "A100", 8.0, CapacityState.READY, 50.0, None)
     database.put_capacities(cluster, [capacity], 320.0)
     assert database.open_capacities(cluster) == [capacity]
-    changed = [capacity._replace(end=60.0), capacity._replace(start=60.0, state=NodeState.NOT_READY, gpus=7.5)]
+    changed = [capacity._replace(end=60.0), capacity._replace(start=60.0, state=CapacityState.NOT_READY, gpus=7.5)]
     database.put_capacities(cluster, changed, 330.0)
     assert database.capacities(cluster, 0, 100) == changed
     assert database.capacities(cluster, 60, 61) == changed[1:]
@@ -192,7 +192,7 @@ def test_equal_names_of_an_earlier_version_are_told_apart(path: Path) -> None:
     """The oldest cluster keeps its name; all have the names that their collectors give them."""
     open_database(str(path)).close()
     engine = engine_of(url_of(str(path)))
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         migrate(connection, "0007")
         rows = [{"uid": f"{number}-6d1f-4d61", "name": "default"} for number in (1, 2, 3)]
         connection.execute(clusters.insert(), rows)
@@ -263,8 +263,8 @@ def test_the_same_hour_writes_nothing(database: Database, cluster: int, clock: C
     assert (state.provisional, state.digest, state.coverage, state.seconds) == (False, "d", 3600 / 7200.5, 3600.0)
     # Half-open, and a day is no hour.
     assert database.hours(cluster, -HOUR, 0) == {}
-    assert database.put_rolled_up(cluster, replace(hour(), seconds=86400.0), False, Span.DAY)
-    assert list(database.hours(cluster, 0, HOUR, Span.DAY)) == [0]
+    assert database.put_rolled_up(cluster, replace(hour(), seconds=86400.0), False, PeriodLength.DAY)
+    assert list(database.hours(cluster, 0, HOUR, PeriodLength.DAY)) == [0]
     assert [item.seconds for item in database.rolled_up(cluster, 0, HOUR)] == [3600.0]
 
 
@@ -275,15 +275,15 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
     database.put_holdings(
         cluster,
         [
-            holding("1", workload=of("runs"), labels={"team": "before"}, end=1000.0, ending=Ending.CHANGED),
+            holding("1", workload=of("runs"), labels={"team": "before"}, end=1000.0, ending=EndReason.CHANGED),
             holding("1", workload=of("runs"), labels={"team": "after"}, start=1000.0),
             holding("2", workload=of("waits"), started=None),
-            holding("3", workload=of("ended"), end=2000.0, ending=Ending.FINISHED),
+            holding("3", workload=of("ended"), end=2000.0, ending=EndReason.FINISHED),
             # One that still waits, and one that has ended.
-            holding("4", workload=of("both"), end=2000.0, ending=Ending.FINISHED),
+            holding("4", workload=of("both"), end=2000.0, ending=EndReason.FINISHED),
             holding("5", workload=of("both"), started=None, start=2000.0),
             # To the end of the hour.
-            holding("6", workload=of("runs-out"), end=3600.0, ending=Ending.FINISHED),
+            holding("6", workload=of("runs-out"), end=3600.0, ending=EndReason.FINISHED),
             # Only later.
             holding("7", workload=of("unknown"), start=4000.0),
         ],
@@ -310,14 +310,16 @@ def test_workloads_of_a_day_of_which_little_is_known(database: Database, cluster
     database.put_holdings(
         cluster,
         [
-            holding("1", start=evening, started=evening, end=later, labels={"team": "before"}, ending=Ending.CHANGED),
-            holding("1", start=later, started=evening, end=later + 60, labels={"team": "b"}, ending=Ending.FINISHED),
+            holding(
+                "1", start=evening, started=evening, end=later, labels={"team": "before"}, ending=EndReason.CHANGED
+            ),
+            holding("1", start=later, started=evening, end=later + 60, labels={"team": "b"}, ending=EndReason.FINISHED),
         ],
         24 * 3600.0,
     )
     day = replace(hour(bert=Sums(alloc_gpu_s=1, running_gpu_s=1)), seconds=4 * 3600.0)
-    database.put_rolled_up(cluster, day, False, Span.DAY)
-    [row] = rows(database, cluster, Level.WORKLOAD, span=Span.DAY)
+    database.put_rolled_up(cluster, day, False, PeriodLength.DAY)
+    [row] = rows(database, cluster, Level.WORKLOAD, span=PeriodLength.DAY)
     assert (row.labels, row.status) == ({"team": "b"}, WorkloadStatus.FINISHED)
 
 
@@ -361,7 +363,7 @@ def test_many_groups_are_found_as_few_are(database: Database, cluster: int) -> N
     many = {f"w{number:04}": Sums(alloc_gpu_s=number) for number in range(700)}
     database.put_rolled_up(cluster, hour(0, **many), False)
     database.put_rolled_up(cluster, hour(HOUR, w0001=Sums(alloc_gpu_s=5)), False)
-    question = Question(cluster, Level.WORKLOAD, 0, 2 * HOUR)
+    question = RowQuery(cluster, Level.WORKLOAD, 0, 2 * HOUR)
     with database.reading() as connection:
         assert hour_counts(connection, question) == {0: 700, HOUR: 1}
         found = find_rows(connection, question, 5, 698)
@@ -386,7 +388,7 @@ def test_a_page_is_the_same_read_in_its_hours_alone(
         names = [("", f"n{n}") if level is Level.NAMESPACE else (f"n{n}/Job/j", "u") for n in range(size)]
         held = {Group(level, *name): Sums(alloc_gpu_s=1) for name in names}
         database.put_rolled_up(cluster, RolledUp(start, 3600.0, held, f"d{start}"), False)
-    asked = Question(cluster, level, 0, 5 * HOUR, excluded=["n1"], ascending=ascending)
+    asked = RowQuery(cluster, level, 0, 5 * HOUR, excluded=["n1"], ascending=ascending)
     with database.reading() as connection:
         counts = hour_counts(connection, asked)
         assert counts == {0: 2, 2 * HOUR: 1, 4 * HOUR: 3}
@@ -412,7 +414,7 @@ def test_more_hours_than_a_statement_has_parameters(database: Database, cluster:
             for table in (periods, sums):
                 moved = [column + later[column.name] if column.name in later else column for column in table.c]
                 connection.execute(insert(table).from_select(list(table.c.keys()), select(*moved)))
-    hours = Hours("", 0, count * HOUR, step=Step.TOTAL)
+    hours = HoursQuery("", 0, count * HOUR, step=StepUnit.TOTAL)
     for answer in (
         cluster_hours(database, hours),
         namespace_hours(database, hours),
@@ -438,7 +440,7 @@ def test_many_groups_of_steps_are_found_as_few_are(
             for name in part
         }
         database.put_rolled_up(cluster, RolledUp(turn * HOUR, 3600.0, sums, f"d{turn}"), False)
-    hours = Hours("", 0, 2 * HOUR, step=Step.TOTAL)
+    hours = HoursQuery("", 0, 2 * HOUR, step=StepUnit.TOTAL)
 
     def asked(**more: Any) -> Any:
         return ledger(database, replace(hours, **more), level, "team", order=order)
@@ -528,7 +530,7 @@ def test_two_ids_are_one_number(largest: int) -> None:
     before = zlib.compress(array("q", [4, largest - 4, 3, 1, 8, 9]).tobytes())
     assert set(unpack_pairs(before)) == set(unpack_pairs(packed))
     assert list(unpack_pairs(b"")) == []
-    with pytest.raises(NotPacked):
+    with pytest.raises(InvalidPackedData):
         unpack_pairs(pack_triples([(2**PAIR_BITS, 1, 9)]))
 
 
@@ -541,7 +543,7 @@ def test_numbers_are_packed_as_small_as_they_are(largest: int) -> None:
     # As they were packed before: eight bytes each.
     before = zlib.compress(array("q", [4, largest - 4]).tobytes())
     assert list(unpack_ids(before)) == [4, largest]
-    with pytest.raises(NotPacked):
+    with pytest.raises(InvalidPackedData):
         unpack_ids(b"\x04nonsense")
 
 
@@ -607,7 +609,7 @@ def test_how_a_file_is_set_up(in_file: Database, path: Path) -> None:
 def migrated(address: str, revision: str) -> None:
     engine = engine_of(url_of(address))
     try:
-        with writing(engine) as connection:
+        with write_transaction(engine) as connection:
             migrate(connection, revision)
             found = MigrationContext.configure(connection).get_current_revision()
             assert found == {"base": None, "head": head()}.get(revision, revision)
@@ -670,7 +672,7 @@ def test_both_engines_answer_the_same(postgresql: PostgresqlServer, tmp_path: Pa
 def test_a_later_version_is_refused(address: str) -> None:
     open_database(address).close()
     engine = engine_of(url_of(address))
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
     with pytest.raises(DatabaseProblem, match=r"written by a later version of gpuctl \(its tables are of 9999"):

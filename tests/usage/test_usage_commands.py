@@ -22,8 +22,8 @@ from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import in_units
 from gpuctl.reading.usage_records import IdleHolder, UsageRange
 from gpuctl.usecases.usage_ways import DatabaseWay
-from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.store.database import open_database
 from support.command import on_a_terminal
@@ -172,7 +172,7 @@ def test_namespaces_are_told_what_their_quotas_allowed(usage: Usage, database: P
     asked = (*DAY, "--step", "day", "--tz", "Asia/Shanghai")
     rows = list(csv.DictReader(io.StringIO(usage("namespaces", *asked, "-o", "csv").out)))
     with closing(open_database(str(database))) as opened:
-        hours = Hours("prod", START - 8 * HOUR, START + 16 * HOUR, step=Step.DAY, tz="Asia/Shanghai")
+        hours = HoursQuery("prod", START - 8 * HOUR, START + 16 * HOUR, step=StepUnit.DAY, tz="Asia/Shanghai")
         found = namespace_hours(opened, hours)
     assert isinstance(found, list)
     # Between midnights there are 16 hours of which something is kept.

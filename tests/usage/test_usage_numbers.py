@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours
+from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import Ledger, discrepancies, ledger
 from gpuctl_usage.store.database import open_database
@@ -47,14 +47,14 @@ def rolled(pods: list[dict[str, str]]) -> RolledUp:
         name, start, end = pod.rpartition("-")[0], clock(first), clock(last)
         workload = WorkloadKey(namespace, "Job", name, name)
         holding = Holding(pod, namespace, pod, workload, "gpu-1", int(gpus), "H100", {}, {}, start, start, end)
-        holdings.append(holding._replace(ending=Ending.FINISHED))
+        holdings.append(holding._replace(ending=EndReason.FINISHED))
         times = array("d", [start + INTERVAL * turn for turn in range(1, int((end - start) / INTERVAL) + 1)])
         for gpu in range(int(gpus)) if percent else ():
             values = array("d", [float(percent.removesuffix(" %"))]) * len(times)
             samples.append(GpuSeries("gpu-1", f"{pod}-{gpu}", namespace, pod, times, values))
     capacities = [
-        Capacity("gpu-1", "H100", 8, NodeState.READY, DAY, clock("14:45")),
-        Capacity("gpu-1", "H100", 8, NodeState.CORDONED, clock("14:45"), None),
+        Capacity("gpu-1", "H100", 8, CapacityState.READY, DAY, clock("14:45")),
+        Capacity("gpu-1", "H100", 8, CapacityState.CORDONED, clock("14:45"), None),
     ]
     return roll_up(START, HOUR, holdings, capacities, samples, INTERVAL)
 
@@ -92,7 +92,7 @@ def test_the_numbers(example: list[list[dict[str, str]]], tmp_path: Path) -> Non
         for name, gpus, first, last in map(dict.values, quotas)
     ]
     database.put_quotas(number, [GpuQuota(*spell) for spell in spells])
-    hours = Hours("", START, START + HOUR)
+    hours = HoursQuery("", START, START + HOUR)
     [cluster] = rows(cluster_hours(database, hours))
     for table in numbers:
         answers = {row["namespace"]: row for row in rows(namespace_hours(database, hours))}

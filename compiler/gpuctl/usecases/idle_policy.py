@@ -105,7 +105,7 @@ def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> 
     :raises NotPossible: the collector is behind, so that nobody knows what is idle.
     """
     from gpuctl_usage.answers.name_answers import cluster_of
-    from gpuctl_usage.answers.snapshot_answers import used_now
+    from gpuctl_usage.answers.snapshot_answers import latest_utilization
     from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads
 
     system = reader.scope.session.get_metadata(Key("Namespace", "", "kube-system"))
@@ -127,7 +127,7 @@ def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> 
     lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}
     # What has ended, or is paused already, gives its GPUs back in a moment.
     left = [item for item in idle if item.workload.uid in names or item.workload.uid not in lives]
-    used = used_now(database, found.name, now - NOW)
+    used = latest_utilization(database, found.name, now - NOW)
     # What is busy now is not idle, whatever the hours before it say.
     current = [
         item

@@ -81,23 +81,23 @@ class DatabaseWay:
         self._database.close()
 
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
-        from gpuctl_usage.answers.hourly_answers import Hours
+        from gpuctl_usage.answers.hourly_answers import HoursQuery
         from gpuctl_usage.answers.ledger_answers import ledger
         from gpuctl_usage.answers.query_scope import Paging
-        from gpuctl_usage.answers.steps import Step
+        from gpuctl_usage.answers.steps import StepUnit
         from gpuctl_usage.sums import Level
 
         namespaces = [asked.namespace] if asked.namespace else None
         cluster = self._cluster(asked.cluster)
 
         def page(number: int) -> Mapping[str, Any]:
-            hours = Hours(
+            hours = HoursQuery(
                 cluster,
                 asked.start,
                 asked.end,
                 namespaces=namespaces,
                 paging=Paging(number, _PAGE),
-                step=Step(step),
+                step=StepUnit(step),
                 tz=asked.zone,
             )
             return _page(self._ask(lambda database: ledger(database, hours, Level(level), key, value=value)))
@@ -106,12 +106,12 @@ class DatabaseWay:
 
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         from gpuctl_usage.answers.held_models import held_models
-        from gpuctl_usage.answers.hourly_answers import Hours
+        from gpuctl_usage.answers.hourly_answers import HoursQuery
         from gpuctl_usage.answers.query_scope import Paging
         from gpuctl_usage.sums import Level
 
         cluster = self._cluster(asked.cluster)
-        hours = Hours(cluster, asked.start, asked.end, paging=Paging(1, 2**31), tz=asked.zone)
+        hours = HoursQuery(cluster, asked.start, asked.end, paging=Paging(1, 2**31), tz=asked.zone)
         return [
             _model_use(row) for row in _page(self._ask(lambda it: held_models(it, hours, Level(level), key)))["data"]
         ]
@@ -302,13 +302,13 @@ def _see_that_it_is_there(address: str) -> None:
 
     :raises ClusterError: it is not.
     """
-    from gpuctl_usage.store.engines import shown, url_of
+    from gpuctl_usage.store.engines import display_name, url_of
 
     url = url_of(address)
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
         raise ConfigurationError(
-            f"there is no usage database at {shown(url)}",
-            f"`gpuctl usage collect --database {shown(url)}` begins one; or name another",
+            f"there is no usage database at {display_name(url)}",
+            f"`gpuctl usage collect --database {display_name(url)}` begins one; or name another",
         )
 
 

@@ -15,7 +15,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
 from gpuctl_server.access.rights import AccessRequest, Decision
 from gpuctl_server.access.tokens import digest_of
-from gpuctl_usage.ttl_cache import Remembered
+from gpuctl_usage.ttl_cache import TtlCache
 
 _TOKENS_LAST = 60.0
 _REVIEWS_LAST = 30.0
@@ -70,8 +70,8 @@ class Reviewer:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._users: Remembered[str, User | None] = Remembered(_TOKENS_LAST)
-        self._reviews: Remembered[tuple[User, _Attributes, str], bool] = Remembered(_REVIEWS_LAST)
+        self._users: TtlCache[str, User | None] = TtlCache(_TOKENS_LAST)
+        self._reviews: TtlCache[tuple[User, _Attributes, str], bool] = TtlCache(_REVIEWS_LAST)
         self._slots = threading.Semaphore(_AT_ONCE)
 
     def user(self, token: str) -> User | None:

@@ -59,7 +59,7 @@ from gpuctl_server.usage_lookups import (
     require_all_pools,
     usage_answer,
 )
-from gpuctl_usage.answers.hourly_answers import Answer, Hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
 from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
 from gpuctl_usage.answers.name_answers import dimension_keys as keys
 from gpuctl_usage.answers.name_answers import dimension_values as values
@@ -116,7 +116,11 @@ def _success(value: Any, note: str = "") -> Response:
 
 
 def _rows(
-    service: Service, caller: Caller, query: HourlyQuery, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]
+    service: Service,
+    caller: Caller,
+    query: HourlyQuery,
+    row: type[BaseModel],
+    ask: Callable[[Database, HoursQuery], RowsOrPage],
 ) -> Response:
     """Return rows as JSON or CSV."""
     hours = query.hours

@@ -9,9 +9,9 @@ from fastapi import Depends, Query
 
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.common import LARGEST_PAGE, time_of
-from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.query_scope import Cursor, Paging
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.steps import StepUnit
 
 HOUR = 3600
 _MOST_HOURS = 10 * 366 * 24
@@ -33,7 +33,7 @@ class HourlyQuery(NamedTuple):
     :param as_csv: whether rows are wanted as CSV.
     """
 
-    hours: Hours
+    hours: HoursQuery
     as_csv: bool
 
 
@@ -51,14 +51,14 @@ def seconds_of(field: str, text: str, default: float) -> float:
     return default if found is None else found.timestamp()
 
 
-def hours_between(cluster: str, start: float, end: float, paging: Paging | Cursor | None, **more: Any) -> Hours:
+def hours_between(cluster: str, start: float, end: float, paging: Paging | Cursor | None, **more: Any) -> HoursQuery:
     """The hours of a time.
 
     :raises Problem: 400 for a time that ends before it begins.
     """
     if start >= end:
         raise Problem(400, "start_time has to be before end_time", error="InvalidRequest")
-    return Hours(cluster, start, end, paging=paging, **more)
+    return HoursQuery(cluster, start, end, paging=paging, **more)
 
 
 def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, float]:
@@ -132,7 +132,7 @@ def _hourly_query(
         if page is not None:
             raise Problem(400, "cursor: leave page out", error="InvalidRequest")
         paging = Cursor(cursor, page_size or 20)
-    return HourlyQuery(hours_between(cluster, start, end, paging, step=Step(step), tz=tz), format == "csv")
+    return HourlyQuery(hours_between(cluster, start, end, paging, step=StepUnit(step), tz=tz), format == "csv")
 
 
 HourlyQueryParameters = Annotated[HourlyQuery, Depends(_hourly_query)]

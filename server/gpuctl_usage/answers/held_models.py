@@ -7,21 +7,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuctl_usage.answers.hourly_answers import Answer, Hours, kept_steps
-from gpuctl_usage.answers.query_scope import Paging, cluster_named, page_or_list
-from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage, read_known_steps
+from gpuctl_usage.answers.query_scope import Paging, find_cluster, page_or_list
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
-from gpuctl_usage.rollup.clipped_intervals import spells
+from gpuctl_usage.rollup.clipped_intervals import clip_holdings
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import holdings
-from gpuctl_usage.store.period_selection import Part
+from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.sums import Level
 
 _Group = tuple[WorkloadKey, str, str]
 
 
-def held_models(database: Database, hours: Hours, level: Level = Level.LABEL, key: str = "") -> Answer:
+def held_models(database: Database, hours: HoursQuery, level: Level = Level.LABEL, key: str = "") -> RowsOrPage:
     """Return one row for each workload, GPU model, and value of a label or annotation.
 
     They add up to what the ledger says was held, as long as the intervals are kept: as long as hours.
@@ -30,8 +30,8 @@ def held_models(database: Database, hours: Hours, level: Level = Level.LABEL, ke
     :raises Unanswerable: the cluster or the time zone does not exist, or there are too many rows.
     """
     with database.reading() as connection:
-        cluster = cluster_named(connection, hours.cluster)
-        parts = kept_steps(connection, replace(hours, step=Step.TOTAL), cluster.id)
+        cluster = find_cluster(connection, hours.cluster)
+        parts = read_known_steps(connection, replace(hours, step=StepUnit.TOTAL), cluster.id)
         spans = _spans(parts)
         which = intervals.overlapping(holdings, spans[0][0], spans[-1][1]) if spans else None
         held = [] if which is None else intervals.read_holdings(connection, cluster.id, which)
@@ -46,7 +46,7 @@ def held_models(database: Database, hours: Hours, level: Level = Level.LABEL, ke
     return page_or_list(paging, lambda: len(values), lambda limit, offset: values[offset : offset + limit])
 
 
-def _spans(parts: Iterable[Part]) -> list[tuple[float, float]]:
+def _spans(parts: Iterable[KnownStep]) -> list[tuple[float, float]]:
     """Return the times for which usage is known, adjacent ones as one."""
     found: list[tuple[float, float]] = []
     for start, end, _ in sorted(time for part in parts for time in part.times):
@@ -60,7 +60,7 @@ def _spans(parts: Iterable[Part]) -> list[tuple[float, float]]:
 def _added(held: list[Holding], spans: Iterable[tuple[float, float]], level: Level, key: str) -> dict[_Group, float]:
     found: dict[_Group, float] = defaultdict(float)
     for start, end in spans:
-        for spell in spells(start, end - start, held):
+        for spell in clip_holdings(start, end - start, held):
             holding = spell.holding
             said = holding.annotations if level is Level.ANNOTATION else holding.labels
             value = said.get(key, UNSET) if key else ""

@@ -9,28 +9,28 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
-from gpuctl_usage.answers.number_format import counted, shown, stamped
-from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, cluster_named, page_or_list, rows_after
-from gpuctl_usage.answers.steps import Step, bounds, zone_of
-from gpuctl_usage.facts import DAY, HOUR, KeptTime
+from gpuctl_usage.answers.number_format import gpu_amount, shown, utc_timestamp
+from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, find_cluster, page_or_list, rows_after
+from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
+from gpuctl_usage.facts import DAY, HOUR, PeriodCapacity
 from gpuctl_usage.rollup import quotients
 from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
-from gpuctl_usage.store.period_selection import Part, kept_time, parts_of
+from gpuctl_usage.store.period_selection import KnownStep, known_range, known_steps
 from gpuctl_usage.store.step_rows import StepRows
 from gpuctl_usage.store.surrogate_keys import workload_of
 from gpuctl_usage.store.usage_queries import (
-    Place,
-    Question,
+    RowKey,
     RowOrder,
+    RowQuery,
     UsageRow,
     find_rows,
     hour_counts,
-    is_place,
+    is_row_key,
     narrowed,
     page_within,
-    place_of,
+    row_key,
 )
 from gpuctl_usage.sums import Level
 
@@ -39,7 +39,7 @@ _STATUS = {
     WorkloadStatus.RUNNING: "Running",
     WorkloadStatus.FINISHED: "Finished",
 }
-Answer = list[dict[str, Any]] | dict[str, Any]
+RowsOrPage = list[dict[str, Any]] | dict[str, Any]
 _MOST_OF_NODES = 1008
 """Hours and days that are read for rows of nodes: there are more nodes than groups of any other level but workloads."""
 _LONGEST = 32 * DAY
@@ -47,7 +47,7 @@ _LONGEST = 32 * DAY
 
 
 @dataclass(frozen=True)
-class Hours:
+class HoursQuery:
     """Which hours are asked about, and what a row is of.
 
     :param cluster: its name; "" is the only one.
@@ -65,11 +65,11 @@ class Hours:
     namespaces: Collection[str] | None = None
     excluded: Collection[str] = ()
     paging: Paging | Cursor | None = None
-    step: Step = Step.HOUR
+    step: StepUnit = StepUnit.HOUR
     tz: str = ""
 
 
-def cluster_hours(database: Database, hours: Hours) -> Answer:
+def cluster_hours(database: Database, hours: HoursQuery) -> RowsOrPage:
     """The cluster, hour by hour, or step by step.
 
     :raises Unanswerable: there is no such cluster or time zone, or there are too many rows. Likewise all below.
@@ -77,7 +77,9 @@ def cluster_hours(database: Database, hours: Hours) -> Answer:
     return _answer(database, hours, Level.CLUSTER, lambda row, _: _cluster_row(row))
 
 
-def namespace_hours(database: Database, hours: Hours, namespace: str = "", *, with_idle: bool = False) -> Answer:
+def namespace_hours(
+    database: Database, hours: HoursQuery, namespace: str = "", *, with_idle: bool = False
+) -> RowsOrPage:
     """Namespaces, or one.
 
     :param with_idle: also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
@@ -86,8 +88,8 @@ def namespace_hours(database: Database, hours: Hours, namespace: str = "", *, wi
 
 
 def label_hours(
-    database: Database, hours: Hours, level: Level, key: str, value: str = "", *, with_idle: bool = False
-) -> Answer:
+    database: Database, hours: HoursQuery, level: Level, key: str, value: str = "", *, with_idle: bool = False
+) -> RowsOrPage:
     """The values of a label or annotation, or one."""
     asked = {"key": key, "value": value or None}
     return _answer(database, hours, level, lambda row, _: _label_row(row), with_idle, **asked)
@@ -95,14 +97,14 @@ def label_hours(
 
 def workload_hours(
     database: Database,
-    hours: Hours,
+    hours: HoursQuery,
     *,
     namespace: str = "",
     name: str = "",
     kind: str = "",
     order: RowOrder = RowOrder.TIME,
     ascending: bool = True,
-) -> Answer:
+) -> RowsOrPage:
     """Workloads, those of a namespace, a name, a kind."""
     if namespace:
         seen = hours.namespaces is None or namespace in hours.namespaces
@@ -120,15 +122,15 @@ class Rows(Protocol):
     def count(self) -> int:
         """How many there are."""
 
-    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+    def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
         """Some of them, in the order of the question, those after a place."""
 
-    def kept_times(self, starts: Collection[int], /) -> dict[int, list[KeptTime]]:
+    def kept_times(self, starts: Collection[int], /) -> dict[int, list[PeriodCapacity]]:
         """Of the hours or steps that begin then, by their start: of what they are made, and what the cluster had."""
 
 
 class _HourRows:
-    def __init__(self, connection: Connection, question: Question) -> None:
+    def __init__(self, connection: Connection, question: RowQuery) -> None:
         self._connection = connection
         self._question = narrowed(connection, question)
         self._counts: dict[int, int] | None = None
@@ -137,56 +139,56 @@ class _HourRows:
         self._counts = hour_counts(self._connection, self._question)
         return sum(self._counts.values())
 
-    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+    def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
         question = self._question
         if self._counts is not None and after is None:
             question, offset = page_within(question, self._counts, limit, offset)
         return find_rows(self._connection, question, limit, offset, after)
 
-    def kept_times(self, starts: Collection[int]) -> dict[int, list[KeptTime]]:
+    def kept_times(self, starts: Collection[int]) -> dict[int, list[PeriodCapacity]]:
         times = ((start, start + HOUR) for start in starts)
         hours = capacity_of_hours(self._connection, self._question.cluster, times)
         return {start: [hour] for start, hour in hours.items()}
 
 
-def rows_of(connection: Connection, hours: Hours, question: Question, with_idle: bool = False) -> Rows:
+def rows_of(connection: Connection, hours: HoursQuery, question: RowQuery, with_idle: bool = False) -> Rows:
     """The rows of hours, or of what is longer.
 
     :param with_idle: also of groups that hold nothing, every one in every step.
     :raises Refused: there is no such time zone, or it would take too much.
     """
     zone_of(hours.tz)
-    if hours.step is Step.HOUR and question.level is not Level.NODE and not with_idle:
+    if hours.step is StepUnit.HOUR and question.level is not Level.NODE and not with_idle:
         return _HourRows(connection, question)
-    steps, number = kept_steps(connection, hours, question.cluster), list(Step).index(hours.step)
+    steps, number = read_known_steps(connection, hours, question.cluster), list(StepUnit).index(hours.step)
     if question.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
         raise TooMuch("nodes are answered for six weeks of hours at most; ask for a shorter time, or for step=day")
     return StepRows(connection, question, steps, number, with_idle)
 
 
-def kept_steps(connection: Connection, hours: Hours, cluster: int) -> list[Part]:
+def read_known_steps(connection: Connection, hours: HoursQuery, cluster: int) -> list[KnownStep]:
     """The steps of a time of which anything is kept.
 
     :raises UnknownZone: there is no such time zone.
     """
-    zone, kept = zone_of(hours.tz), kept_time(connection, cluster)
+    zone, kept = zone_of(hours.tz), known_range(connection, cluster)
     if kept is None:
         return []
     # Nobody counts the days since the year 1.
     first, last = max(hours.start, kept[0] - _LONGEST), min(hours.end, kept[1] + _LONGEST)
-    if hours.step is Step.TOTAL:
+    if hours.step is StepUnit.TOTAL:
         first, last = hours.start, hours.end
-    return parts_of(connection, cluster, bounds(first, last, hours.step, zone))
+    return known_steps(connection, cluster, bounds(first, last, hours.step, zone))
 
 
-def question_of(hours: Hours, cluster: int, level: Level, **asked: Any) -> Question:
+def row_query(hours: HoursQuery, cluster: int, level: Level, **asked: Any) -> RowQuery:
     """What is asked, of a cluster."""
-    return Question(cluster, level, hours.start, hours.end, hours.namespaces, hours.excluded, **asked)
+    return RowQuery(cluster, level, hours.start, hours.end, hours.namespaces, hours.excluded, **asked)
 
 
-def answered(
-    hours: Hours, question: Question, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
-) -> Answer:
+def answer_rows(
+    hours: HoursQuery, question: RowQuery, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
+) -> RowsOrPage:
     """Rows as they are asked for: all, a page, or those after others.
 
     :param told: rows as they are answered.
@@ -195,16 +197,16 @@ def answered(
     if not isinstance(hours.paging, Cursor):
         return page_or_list(hours.paging, rows.count, lambda limit, offset: told(rows.find(limit, offset)))
 
-    def after(limit: int, place: Place | None) -> tuple[list[dict[str, Any]], list[Place]]:
+    def after(limit: int, place: RowKey | None) -> tuple[list[dict[str, Any]], list[RowKey]]:
         found = rows.find(limit, after=place)
-        return told(found), [place_of(question, row) for row in found]
+        return told(found), [row_key(question, row) for row in found]
 
     form = f"{question.level.value} {hours.step.value} {question.order.value} {question.ascending}"
-    return rows_after(hours.paging, form, lambda place: is_place(question, place), after)
+    return rows_after(hours.paging, form, lambda place: is_row_key(question, place), after)
 
 
 def namespace_capacities(
-    connection: Connection, question: Question, rows: Rows, found: list[UsageRow]
+    connection: Connection, question: RowQuery, rows: Rows, found: list[UsageRow]
 ) -> list[float | None]:
     """What the namespace of each row might hold, in GPU-seconds; None where that is not known, and of other levels."""
     if question.level is not Level.NAMESPACE or not found:
@@ -214,31 +216,33 @@ def namespace_capacities(
     return [capacities.of(item.group.value, item.start) for item in found]
 
 
-def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle: bool = False, **asked: Any) -> Answer:
+def _answer(
+    database: Database, hours: HoursQuery, level: Level, row: Row, with_idle: bool = False, **asked: Any
+) -> RowsOrPage:
     with database.reading() as connection:
-        cluster = cluster_named(connection, hours.cluster)
-        question = question_of(hours, cluster.id, level, **asked)
+        cluster = find_cluster(connection, hours.cluster)
+        question = row_query(hours, cluster.id, level, **asked)
         rows = rows_of(connection, hours, question, with_idle)
 
         def told(found: list[UsageRow]) -> list[dict[str, Any]]:
             values = []
             for item, capacity in zip(found, namespace_capacities(connection, question, rows, found), strict=True):
                 value = {"id": item.id, "cluster_name": cluster.name, **row(item, capacity)}
-                if hours.step is not Step.HOUR:
-                    value["end_time"] = stamped(item.end)
+                if hours.step is not StepUnit.HOUR:
+                    value["end_time"] = utc_timestamp(item.end)
                 value["known_seconds"] = item.seconds
                 value["provisional"] = item.provisional
                 values.append(value)
             return values
 
-        return answered(hours, question, rows, told)
+        return answer_rows(hours, question, rows, told)
 
 
 def _cluster_row(row: UsageRow) -> dict[str, Any]:
     sums = row.sums
     return {
-        "stat_hour": stamped(row.start),
-        "total_gpu_capacity": counted(quotients.total_gpu_capacity(sums, row.seconds)),
+        "stat_hour": utc_timestamp(row.start),
+        "total_gpu_capacity": gpu_amount(quotients.total_gpu_capacity(sums, row.seconds)),
         "allocated_gpu_count": shown(quotients.allocated_gpu_count(sums, row.seconds)),
         "allocation_rate": shown(quotients.allocation_rate(sums)),
         **_utilization(row),
@@ -252,8 +256,8 @@ def _namespace_row(row: UsageRow, capacity: float | None) -> dict[str, Any]:
     there = None if capacity is None else quotients.mean_over(capacity, row.seconds)
     return {
         "namespace": row.group.value,
-        "stat_hour": stamped(row.start),
-        "total_gpu_capacity": counted(there),
+        "stat_hour": utc_timestamp(row.start),
+        "total_gpu_capacity": gpu_amount(there),
         "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
         "allocation_rate": shown(quotients.rate_of(row.sums.alloc_gpu_s, capacity or 0.0)),
         **_utilization(row),
@@ -267,7 +271,7 @@ def _label_row(row: UsageRow) -> dict[str, Any]:
         "dimension_type": row.group.level.value,
         "dimension_key": row.group.key,
         "dimension_value": row.group.value,
-        "stat_hour": stamped(row.start),
+        "stat_hour": utc_timestamp(row.start),
         "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
@@ -282,7 +286,7 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
         "namespace": workload.namespace,
         "workload_name": workload.name,
         "workload_type": workload.kind,
-        "stat_hour": stamped(row.start),
+        "stat_hour": utc_timestamp(row.start),
         "allocated_gpu_count": shown(quotients.allocated_gpu_count(sums, row.seconds)),
         # What it asks for while it is there with all its pods, however much of the hour that is.
         "requested_gpu_count": shown(None if each is None else each * sums.pods_max),
@@ -323,6 +327,6 @@ def _percentiles(row: UsageRow) -> dict[str, Any]:
 def _last(row: UsageRow) -> dict[str, Any]:
     return {
         "coverage": shown(quotients.coverage(row.sums), 4),
-        "created_at": stamped(row.created_at),
-        "updated_at": stamped(row.updated_at),
+        "created_at": utc_timestamp(row.created_at),
+        "updated_at": utc_timestamp(row.updated_at),
     }

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, namespace_capacities, question_of, rows_of
-from gpuctl_usage.answers.number_format import shown, stamped
-from gpuctl_usage.answers.query_scope import cluster_named
+from gpuctl_usage.answers.hourly_answers import (
+    HoursQuery,
+    RowsOrPage,
+    answer_rows,
+    namespace_capacities,
+    row_query,
+    rows_of,
+)
+from gpuctl_usage.answers.number_format import shown, utc_timestamp
+from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.rollup import ledger as ledgers
 from gpuctl_usage.rollup import quotients
 from gpuctl_usage.store.database import Database
@@ -24,7 +31,7 @@ OF_NAMESPACES = frozenset({Level.NAMESPACE, Level.WORKLOAD})
 
 def ledger(
     database: Database,
-    hours: Hours,
+    hours: HoursQuery,
     level: Level,
     key: str = "",
     *,
@@ -32,7 +39,7 @@ def ledger(
     namespace: str = "",
     order: RowOrder = RowOrder.TIME,
     ascending: bool = True,
-) -> Answer:
+) -> RowsOrPage:
     """GPU-seconds, a row for each step and group; they are not rounded but to millionths.
 
     :param key: of a label or annotation.
@@ -44,11 +51,11 @@ def ledger(
         seen = hours.namespaces is None or namespace in hours.namespaces
         hours = replace(hours, namespaces=[namespace] if seen else [])
     with database.reading() as connection:
-        cluster = cluster_named(connection, hours.cluster)
+        cluster = find_cluster(connection, hours.cluster)
         asked: dict[str, Any] = {"value": value or None, "order": order, "ascending": ascending, "sums_only": True}
         if level in KEYED:
             asked["key"] = key
-        question = question_of(hours, cluster.id, level, **asked)
+        question = row_query(hours, cluster.id, level, **asked)
         rows = rows_of(connection, hours, question)
         own, whose = level in ledgers.WITH_CAPACITY, {"cluster": cluster.name, "level": level.value}
 
@@ -56,19 +63,19 @@ def ledger(
             allowed = namespace_capacities(connection, question, rows, found)
             return [_row(item, level, whose, own, most) for item, most in zip(found, allowed, strict=True)]
 
-        return answered(hours, question, rows, told)
+        return answer_rows(hours, question, rows, told)
 
 
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
     """:param own: whether groups of the level have GPUs of their own."""
     account = ledgers.ledger(row.sums, level)
     return {
-        "time": stamped(row.start),
-        "end_time": stamped(row.end),
+        "time": utc_timestamp(row.start),
+        "end_time": utc_timestamp(row.end),
         **whose,
         "known_seconds": row.seconds,
-        "known_from": stamped(row.known_from),
-        "known_until": stamped(row.known_until),
+        "known_from": utc_timestamp(row.known_from),
+        "known_until": utc_timestamp(row.known_until),
         "provisional": row.provisional,
         "key": row.group.key,
         "value": row.group.value,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from gpuctl_usage.answers.query_scope import cluster_named
+from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import clusters
 from gpuctl_usage.store.usage_queries import find_clusters, keys_of, namespaces_of, values_of
@@ -40,16 +40,16 @@ def namespace_names(database: Database, cluster: str) -> list[str]:
     :raises UnknownCluster: there is no such cluster. Likewise below.
     """
     with database.reading() as connection:
-        return namespaces_of(connection, cluster_named(connection, cluster).id)
+        return namespaces_of(connection, find_cluster(connection, cluster).id)
 
 
 def dimension_keys(database: Database, cluster: str, level: Level) -> list[str]:
     """Keys of labels, or of annotations."""
     with database.reading() as connection:
-        return keys_of(connection, cluster_named(connection, cluster).id, level)
+        return keys_of(connection, find_cluster(connection, cluster).id, level)
 
 
 def dimension_values(database: Database, cluster: str, level: Level, key: str) -> list[str]:
     """Values of one."""
     with database.reading() as connection:
-        return values_of(connection, cluster_named(connection, cluster).id, level, key)
+        return values_of(connection, find_cluster(connection, cluster).id, level, key)

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.facts import DAY, HOUR, GpuQuota, KeptTime
-from gpuctl_usage.rollup.quota_time import QuotaTime, StepTime
+from gpuctl_usage.facts import DAY, HOUR, GpuQuota, PeriodCapacity
+from gpuctl_usage.rollup.quota_time import CapacityTimeline, QuotaTimeline
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database_tables import quotas
 
-_NONE = QuotaTime(())
+_NONE = QuotaTimeline(())
 
 
 class NamespaceCapacities:
@@ -24,13 +24,17 @@ class NamespaceCapacities:
     """
 
     def __init__(
-        self, connection: Connection, cluster: int, steps: Mapping[int, Sequence[KeptTime]], names: Collection[str]
+        self,
+        connection: Connection,
+        cluster: int,
+        steps: Mapping[int, Sequence[PeriodCapacity]],
+        names: Collection[str],
     ) -> None:
         kept = [item for of_step in steps.values() for item in of_step]
         self._quotas = _quotas(connection, cluster, kept, names)
         hours = _hours_of_days(connection, cluster, kept, self._quotas)
         self._steps = {
-            start: StepTime(part for item in of_step for part in hours.get(item, (item,)))
+            start: CapacityTimeline(part for item in of_step for part in hours.get(item, (item,)))
             for start, of_step in steps.items()
         }
 
@@ -41,8 +45,8 @@ class NamespaceCapacities:
 
 
 def _quotas(
-    connection: Connection, cluster: int, kept: Sequence[KeptTime], names: Collection[str]
-) -> dict[str, QuotaTime]:
+    connection: Connection, cluster: int, kept: Sequence[PeriodCapacity], names: Collection[str]
+) -> dict[str, QuotaTimeline]:
     if not kept:
         return {}
     # Of a day that is known in part it may be any part.
@@ -51,12 +55,12 @@ def _quotas(
     found: dict[str, list[GpuQuota]] = defaultdict(list)
     for quota in intervals.read_quotas(connection, cluster, intervals.of_namespaces(names) & then):
         found[quota.namespace].append(quota)
-    return {name: QuotaTime(theirs) for name, theirs in found.items()}
+    return {name: QuotaTimeline(theirs) for name, theirs in found.items()}
 
 
 def _hours_of_days(
-    connection: Connection, cluster: int, kept: Sequence[KeptTime], known: Mapping[str, QuotaTime]
-) -> dict[KeptTime, list[KeptTime]]:
+    connection: Connection, cluster: int, kept: Sequence[PeriodCapacity], known: Mapping[str, QuotaTimeline]
+) -> dict[PeriodCapacity, list[PeriodCapacity]]:
     """The hours of the days in which a quota began or ended, where all of them are kept: the rest of that time has what
     the cluster had in its hour. And those of days that are not known as a whole."""
     if not known:
@@ -73,5 +77,5 @@ def _hours_of_days(
     return {day: kept for day, kept in found.items() if sum(map(_length, kept)) == _length(day)}
 
 
-def _length(time: KeptTime) -> float:
+def _length(time: PeriodCapacity) -> float:
     return time.end - time.start

@@ -11,13 +11,13 @@ def shown(value: float | None, digits: int = 2) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def counted(value: float | None) -> float | int | None:
+def gpu_amount(value: float | None) -> float | int | None:
     """A number of GPUs, which most often is whole."""
     rounded = shown(value)
     return int(rounded) if rounded is not None and rounded == int(rounded) else rounded
 
 
 @lru_cache(maxsize=4096)
-def stamped(seconds: float) -> str:
+def utc_timestamp(seconds: float) -> str:
     """A time, to the second, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

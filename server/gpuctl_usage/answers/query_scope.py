@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.store.usage_queries import NamedCluster, Place, find_clusters
+from gpuctl_usage.store.usage_queries import RowKey, StoredCluster, find_clusters
 
 _NO_CURSOR = "cursor: it is none that an answer to this question had; begin with an empty one"
 _NAMED = 5
@@ -30,11 +30,11 @@ class NothingKept(Unanswerable):
     """There is nothing of what was asked for."""
 
 
-class Refused(Unanswerable):
+class InvalidQuery(Unanswerable):
     """It was not asked as it can be answered."""
 
 
-class TooMuch(Refused):
+class TooMuch(InvalidQuery):
     """The list would be too long."""
 
 
@@ -55,7 +55,7 @@ class Cursor(NamedTuple):
     size: int
 
 
-def cluster_named(connection: Connection, name: str) -> NamedCluster:
+def find_cluster(connection: Connection, name: str) -> StoredCluster:
     """Return the cluster with a name; for "" the only cluster.
 
     :raises UnknownCluster: it does not exist, or no name is given and the database has several clusters.
@@ -77,8 +77,8 @@ def cluster_named(connection: Connection, name: str) -> NamedCluster:
 def rows_after(
     cursor: Cursor,
     form: str,
-    is_theirs: Callable[[Place], bool],
-    find: Callable[[int, Place | None], tuple[list[dict[str, Any]], list[Place]]],
+    is_theirs: Callable[[RowKey], bool],
+    find: Callable[[int, RowKey | None], tuple[list[dict[str, Any]], list[RowKey]]],
 ) -> dict[str, Any]:
     """Some rows, and where the next ones begin; None after the last.
 
@@ -89,26 +89,26 @@ def rows_after(
     """
     after = _read_cursor(cursor.after, form) if cursor.after else None
     if after is not None and not is_theirs(after):
-        raise Refused(_NO_CURSOR)
+        raise InvalidQuery(_NO_CURSOR)
     rows, places = find(cursor.size + 1, after)
     more = len(rows) > cursor.size
     following = _write_cursor(form, places[cursor.size - 1]) if more else None
     return {"page_size": cursor.size, "next_cursor": following, "data": rows[: cursor.size]}
 
 
-def _write_cursor(form: str, place: Place) -> str:
+def _write_cursor(form: str, place: RowKey) -> str:
     text = json.dumps([form, *place], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _read_cursor(text: str, form: str) -> Place:
+def _read_cursor(text: str, form: str) -> RowKey:
     try:
         found = json.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
         if isinstance(found, list) and found[:1] == [form] and len(found) > 1 and all(map(_is_plain, found)):
             return found[1:]
     except (ValueError, RecursionError):
         pass
-    raise Refused(_NO_CURSOR)
+    raise InvalidQuery(_NO_CURSOR)
 
 
 def _is_plain(value: Any) -> bool:

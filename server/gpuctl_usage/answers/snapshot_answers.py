@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuctl_usage.answers.hourly_answers import Answer, Hours
-from gpuctl_usage.answers.number_format import counted, shown, stamped
-from gpuctl_usage.answers.query_scope import Cursor, NothingKept, TooMuch, cluster_named, page_or_list
+from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
+from gpuctl_usage.answers.number_format import gpu_amount, shown, utc_timestamp
+from gpuctl_usage.answers.query_scope import Cursor, NothingKept, TooMuch, find_cluster, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
 from gpuctl_usage.rollup.quotients import mean_over
 from gpuctl_usage.store.allocation_snapshots import (
-    KeptSnapshot,
+    StoredSnapshot,
     count_snapshots,
     first_of_each,
     latest_snapshot,
@@ -23,20 +23,20 @@ MOST_DETAILED = 300
 """Snapshots of one answer that tell of every workload, where nothing is said about it."""
 
 
-class Listed(NamedTuple):
+class SnapshotListing(NamedTuple):
     """Snapshots, and what has to be said about them; "" for nothing."""
 
-    answer: Answer
+    answer: RowsOrPage
     note: str
 
 
-def used_now(database: Database, cluster: str, since: float) -> dict[str, float | None]:
+def latest_utilization(database: Database, cluster: str, since: float) -> dict[str, float | None]:
     """Return the use, in percent, of each workload that held GPUs at the last snapshot, by its uid.
 
     None where it was not measured at that time; empty if the last snapshot is older than ``since``.
     """
     with database.reading() as connection:
-        kept = latest_snapshot(connection, cluster_named(connection, cluster).id)
+        kept = latest_snapshot(connection, find_cluster(connection, cluster).id)
     if kept is None or kept.snapshot.time < since:
         return {}
     return {item.workload.uid: item.utilization for item in kept.snapshot.workloads}
@@ -49,7 +49,7 @@ def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = 
     :raises Unanswerable: there is no such cluster, or no snapshot of it.
     """
     with database.reading() as connection:
-        found = cluster_named(connection, cluster)
+        found = find_cluster(connection, cluster)
         kept = latest_snapshot(connection, found.id)
     if kept is None:
         raise NothingKept(f"there is no snapshot of the cluster {found.name} yet")
@@ -59,7 +59,9 @@ def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = 
     return {**{key: value[key] for key in first}, "dimension_key": "", "dimension_value": "", **value}
 
 
-def snapshot_list(database: Database, hours: Hours, *, details: bool | None = None, interval: int = 0) -> Listed:
+def snapshot_list(
+    database: Database, hours: HoursQuery, *, details: bool | None = None, interval: int = 0
+) -> SnapshotListing:
     """Snapshots of a time, the earliest first.
 
     :param details: None: of a few they tell of every workload, of many the totals alone.
@@ -69,7 +71,7 @@ def snapshot_list(database: Database, hours: Hours, *, details: bool | None = No
     assert not isinstance(hours.paging, Cursor)
     paging, seen = hours.paging, None if hours.namespaces is None else frozenset(hours.namespaces)
     with database.reading() as connection:
-        cluster = cluster_named(connection, hours.cluster)
+        cluster = find_cluster(connection, hours.cluster)
         asked = cluster.id, hours.start, hours.end
         some = first_of_each(connection, *asked, interval) if interval else None
         total = count_snapshots(connection, *asked) if some is None else len(some)
@@ -90,10 +92,10 @@ def snapshot_list(database: Database, hours: Hours, *, details: bool | None = No
 
         answer = page_or_list(paging, lambda: total, find)
     note = f"allocation_details are left out of more than {MOST_DETAILED} snapshots; ask with include_details=true"
-    return Listed(answer, note if details is None and not told else "")
+    return SnapshotListing(answer, note if details is None and not told else "")
 
 
-def _value(kept: KeptSnapshot, cluster: str, seen: frozenset[str] | None, with_details: bool) -> dict[str, Any]:
+def _value(kept: StoredSnapshot, cluster: str, seen: frozenset[str] | None, with_details: bool) -> dict[str, Any]:
     snapshot = kept.snapshot
     theirs = [item for item in snapshot.workloads if seen is None or item.workload.namespace in seen]
     allocated: float | None = snapshot.allocated
@@ -102,12 +104,12 @@ def _value(kept: KeptSnapshot, cluster: str, seen: frozenset[str] | None, with_d
     return {
         "id": kept.id,
         "cluster_name": cluster,
-        "snapshot_time": stamped(snapshot.time),
+        "snapshot_time": utc_timestamp(snapshot.time),
         "dimension_type": "cluster",
-        "total_gpu_capacity": counted(snapshot.capacity),
-        "allocated_gpu_count": counted(allocated),
+        "total_gpu_capacity": gpu_amount(snapshot.capacity),
+        "allocated_gpu_count": gpu_amount(allocated),
         "allocation_details": _details(theirs) if with_details and kept.has_details else {},
-        "created_at": stamped(kept.created_at),
+        "created_at": utc_timestamp(kept.created_at),
     }
 
 
@@ -125,7 +127,7 @@ def _namespace(workloads: list[WorkloadAllocation]) -> dict[str, Any]:
     measured = [(item.gpus, item.utilization) for item in workloads if item.utilization is not None]
     used = mean_over(sum(gpus * percent for gpus, percent in measured), sum(gpus for gpus, _ in measured))
     return {
-        "allocated_gpu": counted(sum(item.gpus for item in workloads)),
+        "allocated_gpu": gpu_amount(sum(item.gpus for item in workloads)),
         "utilization": shown(used),
         "workload_count": len(workloads),
         "workloads": [
@@ -134,7 +136,7 @@ def _namespace(workloads: list[WorkloadAllocation]) -> dict[str, Any]:
                 "name": item.workload.name,
                 "namespace": item.workload.namespace,
                 "kind": item.workload.kind,
-                "allocated_gpu": counted(item.gpus),
+                "allocated_gpu": gpu_amount(item.gpus),
                 "utilization": shown(item.utilization),
             }
             for item in sorted(workloads, key=lambda item: (-item.gpus, item.workload))

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, select
 
 from gpuctl.objects import label_names
 from gpuctl.reading.price_list import PriceList, cost, sum_known
-from gpuctl_usage.answers.number_format import counted, shown, stamped
-from gpuctl_usage.answers.query_scope import cluster_named
+from gpuctl_usage.answers.number_format import gpu_amount, shown, utc_timestamp
+from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
@@ -93,7 +93,7 @@ def idle_workloads(
     :raises Unanswerable: there is no such cluster.
     """
     with database.reading() as connection:
-        found = cluster_named(connection, cluster)
+        found = find_cluster(connection, cluster)
         held = intervals.read_holdings(connection, found.id, intervals.open_ones(connection, holdings))
         seen = [item for item in held if namespaces is None or item.namespace in namespaces]
         candidates = _held_now(seen)
@@ -125,7 +125,7 @@ def waste(
     costs: dict[int, list[float | None]] = {number: [] for number in numbers}
     total, total_costs = 0.0, list[float | None]()
     with database.reading() as connection:
-        found = cluster_named(connection, cluster)
+        found = find_cluster(connection, cluster)
         for period in prices.periods(start, end):
             together = sums_together(connection, found.id, numbers, period.start, period.end)
             for item in items:
@@ -138,9 +138,9 @@ def waste(
         known = _known_until(connection, found.id)
     return {
         "cluster": found.name,
-        "start_time": stamped(start),
-        "end_time": stamped(end),
-        "known_until": stamped(known),
+        "start_time": utc_timestamp(start),
+        "end_time": utc_timestamp(end),
+        "known_until": utc_timestamp(known),
         "idle_below": rule.below,
         "idle_after_hours": shown(rule.after / HOUR),
         "currency": prices.currency or None,
@@ -167,10 +167,10 @@ def _row(item: IdleWorkload, idle_cost: float | None) -> dict[str, Any]:
         "owner": item.owner,
         "labels": dict(item.labels),
         "annotations": dict(item.annotations),
-        "gpu_count": counted(whole),
-        "gpu_models": {model: counted(gpus) for model, gpus in sorted(item.gpus.items())},
+        "gpu_count": gpu_amount(whole),
+        "gpu_models": {model: gpu_amount(gpus) for model, gpus in sorted(item.gpus.items())},
         "pod_count": item.pods,
-        "idle_since": stamped(item.since),
+        "idle_since": utc_timestamp(item.since),
         "idle_hours": shown((item.until - item.since) / HOUR),
         "avg_utilization": shown(item.util_gpu_s / item.obs_gpu_s) if item.obs_gpu_s > 0 else None,
         "idle_gpu_hours": shown(item.in_range.idle / HOUR, 4) if obs > 0 else None,

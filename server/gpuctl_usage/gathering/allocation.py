@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from gpuctl_usage.facts import (
-    USE_OF_PROCESSES,
+    PROCESS_UTILIZATION,
     AllocationSnapshot,
     Capacity,
     GpuSeries,
@@ -17,7 +17,7 @@ from gpuctl_usage.facts import (
 )
 
 
-def snapshot(
+def take_snapshot(
     time: float,
     holdings: Iterable[Holding],
     capacities: Iterable[Capacity],
@@ -55,7 +55,7 @@ def _mean_of(series: GpuSeries, share: float) -> float:
     if series.apart is None:
         return sum(series.utilization) / len(series.utilization)
     both = zip(series.utilization, series.apart, strict=True)
-    own = (min(100.0, value / share) if mark & USE_OF_PROCESSES else value for value, mark in both)
+    own = (min(100.0, value / share) if mark & PROCESS_UTILIZATION else value for value, mark in both)
     return sum(own) / len(series.utilization)
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
-from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, Asked
+from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests
 from gpuctl_usage.gathering.object_facts import PodFacts
-from gpuctl_usage.ttl_cache import Remembered
+from gpuctl_usage.ttl_cache import TtlCache
 
 _DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.ASCII)
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -42,8 +42,8 @@ class ClaimedDevices:
         self._session = session
         self._version = ""
         self._whole: frozenset[Device] | None = None
-        self._pods: dict[str, Asked] = {}
-        self._claims: Remembered[str, Object | None] = Remembered(_HOLDS)
+        self._pods: dict[str, GpuRequests] = {}
+        self._claims: TtlCache[str, Object | None] = TtlCache(_HOLDS)
 
     def offered(self) -> dict[str, float]:
         """Return the number of GPUs that drivers offer on each node.

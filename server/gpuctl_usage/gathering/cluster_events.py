@@ -23,7 +23,7 @@ _CATCHING_UP = 2.0
 """Seconds in which all comes that happened while it was."""
 
 
-class Heard(NamedTuple):
+class ClusterEvent(NamedTuple):
     """An object came, has changed (PUT) or has gone (GONE); or its list was read whole (LISTED); or it cannot be read
     (REFUSED, with the reason in ``text``), or is no object of the API (ODD).
 
@@ -45,7 +45,7 @@ class ClusterEvents:
     def __init__(self, session: Session, clock: ServerClock, maker: FactMaker) -> None:
         self._clock = clock
         self._maker = maker
-        self._heard: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[ClusterEvent | None] = queue.SimpleQueue()
         self._followed = {
             kind: Reflector(
                 session,
@@ -70,7 +70,7 @@ class ClusterEvents:
             reflector.stop()
         self._heard.put(None)
 
-    def next(self, timeout: float) -> Heard | None:
+    def next(self, timeout: float) -> ClusterEvent | None:
         """What was heard next; None after so many seconds, and at the end."""
         try:
             return self._heard.get(timeout=timeout) if timeout > 0 else self._heard.get_nowait()
@@ -106,20 +106,20 @@ class ClusterEvents:
     def _hear(self, kind: str, event: Event | ClusterError) -> None:
         at = self._clock.now()
         if isinstance(event, ClusterError):
-            self._heard.put(Heard("REFUSED", kind, at, text=event.message))
+            self._heard.put(ClusterEvent("REFUSED", kind, at, text=event.message))
             return
         if event.type == "LISTED":
-            self._heard.put(Heard("LISTED", kind, at))
+            self._heard.put(ClusterEvent("LISTED", kind, at))
             return
         gap = self._gap(kind, at)
         facts, uid = event.object.get("facts"), event.object["metadata"]["uid"]
         told = self._told[kind]
         if "odd" in event.object:
-            self._heard.put(Heard("ODD", kind, at, text=event.object["odd"]))
+            self._heard.put(ClusterEvent("ODD", kind, at, text=event.object["odd"]))
         if event.type != "DELETED":
             if facts is not None:
                 told[uid] = facts
-                self._heard.put(Heard("PUT", kind, at, facts))
+                self._heard.put(ClusterEvent("PUT", kind, at, facts))
             return
         before = told.pop(uid, None)
         if facts is None:
@@ -127,7 +127,7 @@ class ClusterEvents:
         if facts is not None:
             # A list that was read again tells what is missing in it, as it was known: when it went nobody has heard.
             listed = facts is before
-            self._heard.put(Heard("GONE", kind, at, facts, gap if listed else self._missed(kind, at)))
+            self._heard.put(ClusterEvent("GONE", kind, at, facts, gap if listed else self._missed(kind, at)))
 
     def _gap(self, kind: str, at: float) -> float:
         """When a list last said something; it is noted when that was too long ago."""

@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from gpuctl_usage.facts import GpuSeries, SharedCards
+from gpuctl_usage.facts import GpuSeries, SharedGpuMetrics
 from gpuctl_usage.prometheus import AnswerTooLarge, Measured, Prometheus, PrometheusProblem
-from gpuctl_usage.rollup.shared_cards import nodes_that_share, nodes_told_apart
+from gpuctl_usage.rollup.shared_cards import nodes_with_process_metrics, nodes_with_shared_cards
 
 MIB, MB = 2**20, 10**6
 _GIB = 2**30
@@ -31,7 +31,7 @@ _LONGEST_NAME = 253
 Answer = TypeVar("Answer")
 
 
-class NotWaitedFor(PrometheusProblem):
+class CollectionInterrupted(PrometheusProblem):
     """Whoever asked is to stop."""
 
 
@@ -69,7 +69,7 @@ _IN_SLICES = "/"
 """In the name of an instance of MIG, after the GPU that it is a part of: nothing tells processes of one apart."""
 
 
-class Place(NamedTuple):
+class PodPlace(NamedTuple):
     """A pod on a node."""
 
     node: str
@@ -84,7 +84,7 @@ class _Device(NamedTuple):
 
 class _Name(NamedTuple):
     device: _Device
-    place: Place
+    place: PodPlace
 
 
 class GpuSamples:
@@ -94,7 +94,7 @@ class GpuSamples:
         self,
         prometheus: Prometheus,
         go_on: Callable[[], bool] = lambda: True,
-        shared: SharedCards = SharedCards.DETECT,
+        shared: SharedGpuMetrics = SharedGpuMetrics.DETECT,
     ) -> None:
         """:param shared: what exporters tell of pods that share a card."""
         self.shared = shared
@@ -102,7 +102,9 @@ class GpuSamples:
         self._go_on = go_on
         self._length = math.inf
 
-    def series(self, start: float, end: float, nodes: Collection[str], holders: Collection[Place]) -> list[GpuSeries]:
+    def series(
+        self, start: float, end: float, nodes: Collection[str], holders: Collection[PodPlace]
+    ) -> list[GpuSeries]:
         """What was measured after ``start``, up to ``end``, of GPUs that a pod held; of those that several held, also
         what is said of the GPU itself.
 
@@ -126,7 +128,7 @@ class GpuSamples:
             self._fill(made, start, end)
             more = made.found
             if shared:
-                apart = nodes_told_apart(more.values(), start, end, self.shared)
+                apart = nodes_with_process_metrics(more.values(), start, end, self.shared)
                 more = {name: one for name, one in more.items() if one.node in apart or name.device not in taken}
                 better = {name.device for name in more}
                 found = {name: one for name, one in found.items() if name.device not in better}
@@ -136,7 +138,7 @@ class GpuSamples:
 
     def _shared(self, found: Mapping[_Name, GpuSeries]) -> frozenset[_Device]:
         """The GPUs of nodes where pods share some, unless it is set that nothing tells them apart."""
-        nodes = frozenset() if self.shared is SharedCards.COPIES else nodes_that_share(found.values())
+        nodes = frozenset() if self.shared is SharedGpuMetrics.COPIES else nodes_with_shared_cards(found.values())
         return frozenset(name.device for name, one in found.items() if one.node in nodes)
 
     def _counts(self, start: float, end: float) -> Mapping[str, float]:
@@ -189,7 +191,7 @@ class GpuSamples:
         attempt = 1
         while True:
             if not self._go_on():
-                raise NotWaitedFor("it was not waited for")
+                raise CollectionInterrupted("it was not waited for")
             try:
                 return ask()
             except AnswerTooLarge:
@@ -205,7 +207,7 @@ class _Series:
     """The series that one adapter has, as they grow piece by piece."""
 
     def __init__(
-        self, adapter: Adapter, nodes: Collection[str], holders: Collection[Place], taken: Collection[_Device]
+        self, adapter: Adapter, nodes: Collection[str], holders: Collection[PodPlace], taken: Collection[_Device]
     ) -> None:
         self.adapter = adapter
         self.devices: set[_Device] = set()
@@ -259,7 +261,7 @@ class _Series:
 
     def join(self) -> None:
         """Put utilisation and memory together that were measured at one time, and let the piece go."""
-        pods: dict[_Device, set[Place]] = {}
+        pods: dict[_Device, set[PodPlace]] = {}
         of_devices: dict[_Device, Mapping[float, float]] = {}
         for name, _, _ in self._new:
             if name.place.pod:
@@ -310,9 +312,9 @@ class _Series:
             # Some exporters know their node by the name of their own pod.
             known = device.node in self._nodes
             node = device.node if known else self._homes.get((namespace, pod), device.node)
-            return _Name(device, Place(node, namespace, pod))
-        place = Place(device.node, labels.get("namespace", ""), labels.get("pod", ""))
-        return _Name(device, place if place in self._holders else Place(device.node, "", ""))
+            return _Name(device, PodPlace(node, namespace, pod))
+        place = PodPlace(device.node, labels.get("namespace", ""), labels.get("pod", ""))
+        return _Name(device, place if place in self._holders else PodPlace(device.node, "", ""))
 
 
 def _largest(said: list[dict[float, float]]) -> Mapping[float, float]:

@@ -34,7 +34,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 
-Asked = tuple[tuple[str, float], ...]
+GpuRequests = tuple[tuple[str, float], ...]
 """What a pod asks for of the resources that are GPUs or say how much of them; empty: it holds none."""
 
 _INSTANCE = re.compile(r"nvidia\.com/mig-([1-7])g\.[a-z0-9.+]+", re.ASCII)
@@ -102,12 +102,12 @@ class GpuWeights:
         self._parts = frozenset(filter(None, every))
         self._is_relevant = lru_cache(maxsize=4096)(self._relevant)
 
-    def asked(self, requests: Amounts) -> Asked:
+    def asked(self, requests: Amounts) -> GpuRequests:
         """What of a pod's requests matters here."""
         found = tuple((name, float(amount)) for name, amount in requests.items() if self._is_relevant(name) and amount)
         return found if any(name not in self._parts for name, _ in found) else ()
 
-    def held(self, asked: Asked, node: Mapping[str, float]) -> float | None:
+    def held(self, asked: GpuRequests, node: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if the size of its share is unknown.
 
         :param node: how many units of a resource make a card, as :meth:`units` has it.
@@ -120,11 +120,11 @@ class GpuWeights:
             total += weight * amount / node.get(name, 1)
         return total
 
-    def is_share(self, asked: Asked) -> bool:
+    def is_share(self, asked: GpuRequests) -> bool:
         """Return True if a pod asks for a part of a card by cores or memory."""
         return any(name in self._parts for name, _ in asked)
 
-    def limited(self, hard: Amounts) -> Asked:
+    def limited(self, hard: Amounts) -> GpuRequests:
         """What a quota limits of it, by the names that pods use."""
         found = ((name.removeprefix(_LIMITED), amount) for name, amount in hard.items() if name.startswith(_LIMITED))
         return tuple((name, max(float(amount), 0.0)) for name, amount in sorted(found) if self._is_relevant(name))

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_rows import is_finished, status_of
-from gpuctl_usage.facts import NodeState
-from gpuctl_usage.gathering.gpu_weights import Asked, GpuWeights
+from gpuctl_usage.facts import CapacityState
+from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
 
 LONGEST = 256
 """Bytes that are kept of a text: labels have at most 63, annotations may have a quarter of a million."""
@@ -23,7 +23,7 @@ LONGEST = 256
 Texts = tuple[tuple[str, str], ...]
 """Keys and values, sorted: small, and alike for all pods of a workload."""
 
-_STATES = {"active": NodeState.READY, "maintaining": NodeState.CORDONED, "faulty": NodeState.NOT_READY}
+_STATES = {"active": CapacityState.READY, "maintaining": CapacityState.CORDONED, "faulty": CapacityState.NOT_READY}
 
 
 class OwnerReference(NamedTuple):
@@ -51,7 +51,7 @@ class PodFacts(NamedTuple):
     namespace: str
     name: str
     node: str
-    asked: Asked
+    asked: GpuRequests
     owner: OwnerReference | None
     labels: Texts
     annotations: Texts
@@ -81,7 +81,7 @@ class NodeFacts(NamedTuple):
     there: float
     units: Mapping[str, float]
     offered: Mapping[str, int]
-    state: NodeState
+    state: CapacityState
     created: float
     turned: float | None
     written: float | None
@@ -109,14 +109,14 @@ class QuotaFacts(NamedTuple):
     uid: str
     namespace: str
     name: str
-    limits: Asked
+    limits: GpuRequests
     written: float | None
 
 
 Facts = PodFacts | NodeFacts | NamespaceFacts | QuotaFacts
 
 
-class KeptKeys(NamedTuple):
+class CollectedKeys(NamedTuple):
     """Which labels and annotations are kept."""
 
     labels: Collection[str]
@@ -126,7 +126,7 @@ class KeptKeys(NamedTuple):
 class FactMaker:
     """Makes facts of objects. Equal parts of different objects are one object afterwards."""
 
-    def __init__(self, keys: KeptKeys, weights: GpuWeights) -> None:
+    def __init__(self, keys: CollectedKeys, weights: GpuWeights) -> None:
         self._keys = keys
         self._weights = weights
         self._made: Mapping[str, Callable[[Object], Facts | None]] = {

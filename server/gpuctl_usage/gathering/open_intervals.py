@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from gpuctl_usage.facts import Capacity, Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
 
@@ -99,12 +99,12 @@ class OpenIntervals:
         """Everything that there is has been put: what else was open has gone while nobody looked."""
         gone = at if self._known_until is None else min(self._known_until, at)
         for uid in [uid for uid, pod in self._pods.items() if pod.facts is None]:
-            self.drop_pod(uid, gone, Ending.LAST_SEEN)
+            self.drop_pod(uid, gone, EndReason.LAST_SEEN)
         for name in [name for name, node in self._nodes.items() if node.facts is None]:
-            self.drop_node(name, gone, Ending.LAST_SEEN)
+            self.drop_node(name, gone, EndReason.LAST_SEEN)
         self._listed = True
         for node in self._nodes.values():
-            if node.facts is not None and node.open is not None and node.open.state is NodeState.UNSIZED:
+            if node.facts is not None and node.open is not None and node.open.state is CapacityState.UNSIZED:
                 self._renew_node(node, at, node.facts)
 
     def put_namespace(self, facts: NamespaceFacts, at: float) -> None:
@@ -134,7 +134,7 @@ class OpenIntervals:
             if node.facts is not None and before.get(name) != devices.get(name):
                 self._renew_node(node, at, node.facts)
 
-    def drop_node(self, name: str, at: float, ending: Ending = Ending.DELETED) -> None:
+    def drop_node(self, name: str, at: float, ending: EndReason = EndReason.DELETED) -> None:
         """A node has gone, and what was held of it is not there any more. Should it come back with its pods, they hold
         something from then on."""
         node = self._nodes.get(name)
@@ -168,7 +168,9 @@ class OpenIntervals:
             self._belong(pod, belonging)
             self._renew(pod, at, _written(before, belonging))
 
-    def drop_pod(self, uid: str, at: float, ending: Ending = Ending.DELETED, facts: PodFacts | None = None) -> None:
+    def drop_pod(
+        self, uid: str, at: float, ending: EndReason = EndReason.DELETED, facts: PodFacts | None = None
+    ) -> None:
         """A pod has gone: when its containers ended is when it ended, else ``at``.
 
         :param facts: the pod as it was when it went, where that is known.
@@ -184,7 +186,7 @@ class OpenIntervals:
             finished = pod.facts.finished if pod.facts is not None else None
             node = pod.open.node
             if finished is not None:
-                self._end(pod, min(finished, at), Ending.FINISHED)
+                self._end(pod, min(finished, at), EndReason.FINISHED)
             else:
                 self._end(pod, at, ending)
             self._leave(node, uid, at)
@@ -237,7 +239,7 @@ class OpenIntervals:
             pod.crowded, pod.not_before = False, at
         if gpus is None:
             if before is not None:
-                self._end(pod, at, Ending.CHANGED)
+                self._end(pod, at, EndReason.CHANGED)
                 pod.not_before = at
             pod.over = pod.over or facts.over
             return
@@ -274,7 +276,7 @@ class OpenIntervals:
             if self._known_until is not None and not self._listed:
                 moment = max(moment, min(self._known_until, at))
             if moment > start:
-                since, ended = moment, before._replace(end=moment, ending=Ending.CHANGED)
+                since, ended = moment, before._replace(end=moment, ending=EndReason.CHANGED)
                 if before.started is None and now.started is not None and now.started < moment:
                     # What changed it is the first that tells when it began to run, after an outage say.
                     since, ended = max(now.started, start), ended._replace(started=now.started)
@@ -313,10 +315,10 @@ class OpenIntervals:
         ended = facts.finished if facts.finished is not None else facts.written
         return self._known_until is not None and ended is not None and ended <= self._known_until
 
-    def _end(self, pod: _Pod, at: float, ending: Ending = Ending.DELETED, *, finished: bool = False) -> None:
+    def _end(self, pod: _Pod, at: float, ending: EndReason = EndReason.DELETED, *, finished: bool = False) -> None:
         assert pod.open is not None
         end = max(at, pod.open.start)
-        self._note(pod.open._replace(end=end, ending=Ending.FINISHED if finished else ending), end)
+        self._note(pod.open._replace(end=end, ending=EndReason.FINISHED if finished else ending), end)
         pod.open = None
 
     def _leave(self, name: str, uid: str, at: float) -> None:
@@ -386,11 +388,11 @@ class OpenIntervals:
         # What is claimed is there, also if ResourceSlices cannot be read.
         return own + max(self._devices.get(facts.name, 0.0), claimed)
 
-    def _state(self, node: _Node, facts: NodeFacts) -> NodeState:
+    def _state(self, node: _Node, facts: NodeFacts) -> CapacityState:
         """Return a node's state; until all pods are listed, one with unsized shares may still have them."""
-        was_unsized = node.open is not None and node.open.state is NodeState.UNSIZED
+        was_unsized = node.open is not None and node.open.state is CapacityState.UNSIZED
         if (was_unsized and not self._listed) or any(self._pods[uid].unsized for uid in node.pods):
-            return NodeState.UNSIZED
+            return CapacityState.UNSIZED
         return facts.state
 
     def _texts_of(self, facts: PodFacts, belonging: Belonging, name: str) -> Mapping[str, str]:

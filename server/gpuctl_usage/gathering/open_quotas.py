@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpuctl_usage.facts import GpuQuota
-from gpuctl_usage.gathering.cluster_events import Heard
+from gpuctl_usage.gathering.cluster_events import ClusterEvent
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NodeFacts, QuotaFacts
 
@@ -46,7 +46,7 @@ class OpenQuotas:
         """Go on with what was in force when an earlier collector ended."""
         self._open = {quota.namespace: quota for quota in quotas}
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ClusterEvent) -> None:
         """Take note of what was heard of quotas, and of nodes: how many share their cards says how much a quota is."""
         facts = heard.facts
         if heard.type == "LISTED":
@@ -78,7 +78,7 @@ class OpenQuotas:
             unsaid = since if namespace in self._open else at
             self._renew(namespace, at, max(written, default=unsaid), since)
 
-    def _hear_quota(self, facts: QuotaFacts, heard: Heard) -> None:
+    def _hear_quota(self, facts: QuotaFacts, heard: ClusterEvent) -> None:
         theirs = self._quotas.setdefault(facts.namespace, {})
         if heard.type == "PUT":
             theirs[facts.uid] = facts

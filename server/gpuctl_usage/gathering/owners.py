@@ -19,7 +19,7 @@ from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_of, written_at
 from gpuctl_usage.gathering.open_intervals import Belonging
-from gpuctl_usage.ttl_cache import Remembered
+from gpuctl_usage.ttl_cache import TtlCache
 
 HOLDS = 240.0
 """Seconds for which an owner is not asked for again: what changes in its labels is seen with the next snapshot."""
@@ -52,8 +52,8 @@ class Owners:
     def __init__(self, session: Session, maker: FactMaker) -> None:
         self._session = session
         self._maker = maker
-        self._owners: Remembered[tuple[str, str], _Owner | None] = Remembered(HOLDS)
-        self._kinds: Remembered[str, Mapping[str, Resource]] = Remembered(_KINDS_HOLD)
+        self._owners: TtlCache[tuple[str, str], _Owner | None] = TtlCache(HOLDS)
+        self._kinds: TtlCache[str, Mapping[str, Resource]] = TtlCache(_KINDS_HOLD)
         self._away_until = 0.0
 
     def of(self, pod: PodFacts) -> Belonging:

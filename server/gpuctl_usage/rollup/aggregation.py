@@ -7,7 +7,7 @@ from operator import add
 from typing import NamedTuple
 
 from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
-from gpuctl_usage.rollup.clipped_intervals import Spell
+from gpuctl_usage.rollup.clipped_intervals import ClippedHolding
 from gpuctl_usage.rollup.observation import MINUTES, Observed
 from gpuctl_usage.sums import Group, Level, Sums
 
@@ -15,23 +15,23 @@ CLUSTER = Group(Level.CLUSTER)
 BUCKET_MINUTES = 5
 
 
-class Keys(NamedTuple):
+class GroupingKeys(NamedTuple):
     """By which labels and annotations usage is grouped."""
 
     labels: Collection[str]
     annotations: Collection[str]
 
 
-def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> Keys:
+def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> GroupingKeys:
     """Those that are asked for, and those that a holding has."""
     all_labels, all_annotations = set(labels), set(annotations)
     for holding in holdings:
         all_labels.update(holding.labels)
         all_annotations.update(holding.annotations)
-    return Keys(sorted(all_labels), sorted(all_annotations))
+    return GroupingKeys(sorted(all_labels), sorted(all_annotations))
 
 
-def groups_of(holding: Holding, keys: Keys) -> Iterator[Group]:
+def groups_of(holding: Holding, keys: GroupingKeys) -> Iterator[Group]:
     """Every group that a holding counts for: of each level one, of labels and annotations one for each key."""
     workload = holding.workload
     yield CLUSTER
@@ -48,7 +48,7 @@ def _valued(level: Level, keys: Iterable[str], values: Mapping[str, str]) -> Ite
         yield Group(level, key, values.get(key, UNSET))
 
 
-class Tally:
+class GroupAggregate:
     """What becomes the sums of one group for an hour."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Tally:
         self._spans: list[tuple[float, float]] = []
         self._workloads: set[WorkloadKey] = set()
 
-    def hold(self, spell: Spell) -> None:
+    def hold(self, spell: ClippedHolding) -> None:
         """Count what a spell held."""
         self.sums.alloc_gpu_s += spell.alloc_gpu_s
         self.sums.running_gpu_s += spell.running_s * spell.holding.gpus

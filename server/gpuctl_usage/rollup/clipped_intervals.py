@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeVar
 from gpuctl_usage.facts import Capacity, Holding
 
 Interval = TypeVar("Interval", Holding, Capacity)
-Place = tuple[str, str, str]
+PodKey = tuple[str, str, str]
 """Node, namespace and name of a pod: how its measurements say whose they are."""
 
 
 @dataclass
-class Spell:
+class ClippedHolding:
     """A holding as the hour sees it; times are seconds since the hour began, and may lie outside of it.
 
     :param started: when its containers began to run; infinite while they do not.
@@ -47,12 +47,12 @@ class Spell:
         return (self.high - self.low) * self.holding.gpus
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PodKey:
         """By which measurements find it."""
         return self.holding.node, self.holding.namespace, self.holding.pod
 
 
-class Stock(NamedTuple):
+class ClippedCapacity(NamedTuple):
     """A capacity as the hour sees it, cut to the hour."""
 
     capacity: Capacity
@@ -60,22 +60,26 @@ class Stock(NamedTuple):
     high: float
 
 
-def spells(start: float, seconds: float, holdings: Iterable[Holding], beyond: float = 0.0) -> list[Spell]:
+def clip_holdings(
+    start: float, seconds: float, holdings: Iterable[Holding], beyond: float = 0.0
+) -> list[ClippedHolding]:
     """Those of the holdings that held something within the hour, or until ``beyond`` seconds after it; in one order."""
     found = []
     for holding in _once([holding for holding in holdings if holding.gpus > 0], lambda holding: holding.pod_uid):
         begin, finish, started = (_since(start, time) for time in (holding.start, holding.end, holding.started))
-        spell = Spell(holding, begin, finish, started, max(0.0, begin), min(seconds, finish))
+        spell = ClippedHolding(holding, begin, finish, started, max(0.0, begin), min(seconds, finish))
         if spell.low < spell.high or (finish > seconds > begin - beyond):
             found.append(spell)
     return sorted(found, key=lambda spell: (spell.place, spell.begin, spell.holding.pod_uid))
 
 
-def stocks(start: float, seconds: float, capacities: Iterable[Capacity]) -> list[Stock]:
+def clip_capacities(start: float, seconds: float, capacities: Iterable[Capacity]) -> list[ClippedCapacity]:
     """Those of the capacities that there were within the hour, by node and time."""
     found = []
     for capacity in _once(list(capacities), lambda capacity: capacity.node):
-        stock = Stock(capacity, max(0.0, _since(start, capacity.start)), min(seconds, _since(start, capacity.end)))
+        stock = ClippedCapacity(
+            capacity, max(0.0, _since(start, capacity.start)), min(seconds, _since(start, capacity.end))
+        )
         if stock.low < stock.high:
             found.append(stock)
     return found

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from gpuctl_usage.facts import DAY, UNSET, Holding
-from gpuctl_usage.rollup.aggregation import CLUSTER, Keys, groups_of, in_order, largest, smallest
-from gpuctl_usage.rollup.clipped_intervals import spells
+from gpuctl_usage.rollup.aggregation import CLUSTER, GroupingKeys, groups_of, in_order, largest, smallest
+from gpuctl_usage.rollup.clipped_intervals import clip_holdings
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 
 _ADDED = (*(part.name for part in fields(Sums) if part.name.endswith("_s")), "samples", "buckets")
@@ -48,17 +48,17 @@ def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
     )
 
 
-def _keys(hours: Iterable[RolledUp]) -> Keys:
+def _keys(hours: Iterable[RolledUp]) -> GroupingKeys:
     """By which labels and annotations any of the hours is grouped."""
     found: dict[Level, set[str]] = {Level.LABEL: set(), Level.ANNOTATION: set()}
     for hour in hours:
         for group in hour.sums:
             if group.level in found:
                 found[group.level].add(group.key)
-    return Keys(sorted(found[Level.LABEL]), sorted(found[Level.ANNOTATION]))
+    return GroupingKeys(sorted(found[Level.LABEL]), sorted(found[Level.ANNOTATION]))
 
 
-def _with_unset(hour: RolledUp, keys: Keys) -> Iterator[tuple[Group, Sums]]:
+def _with_unset(hour: RolledUp, keys: GroupingKeys) -> Iterator[tuple[Group, Sums]]:
     """All that an hour has; for keys that it does not know, all that was held in it had no such label."""
     yield from hour.sums.items()
     cluster = hour.sums.get(CLUSTER, Sums())
@@ -84,12 +84,14 @@ def _add(day: Sums, hour: Sums) -> None:
         day.pods_max = max(day.pods_max, hour.pods_max)
 
 
-def _workloads(start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: Keys) -> Counter[Group]:
+def _workloads(
+    start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: GroupingKeys
+) -> Counter[Group]:
     """How many workloads of each group held GPUs in one of the hours."""
     windows = [(hour.start + hour.missed - start, hour.known_until - start) for hour in hours]
     found = {
         (group, spell.holding.workload)
-        for spell in spells(start, DAY, holdings)
+        for spell in clip_holdings(start, DAY, holdings)
         if any(spell.low < end and begin < spell.high for begin, end in windows)
         for group in groups_of(spell.holding, keys)
     }

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from gpuctl_usage.facts import NodeState
-from gpuctl_usage.rollup.clipped_intervals import Spell, Stock
+from gpuctl_usage.facts import CapacityState
+from gpuctl_usage.rollup.clipped_intervals import ClippedCapacity, ClippedHolding
 
 
-class Free(NamedTuple):
+class FreeTime(NamedTuple):
     """GPU-seconds of a node while it had one capacity; see :class:`~gpuctl_usage.sums.Sums`."""
 
     node: str
@@ -21,13 +21,13 @@ class Free(NamedTuple):
     unsized_gpu_s: float
 
 
-def free(stocks: Sequence[Stock], spells: Iterable[Spell]) -> Iterator[Free]:
+def free_times(stocks: Sequence[ClippedCapacity], spells: Iterable[ClippedHolding]) -> Iterator[FreeTime]:
     """Of every stock; both are in the order of nodes.
 
     Where more is held than a node has, nothing of it is free, and what is missing is taken from no other node: then the
     ledger does not close.
     """
-    held: dict[str, list[Spell]] = {}
+    held: dict[str, list[ClippedHolding]] = {}
     for spell in spells:
         if spell.counts:
             held.setdefault(spell.holding.node, []).append(spell)
@@ -37,7 +37,7 @@ def free(stocks: Sequence[Stock], spells: Iterable[Spell]) -> Iterator[Free]:
             yield _of_stock(stock, levels)
 
 
-def _of_stock(stock: Stock, levels: Iterable[tuple[float, float, float]]) -> Free:
+def _of_stock(stock: ClippedCapacity, levels: Iterable[tuple[float, float, float]]) -> FreeTime:
     capacity, low, high = stock
     # All of it is nobody's, but for what a level says.
     nobodys = capacity.gpus * (high - low)
@@ -46,7 +46,7 @@ def _of_stock(stock: Stock, levels: Iterable[tuple[float, float, float]]) -> Fre
         if length > 0:
             nobodys -= min(gpus, capacity.gpus) * length
     nobodys = max(0.0, nobodys)
-    return Free(
+    return FreeTime(
         node=capacity.node,
         model=capacity.model,
         cap_gpu_s=capacity.gpus * (high - low),
@@ -55,14 +55,14 @@ def _of_stock(stock: Stock, levels: Iterable[tuple[float, float, float]]) -> Fre
 
 
 _PLACES = {
-    NodeState.READY: "free_gpu_s",
-    NodeState.CORDONED: "unusable_gpu_s",
-    NodeState.NOT_READY: "unusable_gpu_s",
-    NodeState.UNSIZED: "unsized_gpu_s",
+    CapacityState.READY: "free_gpu_s",
+    CapacityState.CORDONED: "unusable_gpu_s",
+    CapacityState.NOT_READY: "unusable_gpu_s",
+    CapacityState.UNSIZED: "unsized_gpu_s",
 }
 
 
-def _levels(spells: Iterable[Spell]) -> list[tuple[float, float, float]]:
+def _levels(spells: Iterable[ClippedHolding]) -> list[tuple[float, float, float]]:
     """From when to when how many GPUs are held."""
     turns = []
     for number, spell in enumerate(spells):

@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, SharedCards
-from gpuctl_usage.rollup.aggregation import CLUSTER, Keys, Tally, groups_of, in_order, keys_of
-from gpuctl_usage.rollup.clipped_intervals import Spell, spells, stocks
-from gpuctl_usage.rollup.free_time import Free, free
+from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, SharedGpuMetrics
+from gpuctl_usage.rollup.aggregation import CLUSTER, GroupAggregate, GroupingKeys, groups_of, in_order, keys_of
+from gpuctl_usage.rollup.clipped_intervals import ClippedHolding, clip_capacities, clip_holdings
+from gpuctl_usage.rollup.free_time import FreeTime, free_times
 from gpuctl_usage.rollup.inputs_digest import digest_of
-from gpuctl_usage.rollup.observation import Observed, observe, of_nobody
-from gpuctl_usage.rollup.sample_series import tracks
-from gpuctl_usage.rollup.shared_cards import told_apart
-from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
+from gpuctl_usage.rollup.observation import Observed, count_unowned_samples, observe
+from gpuctl_usage.rollup.sample_series import series_by_pod
+from gpuctl_usage.rollup.shared_cards import mark_process_metrics
+from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 MOST_INTERVALS = 2.5
 """How many scrape intervals a measurement speaks for at most: one scrape that is missing makes no gap, two do."""
@@ -38,7 +38,7 @@ def roll_up(
     *,
     label_keys: Iterable[str] = (),
     annotation_keys: Iterable[str] = (),
-    shared: SharedCards = SharedCards.DETECT,
+    shared: SharedGpuMetrics = SharedGpuMetrics.DETECT,
 ) -> RolledUp:
     """The sums of an hour.
 
@@ -55,20 +55,20 @@ def roll_up(
         raise ValueError(f"{seconds} seconds from {start} on, scraped every {interval} seconds, are not of one hour")
     seconds, interval = float(seconds), float(interval)
     most = reach(interval)
-    held, there = spells(start, seconds, holdings, most), stocks(start, seconds, capacities)
-    measured = tracks(start, seconds, told_apart(samples, start, start + seconds, shared), most)
+    held, there = clip_holdings(start, seconds, holdings, most), clip_capacities(start, seconds, capacities)
+    measured = series_by_pod(start, seconds, mark_process_metrics(samples, start, start + seconds, shared), most)
     keys = keys_of((spell.holding for spell in held if spell.counts), label_keys, annotation_keys)
-    tallies: dict[Group, Tally] = defaultdict(Tally)
-    tallies[CLUSTER] = Tally()
+    tallies: dict[Group, GroupAggregate] = defaultdict(GroupAggregate)
+    tallies[CLUSTER] = GroupAggregate()
     foreign = dict(measured)
     dropped = 0
     for place, same in groupby(held, key=lambda spell: spell.place):
         alike, of_place = list(same), foreign.pop(place, [])
         _count(tallies, keys, alike, dict(observe(seconds, most, alike, of_place)))
-        dropped += of_nobody(seconds, alike, of_place)
-    dropped += sum(of_nobody(seconds, [], of_place) for of_place in foreign.values())
+        dropped += count_unowned_samples(seconds, alike, of_place)
+    dropped += sum(count_unowned_samples(seconds, [], of_place) for of_place in foreign.values())
     sums = {group: tally.close() for group, tally in tallies.items()}
-    for one in free(there, held):
+    for one in free_times(there, held):
         for group in (CLUSTER, Group(Level.NODE, "", one.node), Group(Level.MODEL, "", one.model)):
             _add_free(sums.setdefault(group, Sums()), one)
     ours = {place: of_place for place, of_place in measured.items() if place not in foreign}
@@ -76,16 +76,25 @@ def roll_up(
     return RolledUp(start, seconds, in_order(sums), digest, dropped, _holders(held))
 
 
-def _holders(held: Iterable[Spell]) -> frozenset[Holder]:
+def _holders(held: Iterable[ClippedHolding]) -> frozenset[LabeledWorkload]:
     found = set()
     for spell in held:
         if spell.counts:
             labels, annotations = spell.holding.labels, spell.holding.annotations
-            found.add(Holder(spell.holding.workload, tuple(sorted(labels.items())), tuple(sorted(annotations.items()))))
+            found.add(
+                LabeledWorkload(
+                    spell.holding.workload, tuple(sorted(labels.items())), tuple(sorted(annotations.items()))
+                )
+            )
     return frozenset(found)
 
 
-def _count(tallies: dict[Group, Tally], keys: Keys, alike: Sequence[Spell], observed: Mapping[int, Observed]) -> None:
+def _count(
+    tallies: dict[Group, GroupAggregate],
+    keys: GroupingKeys,
+    alike: Sequence[ClippedHolding],
+    observed: Mapping[int, Observed],
+) -> None:
     for number, spell in enumerate(alike):
         for group in groups_of(spell.holding, keys) if spell.counts else ():
             tally = tallies[group]
@@ -94,7 +103,7 @@ def _count(tallies: dict[Group, Tally], keys: Keys, alike: Sequence[Spell], obse
                 tally.measure(observed[number])
 
 
-def _add_free(sums: Sums, one: Free) -> None:
+def _add_free(sums: Sums, one: FreeTime) -> None:
     sums.cap_gpu_s += one.cap_gpu_s
     sums.free_gpu_s += one.free_gpu_s
     sums.unusable_gpu_s += one.unusable_gpu_s

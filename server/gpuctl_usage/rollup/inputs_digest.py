@@ -5,25 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuctl_usage.rollup.clipped_intervals import Place, Spell, Stock
-from gpuctl_usage.rollup.sample_series import Track
+from gpuctl_usage.rollup.clipped_intervals import ClippedCapacity, ClippedHolding, PodKey
+from gpuctl_usage.rollup.sample_series import SampleSeries
 
-RULES = 1
+RULES_VERSION = 1
 """Of these rules. One more when the same inputs give other sums: then every hour that is still open is written anew."""
 
 
 def digest_of(
     frame: tuple[object, ...],
     horizon: float,
-    spells: Iterable[Spell],
-    stocks: Iterable[Stock],
-    measured: Mapping[Place, Sequence[Track]],
+    spells: Iterable[ClippedHolding],
+    stocks: Iterable[ClippedCapacity],
+    measured: Mapping[PodKey, Sequence[SampleSeries]],
 ) -> str:
     """Of what counts within the hour: that a pod or node goes on after it, or ends later, changes nothing.
 
     :param horizon: how long after its begin things still count, in seconds: a little longer than the hour.
     """
-    digest = hashlib.sha256(repr((RULES, *frame)).encode())
+    digest = hashlib.sha256(repr((RULES_VERSION, *frame)).encode())
     for spell in spells:
         digest.update(repr(_of_spell(spell, horizon)).encode())
     for capacity, low, high in stocks:
@@ -39,7 +39,7 @@ def digest_of(
     return digest.hexdigest()
 
 
-def _of_spell(spell: Spell, horizon: float) -> tuple[object, ...]:
+def _of_spell(spell: ClippedHolding, horizon: float) -> tuple[object, ...]:
     holding = spell.holding
     return (
         *(spell.place, holding.pod_uid, tuple(holding.workload), float(holding.gpus), holding.model),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl_usage.rollup.aggregation import CLUSTER
-from gpuctl_usage.sums import OF_HELD, OF_THERE, Group, Level, RolledUp, Sums
+from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, Group, Level, RolledUp, Sums
 
 WITH_CAPACITY = frozenset({Level.CLUSTER, Level.NODE, Level.MODEL})
 """What has GPUs; the others only hold some."""
@@ -14,7 +14,7 @@ PARTS = (Level.NAMESPACE, Level.WORKLOAD, Level.NODE, Level.MODEL)
 """Into what every cluster is divided: the groups of each of them add up to it."""
 KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
 """Each key of these divides it too."""
-HELD = (*OF_HELD, "running_gpu_s", "pod_s", "samples")
+HELD = (*HELD_FIELDS, "running_gpu_s", "pod_s", "samples")
 TOLERANCE = 1e-6
 """What additions of floating point numbers may lose, as a part of the amount and in GPU-seconds."""
 
@@ -93,7 +93,7 @@ def _divisions(rolled: RolledUp) -> Iterator[Discrepancy]:
             parts.setdefault(Group(group.level, by), []).append(sums)
     cluster = rolled.sums.get(CLUSTER, Sums())
     for division, of_parts in parts.items():
-        for what in (*HELD, *(OF_THERE if division.level in WITH_CAPACITY else ())):
+        for what in (*HELD, *(CAPACITY_FIELDS if division.level in WITH_CAPACITY else ())):
             whole: float = getattr(cluster, what)
             missing = whole - sum(getattr(part, what) for part in of_parts)
             if abs(missing) > TOLERANCE * max(1.0, whole):

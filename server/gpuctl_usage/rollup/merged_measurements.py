@@ -21,7 +21,7 @@ _LEAST = 1e-6
 _Gpu = tuple[str, str, str, str]
 
 
-class Lost(NamedTuple):
+class MissingMeasurements(NamedTuple):
     """A pod of which the new answer lacks measurements. ``gpu_s``: GPU-seconds that they cover."""
 
     node: str
@@ -30,14 +30,16 @@ class Lost(NamedTuple):
     gpu_s: float
 
 
-class Combined(NamedTuple):
+class MergedMeasurements(NamedTuple):
     """The new measurements and the kept ones that they lack, with the pods of which they cover less time."""
 
     series: list[GpuSeries]
-    lost: list[Lost]
+    lost: list[MissingMeasurements]
 
 
-def combine(kept: Iterable[GpuSeries], fresh: Sequence[GpuSeries], start: float, reach: float) -> Combined:
+def merge_measurements(
+    kept: Iterable[GpuSeries], fresh: Sequence[GpuSeries], start: float, reach: float
+) -> MergedMeasurements:
     """Return the fresh measurements of an hour, and the kept ones of other times.
 
     :param start: of the hour; ``reach``: seconds that a measurement covers at most.
@@ -60,10 +62,12 @@ def combine(kept: Iterable[GpuSeries], fresh: Sequence[GpuSeries], start: float,
         more = _covered({*times, *one.times}, start, reach) - _covered(times, start, reach)
         if one.pod and more > _LEAST:
             lost[one.node, one.namespace, one.pod] += more
-    return Combined([*fresh, *added], [Lost(*whose, seconds) for whose, seconds in sorted(lost.items())])
+    return MergedMeasurements(
+        [*fresh, *added], [MissingMeasurements(*whose, seconds) for whose, seconds in sorted(lost.items())]
+    )
 
 
-def less_measured(before: RolledUp, now: RolledUp) -> list[Lost]:
+def find_reduced_coverage(before: RolledUp, now: RolledUp) -> list[MissingMeasurements]:
     """Return the nodes and workloads of which less is measured than before, though they held as much."""
     found = []
     for group, sums in before.sums.items():
@@ -73,7 +77,7 @@ def less_measured(before: RolledUp, now: RolledUp) -> list[Lost]:
         less = min(sums.obs_gpu_s, others.alloc_gpu_s) - others.obs_gpu_s
         if less > _LEAST * max(1.0, sums.obs_gpu_s):
             is_node = group.level is Level.NODE
-            found.append(Lost(group.value if is_node else "", "" if is_node else group.key, "", less))
+            found.append(MissingMeasurements(group.value if is_node else "", "" if is_node else group.key, "", less))
     # Nodes and workloads are measured by the same measurements.
     return [item for item in found if item.node] or found
 

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise, repeat
 from typing import NamedTuple, TypeVar
 
-from gpuctl_usage.facts import MEMORY_OF_PROCESSES, USE_OF_PROCESSES
-from gpuctl_usage.rollup.clipped_intervals import Spell
-from gpuctl_usage.rollup.sample_series import Track
+from gpuctl_usage.facts import PROCESS_MEMORY, PROCESS_UTILIZATION
+from gpuctl_usage.rollup.clipped_intervals import ClippedHolding
+from gpuctl_usage.rollup.sample_series import SampleSeries
 
 Value = TypeVar("Value", int, float)
 MINUTE = 60
@@ -49,7 +49,7 @@ class Observed(NamedTuple):
     beyond_gpu_s: float
 
 
-class Stretches(NamedTuple):
+class SampleIntervals(NamedTuple):
     """The measurements of one GPU as stretches of time, in seconds of the hour, which do not overlap.
 
     :param memory: used and total; None where not one of them is known, NaN where this one is not.
@@ -64,7 +64,7 @@ class Stretches(NamedTuple):
     apart: Sequence[int] | None
 
 
-class Steady(NamedTuple):
+class SteadyInterval(NamedTuple):
     """A stretch of time in which nothing changes: how many GPUs are measured, and the sums of what they say.
 
     :param value: of those of which the use of the card is told; ``own``: of each of the others, percent of the card
@@ -90,10 +90,10 @@ class Ownership(NamedTuple):
 
     after: float
     until: float
-    spell: Spell
+    spell: ClippedHolding
 
 
-def ownership(alike: Sequence[Spell]) -> list[Ownership]:
+def ownership(alike: Sequence[ClippedHolding]) -> list[Ownership]:
     """Whose the measurements are at which time, of spells whose pods have one name on one node.
 
     When two overlap, which only happens when the end of one is not known well, they are of the one that began last.
@@ -109,7 +109,7 @@ def ownership(alike: Sequence[Spell]) -> list[Ownership]:
 
 
 def observe(
-    seconds: float, reach: float, alike: Sequence[Spell], tracks: Sequence[Track]
+    seconds: float, reach: float, alike: Sequence[ClippedHolding], tracks: Sequence[SampleSeries]
 ) -> Iterator[tuple[int, Observed]]:
     """What is measured of spells whose pods have one name on one node, by their places among them.
 
@@ -128,14 +128,14 @@ def observe(
                 yield number, _observed(spell, pieces, _samples(seconds, spell, ours, tracks))
 
 
-def of_nobody(seconds: float, alike: Sequence[Spell], tracks: Sequence[Track]) -> int:
+def count_unowned_samples(seconds: float, alike: Sequence[ClippedHolding], tracks: Sequence[SampleSeries]) -> int:
     """How many measurements of the hour are of no spell."""
     every = sum(bisect_right(track.times, seconds) for track in tracks)
     owned = ownership(alike)
     return every - sum(_samples(seconds, spell, owned, tracks) for spell in alike)
 
 
-def _samples(seconds: float, spell: Spell, owned: Iterable[Ownership], tracks: Iterable[Track]) -> int:
+def _samples(seconds: float, spell: ClippedHolding, owned: Iterable[Ownership], tracks: Iterable[SampleSeries]) -> int:
     ours = [(one.after, min(one.until, seconds)) for one in owned if one.spell is spell]
     return sum(
         max(0, bisect_right(track.times, until) - bisect_right(track.times, after))
@@ -144,22 +144,22 @@ def _samples(seconds: float, spell: Spell, owned: Iterable[Ownership], tracks: I
     )
 
 
-def _stretches(track: Track, reach: float, owned: Iterable[Ownership]) -> Stretches:
+def _stretches(track: SampleSeries, reach: float, owned: Iterable[Ownership]) -> SampleIntervals:
     ends = track.times
     begins = [before if before > end - reach else end - reach for before, end in pairwise((-math.inf, *ends))]
     parts = [slice(bisect_right(ends, one.after), bisect_right(ends, one.until)) for one in owned]
     if parts == [slice(0, len(ends))]:
-        return Stretches(begins, ends, track.utilization, track.memory, track.apart)
+        return SampleIntervals(begins, ends, track.utilization, track.memory, track.apart)
 
     def chosen(every: Sequence[Value]) -> list[Value]:
         return [one for part in parts for one in every[part]]
 
     memory = None if track.memory is None else (chosen(track.memory[0]), chosen(track.memory[1]))
     apart = None if track.apart is None else chosen(track.apart)
-    return Stretches(chosen(begins), chosen(ends), chosen(track.utilization), memory, apart)
+    return SampleIntervals(chosen(begins), chosen(ends), chosen(track.utilization), memory, apart)
 
 
-def _pieces(stretches: Sequence[Stretches]) -> Iterable[Steady]:
+def _pieces(stretches: Sequence[SampleIntervals]) -> Iterable[SteadyInterval]:
     if not stretches:
         return ()
     first = stretches[0]
@@ -177,8 +177,8 @@ def _complete(memory: tuple[Sequence[float], Sequence[float]]) -> bool:
 
 
 def _alike(
-    stretches: Sequence[Stretches], memories: Sequence[tuple[Sequence[float], Sequence[float]]]
-) -> Iterable[Steady]:
+    stretches: Sequence[SampleIntervals], memories: Sequence[tuple[Sequence[float], Sequence[float]]]
+) -> Iterable[SteadyInterval]:
     first = stretches[0]
     values = map(sum, zip(*(one.values for one in stretches), strict=True))
     used: Iterable[float] = map(sum, zip(*(memory[0] for memory in memories), strict=True))
@@ -187,10 +187,10 @@ def _alike(
     if not memories:
         used, total, most = repeat(0.0), repeat(0.0), repeat(-1.0)
     count, known = repeat(len(stretches)), repeat(len(memories))
-    return map(Steady, first.begins, first.ends, count, values, known, used, total, most)
+    return map(SteadyInterval, first.begins, first.ends, count, values, known, used, total, most)
 
 
-def _swept(stretches: Sequence[Stretches]) -> Iterator[Steady]:
+def _swept(stretches: Sequence[SampleIntervals]) -> Iterator[SteadyInterval]:
     """Where GPUs are measured at different times: from each begin or end of a stretch to the next one."""
     turns = []
     for number, one in enumerate(stretches):
@@ -218,22 +218,22 @@ class _Active(NamedTuple):
     apart: int
 
 
-def _steady(begin: float, end: float, active: Sequence[_Active]) -> Steady:
+def _steady(begin: float, end: float, active: Sequence[_Active]) -> SteadyInterval:
     known = [one for one in active if one.used + one.total >= 0]
-    of_card = [one.used for one in known if not one.apart & MEMORY_OF_PROCESSES]
-    return Steady(
+    of_card = [one.used for one in known if not one.apart & PROCESS_MEMORY]
+    return SteadyInterval(
         *(begin, end, len(active)),
-        value=sum(one.value for one in active if not one.apart & USE_OF_PROCESSES),
+        value=sum(one.value for one in active if not one.apart & PROCESS_UTILIZATION),
         known=len(known),
         used=sum(of_card),
         total=sum(one.total for one in known),
         most=max(of_card, default=-1.0),
-        own=[one.value for one in active if one.apart & USE_OF_PROCESSES],
-        own_used=[one.used for one in known if one.apart & MEMORY_OF_PROCESSES],
+        own=[one.value for one in active if one.apart & PROCESS_UTILIZATION],
+        own_used=[one.used for one in known if one.apart & PROCESS_MEMORY],
     )
 
 
-def _observed(spell: Spell, pieces: Iterable[Steady], samples: int) -> Observed:
+def _observed(spell: ClippedHolding, pieces: Iterable[SteadyInterval], samples: int) -> Observed:
     low, high, gpus = spell.low, spell.high, spell.holding.gpus
     minutes_obs, minutes_util = [0.0] * MINUTES, [0.0] * MINUTES
     memory_obs = memory_used = memory_total = by_process = beyond = 0.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from gpuctl_usage.facts import GpuQuota, KeptTime
+from gpuctl_usage.facts import GpuQuota, PeriodCapacity
 
 
 class _Spell(NamedTuple):
@@ -17,7 +17,7 @@ class _Spell(NamedTuple):
     gpus: float
 
 
-class QuotaTime:
+class QuotaTimeline:
     """The quotas of a namespace, one after the other: each is in force until the next one begins, at the latest."""
 
     def __init__(self, quotas: Iterable[GpuQuota]) -> None:
@@ -40,17 +40,17 @@ class QuotaTime:
         return self._spells[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
 
 
-class StepTime:
+class CapacityTimeline:
     """The hours and days of a step that are known, and what a namespace had in them."""
 
-    def __init__(self, kept: Iterable[KeptTime]) -> None:
+    def __init__(self, kept: Iterable[PeriodCapacity]) -> None:
         self._kept = sorted(item for item in kept if item.start < item.end)
         self._starts = [item.start for item in self._kept]
         self._ends = [item.end for item in self._kept]
         self._seconds = list(accumulate((item.end - item.start for item in self._kept), initial=0.0))
         self._cap_gpu_s = list(accumulate((item.cap_gpu_s for item in self._kept), initial=0.0))
 
-    def capacity(self, quotas: QuotaTime) -> float | None:
+    def capacity(self, quotas: QuotaTimeline) -> float | None:
         """GPU-seconds; None where there is no quota, and nothing is known of the cluster's.
 
         In an hour or day that has a quota for a part of the time, the rest has the cluster's average of it.

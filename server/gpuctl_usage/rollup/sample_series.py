@@ -11,10 +11,10 @@ from operator import lt
 from typing import NamedTuple
 
 from gpuctl_usage.facts import GpuSeries
-from gpuctl_usage.rollup.clipped_intervals import Place
+from gpuctl_usage.rollup.clipped_intervals import PodKey
 
 
-class Track(NamedTuple):
+class SampleSeries(NamedTuple):
     """The measurements of one GPU for the pods of one name on one node; no two of one time, in the order of time.
 
     :param times: seconds since the hour began.
@@ -29,18 +29,20 @@ class Track(NamedTuple):
     apart: array[int] | None = None
 
 
-def tracks(start: float, seconds: float, samples: Iterable[GpuSeries], reach: float) -> dict[Place, list[Track]]:
+def series_by_pod(
+    start: float, seconds: float, samples: Iterable[GpuSeries], reach: float
+) -> dict[PodKey, list[SampleSeries]]:
     """By pod, those that speak of the hour: after its begin, and the first after its end if that reaches into it.
 
     :param reach: seconds that a measurement speaks for at most.
     :raises ValueError: for a series that is none: arrays of different lengths, a utilization that is no percentage.
     """
-    found: dict[Place, dict[str, list[GpuSeries]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[PodKey, dict[str, list[GpuSeries]]] = defaultdict(lambda: defaultdict(list))
     for one in samples:
         _check(one)
         if one.times:
             found[one.node, one.namespace, one.pod][one.gpu].append(one)
-    cut: dict[Place, list[Track]] = {}
+    cut: dict[PodKey, list[SampleSeries]] = {}
     for place, gpus in sorted(found.items()):
         around = [_cut(_ordered(series), start, start + seconds, reach) for _, series in sorted(gpus.items())]
         cut[place] = [track for track in around if track.times]
@@ -84,7 +86,7 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
     )
 
 
-def _cut(series: GpuSeries, start: float, end: float, reach: float) -> Track:
+def _cut(series: GpuSeries, start: float, end: float, reach: float) -> SampleSeries:
     times, used, total = series.times, series.memory_used, series.memory_total
     first, last = bisect_right(times, start), bisect_right(times, end)
     reaches_back = last < len(times) and times[last] - reach < end
@@ -94,4 +96,4 @@ def _cut(series: GpuSeries, start: float, end: float, reach: float) -> Track:
     memory = None if used is None or total is None else (used[part], total[part])
     since = array("d", [time - start for time in times[part]])
     apart = None if series.apart is None else series.apart[part]
-    return Track(series.gpu, since, series.utilization[part], memory, apart if apart and any(apart) else None)
+    return SampleSeries(series.gpu, since, series.utilization[part], memory, apart if apart and any(apart) else None)

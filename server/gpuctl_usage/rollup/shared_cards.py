@@ -25,13 +25,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuctl_usage.facts import MEMORY_OF_PROCESSES, USE_OF_PROCESSES, GpuSeries, SharedCards
+from gpuctl_usage.facts import PROCESS_MEMORY, PROCESS_UTILIZATION, GpuSeries, SharedGpuMetrics
 
 LASTING = 5
 """Times in a row that have to say the same."""
 
 
-class _Turn(NamedTuple):
+class _Phase(NamedTuple):
     """From a time on values are of processes, or not."""
 
     time: float
@@ -44,7 +44,9 @@ _Cards = dict[str, dict[float, _Pods]]
 """By card and time what each pod has, and :data:`_CARD` the card itself."""
 
 
-def told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: SharedCards) -> list[GpuSeries]:
+def mark_process_metrics(
+    samples: Iterable[GpuSeries], start: float, end: float, how: SharedGpuMetrics
+) -> list[GpuSeries]:
     """Series of pods, which say of what of them is of processes. Where processes of one card have used more than all of
     it, they get their parts of all of it.
 
@@ -52,7 +54,7 @@ def told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: Shar
     """
     every = list(samples)
     ours = [one for one in every if one.pod]
-    if how is SharedCards.COPIES:
+    if how is SharedGpuMetrics.COPIES:
         return ours
     sources: dict[tuple[str, str], list[GpuSeries]] = defaultdict(list)
     for one in every:
@@ -61,7 +63,7 @@ def told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: Shar
     told = {id(one): one for one in ours}
     for same in sources.values():
         uses, memories = _of_shared(same, memory=False), _of_shared(same, memory=True)
-        by_use, by_memory = (_turns(cards, start, end, how) for cards in (uses, memories))
+        by_use, by_memory = (_phases(cards, start, end, how) for cards in (uses, memories))
         if not any(turn.apart for turn in (*by_use, *by_memory)):
             continue
         parts = {gpu: _parts(card) for gpu, card in uses.items()}
@@ -71,13 +73,15 @@ def told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: Shar
     return [told[id(one)] for one in ours]
 
 
-def nodes_told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: SharedCards) -> frozenset[str]:
+def nodes_with_process_metrics(
+    samples: Iterable[GpuSeries], start: float, end: float, how: SharedGpuMetrics
+) -> frozenset[str]:
     """The nodes whose exporter tells what processes use, of which at any time."""
-    told = told_apart(samples, start, end, how)
-    return frozenset(one.node for one in told if one.apart and any(mark & USE_OF_PROCESSES for mark in one.apart))
+    told = mark_process_metrics(samples, start, end, how)
+    return frozenset(one.node for one in told if one.apart and any(mark & PROCESS_UTILIZATION for mark in one.apart))
 
 
-def nodes_that_share(samples: Iterable[GpuSeries]) -> frozenset[str]:
+def nodes_with_shared_cards(samples: Iterable[GpuSeries]) -> frozenset[str]:
     """The nodes of which a card has had several pods at a time, and not one after the other."""
     spans: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for one in samples:
@@ -115,26 +119,26 @@ def _by_time(series: Iterable[GpuSeries], *, memory: bool) -> dict[float, _Pods]
     return found
 
 
-def _turns(cards: _Cards, start: float, end: float, how: SharedCards) -> list[_Turn]:
-    if how is SharedCards.PER_PROCESS:
-        return [_Turn(start, True)]
+def _phases(cards: _Cards, start: float, end: float, how: SharedGpuMetrics) -> list[_Phase]:
+    if how is SharedGpuMetrics.PER_PROCESS:
+        return [_Phase(start, True)]
     signs: dict[float, bool] = {}
     for times in cards.values():
         for time, pods in times.items():
-            if start < time <= end and (sign := _sign(pods)) is not None:
+            if start < time <= end and (sign := _shows_processes(pods)) is not None:
                 signs[time] = signs.get(time, False) or sign
-    found: list[_Turn] = []
+    found: list[_Phase] = []
     since, count, before = start, 0, None
     for time in sorted(signs):
         if signs[time] is not before:
             since, count, before = time, 0, signs[time]
         count += 1
         if count == LASTING and (not found or found[-1].apart is not before):
-            found.append(_Turn(since, before))
+            found.append(_Phase(since, before))
     return found
 
 
-def _sign(pods: _Pods) -> bool | None:
+def _shows_processes(pods: _Pods) -> bool | None:
     """True for processes, False for copies, None where both would look so."""
     if len(pods) - (_CARD in pods) < 2:
         return None
@@ -142,7 +146,7 @@ def _sign(pods: _Pods) -> bool | None:
     return True if len(values) > 1 else None if values == {0.0} else False
 
 
-def _apart(turns: Sequence[_Turn], times: Sequence[float]) -> Sequence[bool]:
+def _apart(turns: Sequence[_Phase], times: Sequence[float]) -> Sequence[bool]:
     if len(turns) < 2:
         return [bool(turns) and turns[0].apart] * len(times)
     begins = [turn.time for turn in turns]
@@ -160,10 +164,10 @@ def _parts(card: dict[float, _Pods]) -> dict[float, float]:
 
 
 def _marked(
-    one: GpuSeries, by_use: Sequence[_Turn], by_memory: Sequence[_Turn], parts: dict[float, float]
+    one: GpuSeries, by_use: Sequence[_Phase], by_memory: Sequence[_Phase], parts: dict[float, float]
 ) -> GpuSeries:
     use, memory = _apart(by_use, one.times), _apart(by_memory, one.times)
-    marks = array("b", [USE_OF_PROCESSES * own + MEMORY_OF_PROCESSES * of for own, of in zip(use, memory, strict=True)])
+    marks = array("b", [PROCESS_UTILIZATION * own + PROCESS_MEMORY * of for own, of in zip(use, memory, strict=True)])
     values = one.utilization
     if parts:
         both = zip(one.times, values, use, strict=True)

@@ -13,7 +13,7 @@ from gpuctl_usage.store.packing import pack_allocations, unpack_allocations
 from gpuctl_usage.store.surrogate_keys import group_ids, groups_of, upsert, workload_group, workload_of
 
 
-class KeptSnapshot(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """A snapshot that is there.
 
     :param snapshot: its ``workloads`` are empty where they were not asked for, or are forgotten.
@@ -69,7 +69,7 @@ def read_snapshots(
     limit: int,
     offset: int = 0,
     few: Sequence[int] | None = None,
-) -> list[KeptSnapshot]:
+) -> list[StoredSnapshot]:
     """Snapshots, by time.
 
     :param few: the numbers of those that are read, instead of a limit and an offset.
@@ -81,7 +81,7 @@ def read_snapshots(
     return _kept(connection, rows, details)
 
 
-def latest_snapshot(connection: Connection, cluster: int) -> KeptSnapshot | None:
+def latest_snapshot(connection: Connection, cluster: int) -> StoredSnapshot | None:
     """The last one; None where there is none."""
     statement = select(snapshots).where(snapshots.c.cluster_id == cluster).order_by(snapshots.c.time.desc()).limit(1)
     found = _kept(connection, connection.execute(statement).all(), True)
@@ -92,7 +92,7 @@ def _between(cluster: int, start: float, end: float) -> ColumnElement[bool]:
     return (snapshots.c.cluster_id == cluster) & (snapshots.c.time >= start) & (snapshots.c.time < end)
 
 
-def _kept(connection: Connection, rows: Sequence[Any], details: bool) -> list[KeptSnapshot]:
+def _kept(connection: Connection, rows: Sequence[Any], details: bool) -> list[StoredSnapshot]:
     held = {row.id: unpack_allocations(row.details) for row in rows if details and row.details}
     workloads = groups_of(connection, sorted({number for items in held.values() for number, _, _ in items}))
     found = []
@@ -102,5 +102,5 @@ def _kept(connection: Connection, rows: Sequence[Any], details: bool) -> list[Ke
             for number, gpus, used in held.get(row.id, ())
         )
         snapshot = AllocationSnapshot(row.time, row.capacity, row.allocated, items)
-        found.append(KeptSnapshot(row.id, row.created_at, snapshot, details and row.details is not None))
+        found.append(StoredSnapshot(row.id, row.created_at, snapshot, details and row.details is not None))
     return found

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from sqlalchemy import BigInteger, Connection, Integer, ScalarSelect, select
 
-from gpuctl_usage.facts import KeptTime
+from gpuctl_usage.facts import PeriodCapacity
 from gpuctl_usage.store.database_tables import groups, periods, sums
-from gpuctl_usage.store.hours import KnownFrom, Span
-from gpuctl_usage.store.inline_tables import given_table, packed_rows
+from gpuctl_usage.store.hours import KnownFrom, PeriodLength
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.sums import Level
 
 
 def capacity_of_periods(connection: Connection, cluster: int, numbers: Iterable[int]) -> dict[int, float]:
     """GPU-seconds of hours and days, by their numbers; of those of which anything is known."""
-    given = given_table(connection, "wanted", {"number": Integer})
+    given = inline_table(connection, "wanted", {"number": Integer})
     statement = (
         select(sums.c.period_id, sums.c.cap_gpu_s)
         .select_from(given.join(sums, sums.c.period_id == given.c.number))
@@ -25,22 +25,24 @@ def capacity_of_periods(connection: Connection, cluster: int, numbers: Iterable[
     return {row.period_id: row.cap_gpu_s for row in rows}
 
 
-def capacity_of_hours(connection: Connection, cluster: int, times: Iterable[tuple[int, int]]) -> dict[int, KeptTime]:
+def capacity_of_hours(
+    connection: Connection, cluster: int, times: Iterable[tuple[int, int]]
+) -> dict[int, PeriodCapacity]:
     """Of those hours that are kept and begin in one of the times, from when to before when, by their start."""
-    given = given_table(connection, "wanted", {"first": BigInteger, "last": BigInteger})
+    given = inline_table(connection, "wanted", {"first": BigInteger, "last": BigInteger})
     within = (periods.c.start >= given.c.first) & (periods.c.start < given.c.last)
     of_whole = (sums.c.period_id == periods.c.id) & (sums.c.group_id == _whole(cluster))
     statement = (
         select(periods.c.start, periods.c.seconds, sums.c.cap_gpu_s)
         .select_from(given.join(periods, within).outerjoin(sums, of_whole))
-        .where(periods.c.cluster_id == cluster, periods.c.span == Span.HOUR.value)
+        .where(periods.c.cluster_id == cluster, periods.c.span == PeriodLength.HOUR.value)
     )
     rows = connection.execute(statement, {"wanted": packed_rows(times)}).all()
     known = KnownFrom(connection, cluster)
     found = {}
     for start, seconds, capacity in rows:
-        first = known.of(Span.HOUR, start, seconds)
-        found[start] = KeptTime(first, first + seconds, capacity or 0.0)
+        first = known.of(PeriodLength.HOUR, start, seconds)
+        found[start] = PeriodCapacity(first, first + seconds, capacity or 0.0)
     return found
 
 

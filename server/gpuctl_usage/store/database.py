@@ -9,11 +9,21 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, func, select, update
 
-from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, Kept
+from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, RetentionDays
 from gpuctl_usage.store import allocation_snapshots, copying, hours, intervals, leases, pruning
 from gpuctl_usage.store.database_tables import capacities, clusters, holdings, quotas
-from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing
-from gpuctl_usage.store.hours import HourState, Span
+from gpuctl_usage.store.engines import (
+    describe_errors,
+    display_name,
+    engine_of,
+    prepare,
+    read_transaction,
+    shrink,
+    size_of,
+    url_of,
+    write_transaction,
+)
+from gpuctl_usage.store.hours import HourState, PeriodLength
 from gpuctl_usage.store.leases import Lease, LeaseState
 from gpuctl_usage.store.measurements import put_measurements, read_measurements
 from gpuctl_usage.store.surrogate_keys import upsert
@@ -27,7 +37,7 @@ def open_database(url: str, clock: Callable[[], float] = time.time) -> Database:
     :raises DatabaseProblem: it cannot be opened, is somebody else's, of a later version, or damaged.
     """
     address = url_of(url)
-    name = shown(address)
+    name = display_name(address)
     engine = engine_of(address)
     try:
         prepare(engine, name)
@@ -63,12 +73,12 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that sees one moment."""
-        with told(self.name), looking(self._engine) as connection:
+        with describe_errors(self.name), read_transaction(self._engine) as connection:
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with told(self.name), writing(self._engine) as connection:
+        with describe_errors(self.name), write_transaction(self._engine) as connection:
             if self._lease is not None:
                 leases.keep(connection, self._lease)
             yield connection
@@ -241,7 +251,7 @@ class Database:
         cluster: int,
         rolled: RolledUp,
         provisional: bool,
-        span: Span = Span.HOUR,
+        span: PeriodLength = PeriodLength.HOUR,
         *,
         late_changes: int | None = None,
         measured: Sequence[GpuSeries] | None = None,
@@ -274,32 +284,32 @@ class Database:
         :returns: whether it is different from what was there; None where it is not written.
         """
         with self._writing() as connection:
-            now = hours.states(connection, cluster, rolled.start, rolled.start + DAY, Span.HOUR)
+            now = hours.states(connection, cluster, rolled.start, rolled.start + DAY, PeriodLength.HOUR)
             if {start: state.digest for start, state in now.items() if not state.provisional} != made_of:
                 return None
-            return hours.put_period(connection, cluster, rolled, False, Span.DAY, self._clock())
+            return hours.put_period(connection, cluster, rolled, False, PeriodLength.DAY, self._clock())
 
     def keep_hour(self, cluster: int, start: int, provisional: bool) -> None:
         """Leave an hour as it is, though it could be rolled up anew."""
         with self._writing() as connection:
             hours.set_provisional(connection, cluster, start, provisional)
 
-    def hours(self, cluster: int, start: int, end: int, span: Span = Span.HOUR) -> dict[int, HourState]:
+    def hours(self, cluster: int, start: int, end: int, span: PeriodLength = PeriodLength.HOUR) -> dict[int, HourState]:
         """Which are there that begin in [start, end), by their start."""
         with self.reading() as connection:
             return hours.states(connection, cluster, start, end, span)
 
-    def rolled_up(self, cluster: int, start: int, end: int, span: Span = Span.HOUR) -> list[RolledUp]:
+    def rolled_up(self, cluster: int, start: int, end: int, span: PeriodLength = PeriodLength.HOUR) -> list[RolledUp]:
         """Those that begin in [start, end), by start. Least and most are as they are answered: to hundredths."""
         with self.reading() as connection:
             return hours.read_periods(connection, cluster, start, end, span)
 
-    def prune(self, cluster: int, kept: Kept, now: float) -> bool:
+    def prune(self, cluster: int, kept: RetentionDays, now: float) -> bool:
         """Take a small piece away of what is not kept any longer; False where nothing is left of it."""
         with self._writing() as connection:
             if pruning.prune(connection, cluster, kept, now):
                 return True
-        with told(self.name):
+        with describe_errors(self.name):
             return shrink(self._engine)
 
     def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:

@@ -22,15 +22,15 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from gpuctl_usage.store import postgres, read_only_files
-from gpuctl_usage.store.packing import NotPacked
+from gpuctl_usage.store.packing import InvalidPackedData
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 APPLICATION = 0x67707563
 """`gpuc`: what stands in the head of our files (SQLite's application_id)."""
 # It says at every start what it takes the database for.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
-_PATIENCE = 30.0
-_LOOKS = 0.02
+_LOCK_TIMEOUT = 30.0
+_RETRY_EVERY = 0.02
 """Seconds from one attempt to the next where SQLite does not wait by itself."""
 _PAGES = 2000
 """Of a file that shrinks, how many are given back at a time."""
@@ -42,11 +42,11 @@ class DatabaseProblem(Exception):
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
+def describe_errors(name: str) -> Iterator[None]:
     """Have what goes wrong with a database said for people; ``name`` is how they know it."""
     try:
         yield
-    except NotPacked as error:
+    except InvalidPackedData as error:
         raise DatabaseProblem(_said(name, ValueError(f"malformed: {error}"))) from error
     except DBAPIError as error:
         raise DatabaseProblem(_said(name, error.orig)) from error
@@ -56,7 +56,7 @@ def told(name: str) -> Iterator[None]:
 
 def _said(name: str, error: BaseException | None) -> str:
     text = str(error).strip().partition("\n")[0]
-    if not isinstance(error, sqlite3.Error) and (meant := postgres.meaning(error, _PATIENCE)) is not None:
+    if not isinstance(error, sqlite3.Error) and (meant := postgres.describe_error(error, _LOCK_TIMEOUT)) is not None:
         return f"the usage database {name} {meant}"
     known = {
         "file is not a database": "is no database of SQLite, or is damaged; restore a copy, or name another file",
@@ -65,7 +65,7 @@ def _said(name: str, error: BaseException | None) -> str:
         "readonly": "may only be read; whoever writes needs write access to it and to its directory",
         "changed meanwhile": "began to be written while it was read; try again",
         "unable to open": "cannot be opened; its directory has to be there, and to be writable",
-        "is locked": f"was locked by another process for {_PATIENCE:g} s; end what holds it, or try again",
+        "is locked": f"was locked by another process for {_LOCK_TIMEOUT:g} s; end what holds it, or try again",
         "disk is full": "cannot grow: the disk is full",
     }
     for sign, meaning in known.items():
@@ -90,10 +90,10 @@ def url_of(text: str) -> URL:
         raise DatabaseProblem(f"a usage database of {url.get_backend_name()} is not known; use sqlite or postgresql")
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise DatabaseProblem("the usage database has to be a file: sqlite:///PATH")
-    return url if url.get_backend_name() == "sqlite" else postgres.ours(url)
+    return url if url.get_backend_name() == "sqlite" else postgres.with_driver(url)
 
 
-def shown(url: URL) -> str:
+def display_name(url: URL) -> str:
     """How people know a database: the path of a file; never a password."""
     return str(url.database) if url.get_backend_name() == "sqlite" else postgres.masked(url)
 
@@ -107,16 +107,16 @@ def engine_of(url: URL) -> Engine:
         if url.get_backend_name() != "sqlite":
             return create_engine(url, pool_pre_ping=True, connect_args=postgres.CONNECT_ARGS)
         file = Path(str(url.database))
-        alone = read_only_files.has_no_room_for_logs(file)
-        engine = create_engine(url, connect_args={"timeout": _PATIENCE}, poolclass=NullPool if alone else None)
+        alone = read_only_files.cannot_create_wal(file)
+        engine = create_engine(url, connect_args={"timeout": _LOCK_TIMEOUT}, poolclass=NullPool if alone else None)
     except ImportError:
         raise DatabaseProblem(
-            f"the usage database {shown(url)} needs psycopg; install it: `pip install 'gpuctl-k8s[postgresql]'`"
+            f"the usage database {display_name(url)} needs psycopg; install it: `pip install 'gpuctl-k8s[postgresql]'`"
         ) from None
     except SQLAlchemyError as error:
-        raise DatabaseProblem(f"the usage database {shown(url)} cannot be used: {error}") from None
+        raise DatabaseProblem(f"the usage database {display_name(url)} cannot be used: {error}") from None
     if alone:
-        read_only_files.look_at_it_alone(engine, file)
+        read_only_files.open_without_wal(engine, file)
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     return engine
@@ -141,22 +141,22 @@ def _begin(connection: Connection) -> None:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def write_transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction that writes: it waits for others that do."""
     with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
-            postgres.begin_to_write(connection, _PATIENCE)
+            postgres.begin_to_write(connection, _LOCK_TIMEOUT)
         yield connection
 
 
 @contextmanager
-def looking(engine: Engine) -> Iterator[Connection]:
+def read_transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction that reads: it sees one moment, and waits for nobody."""
     # What reads in SQLite sees one moment by itself.
     one_moment = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     options = one_moment if engine.dialect.name == "postgresql" else {}
     there = engine.connect().execution_options(**options)
-    with there as connection, connection.begin(), read_only_files.unchanged(connection):
+    with there as connection, connection.begin(), read_only_files.check_unchanged(connection):
         if connection.dialect.name == "postgresql":
             postgres.begin_to_read(connection)
         yield connection
@@ -192,18 +192,18 @@ def prepare(engine: Engine, name: str) -> None:
 
     :raises DatabaseProblem: it is somebody else's, of a later version, or damaged.
     """
-    with told(name):
+    with describe_errors(name):
         if engine.dialect.name == "sqlite":
             _begin_file(engine)
-        with looking(engine) as connection:
+        with read_transaction(engine) as connection:
             current = _check(connection, name)
         if current != head():
-            if engine.dialect.name == "sqlite" and read_only_files.has_no_room_for_logs(Path(str(engine.url.database))):
+            if engine.dialect.name == "sqlite" and read_only_files.cannot_create_wal(Path(str(engine.url.database))):
                 raise DatabaseProblem(
                     f"the usage database {name} is of an earlier version of gpuctl, and may only be read; have whoever "
                     "writes it use this version, or ask a service (`--server`)"
                 )
-            with writing(engine) as connection:
+            with write_transaction(engine) as connection:
                 # Another process may have done it meanwhile.
                 _check(connection, name)
                 migrate(connection, "head")
@@ -233,7 +233,7 @@ def _write_ahead(cursor: Any) -> None:
     Wherever else another process holds a lock SQLite waits for it as long as it may; here it gives up at once, as two
     that wait for each other would wait for ever.
     """
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
@@ -241,7 +241,7 @@ def _write_ahead(cursor: Any) -> None:
         except sqlite3.OperationalError as error:
             if "is locked" not in str(error) or time.monotonic() > end:
                 raise
-        time.sleep(_LOOKS)
+        time.sleep(_RETRY_EVERY)
 
 
 def _has_tables(cursor: Any) -> bool:

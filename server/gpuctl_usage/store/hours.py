@@ -33,10 +33,10 @@ from gpuctl_usage.store.surrogate_keys import (
     workload_group,
     workload_of,
 )
-from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
+from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 
-class Span(str, Enum):
+class PeriodLength(str, Enum):
     """How long something is that was rolled up."""
 
     HOUR = "hour"
@@ -45,7 +45,7 @@ class Span(str, Enum):
     @property
     def seconds(self) -> int:
         """Its whole length."""
-        return HOUR if self is Span.HOUR else DAY
+        return HOUR if self is PeriodLength.HOUR else DAY
 
 
 class KnownFrom:
@@ -54,13 +54,13 @@ class KnownFrom:
     def __init__(self, connection: Connection, cluster: int) -> None:
         self._began = began(connection, cluster)
 
-    def of(self, span: Span, start: int, seconds: float) -> float:
+    def of(self, span: PeriodLength, start: int, seconds: float) -> float:
         """Return it for an hour or a day.
 
         Of an hour that still runs the first ``seconds`` are known, of the hour and the day in which collecting began
         the last ones.
         """
-        if span is Span.DAY:
+        if span is PeriodLength.DAY:
             return start + DAY - seconds
         return start + missed(start, self._began)
 
@@ -92,7 +92,7 @@ class _Standing(NamedTuple):
 
 
 def put_period(
-    connection: Connection, cluster: int, rolled: RolledUp, provisional: bool, span: Span, now: float
+    connection: Connection, cluster: int, rolled: RolledUp, provisional: bool, span: PeriodLength, now: float
 ) -> bool:
     """Replace an hour or a day; False when the same is there."""
     known = connection.execute(
@@ -106,8 +106,8 @@ def put_period(
                 update(periods).where(periods.c.id == known.id).values(provisional=provisional, updated_at=now)
             )
         return False
-    if span is Span.HOUR:
-        day = _which(cluster, Span.DAY, rolled.start // DAY * DAY)
+    if span is PeriodLength.HOUR:
+        day = _which(cluster, PeriodLength.DAY, rolled.start // DAY * DAY)
         connection.execute(update(periods).where(*day).values(provisional=True))
     ids = group_ids(connection, cluster, rolled.sums)
     whole = rolled.sums.get(Group(Level.CLUSTER))
@@ -132,7 +132,10 @@ def put_period(
         connection.execute(delete(sums).where(sums.c.period_id == number))
     # The seconds of a day of which less is known are not its first ones.
     standing = _standing(
-        connection, cluster, rolled.start, rolled.known_until if span is Span.HOUR else rolled.start + span.seconds
+        connection,
+        cluster,
+        rolled.start,
+        rolled.known_until if span is PeriodLength.HOUR else rolled.start + span.seconds,
     )
     rows = [_row(number, ids[group], group, item, standing) for group, item in rolled.sums.items()]
     rows.sort(key=lambda row: row["group_id"])
@@ -141,13 +144,13 @@ def put_period(
     return True
 
 
-def _which(cluster: int, span: Span, start: int) -> tuple[ColumnElement[bool], ...]:
+def _which(cluster: int, span: PeriodLength, start: int) -> tuple[ColumnElement[bool], ...]:
     return periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start == start
 
 
 def set_provisional(connection: Connection, cluster: int, start: int, provisional: bool) -> None:
     """Say of an hour whether it is provisional."""
-    which = _which(cluster, Span.HOUR, start)
+    which = _which(cluster, PeriodLength.HOUR, start)
     connection.execute(update(periods).where(*which).values(provisional=provisional))
 
 
@@ -155,7 +158,7 @@ def reopen(connection: Connection, cluster: int, since: float | None) -> None:
     """Have everything provisional that may be made of what happened at a time or later: hours, and their days."""
     if since is None:
         return
-    for span in Span:
+    for span in PeriodLength:
         later = periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start > since - span.seconds
         connection.execute(update(periods).where(*later).values(provisional=True))
     one_more = clusters.c.late_changes + 1
@@ -178,7 +181,7 @@ def late_changes(connection: Connection, cluster: int) -> int:
     return found or 0
 
 
-def _pack_holders(connection: Connection, cluster: int, holders: Collection[Holder]) -> bytes:
+def _pack_holders(connection: Connection, cluster: int, holders: Collection[LabeledWorkload]) -> bytes:
     keys = [workload_group(item.workload) for item in holders]
     places = [Group(Level.NAMESPACE, value=item.workload.namespace) for item in holders]
     ids = group_ids(connection, cluster, [*keys, *places])
@@ -188,13 +191,13 @@ def _pack_holders(connection: Connection, cluster: int, holders: Collection[Hold
     )
 
 
-def _holders(connection: Connection, packed: bytes) -> frozenset[Holder]:
+def _holders(connection: Connection, packed: bytes) -> frozenset[LabeledWorkload]:
     firsts, described, _ = unpack_triples(packed)
     numbers = list(firsts)
     workloads = groups_of(connection, numbers)
     as_what = described_by(connection, sorted(set(described)))
     return frozenset(
-        Holder(
+        LabeledWorkload(
             workload_of(workloads[number]),
             tuple(sorted(as_what[said].labels.items())),
             tuple(sorted(as_what[said].annotations.items())),
@@ -267,7 +270,7 @@ def with_hundredths(found: Sums) -> Sums:
     return found
 
 
-def states(connection: Connection, cluster: int, start: int, end: int, span: Span) -> dict[int, HourState]:
+def states(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> dict[int, HourState]:
     """What there is from a time on, before another."""
     statement = select(
         periods.c.start, periods.c.provisional, periods.c.digest, periods.c.coverage, periods.c.seconds
@@ -280,12 +283,12 @@ def states(connection: Connection, cluster: int, start: int, end: int, span: Spa
     }
 
 
-def read_periods(connection: Connection, cluster: int, start: int, end: int, span: Span) -> list[RolledUp]:
+def read_periods(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> list[RolledUp]:
     """What was put, by start: of which days are made, and what is above."""
     statement = select(periods).where(
         periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
     )
-    found, begun = [], began(connection, cluster) if span is Span.HOUR else None
+    found, begun = [], began(connection, cluster) if span is PeriodLength.HOUR else None
     for period in connection.execute(statement.order_by(periods.c.start)).all():
         rows = connection.execute(
             select(groups.c.level, groups.c.key, groups.c.value, *SUMMED)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from gpuctl_usage.store.database_tables import groups, periods, sums
-from gpuctl_usage.store.hours import KnownFrom, Span
+from gpuctl_usage.store.hours import KnownFrom, PeriodLength
 from gpuctl_usage.sums import Group, Level
 
 _AT_ONCE = 500
@@ -43,7 +43,7 @@ def known_hours(connection: Connection, cluster: int, start: float, end: float) 
     rows = connection.execute(
         select(periods.c.start, periods.c.seconds).where(_hours(cluster, start, end)).order_by(periods.c.start.desc())
     )
-    moments = ((row.start, known.of(Span.HOUR, row.start, row.seconds), row.seconds) for row in rows)
+    moments = ((row.start, known.of(PeriodLength.HOUR, row.start, row.seconds), row.seconds) for row in rows)
     return [KnownHour(hour, first, first + seconds) for hour, first, seconds in moments]
 
 
@@ -86,7 +86,7 @@ _SUMMED = (sums.c.alloc_gpu_s, sums.c.obs_gpu_s, sums.c.util_gpu_s)
 def _hours(cluster: int, start: float, end: float) -> ColumnElement[bool]:
     return and_(
         periods.c.cluster_id == cluster,
-        periods.c.span == Span.HOUR.value,
+        periods.c.span == PeriodLength.HOUR.value,
         periods.c.start >= start,
         periods.c.start < end,
     )

@@ -15,7 +15,7 @@ _KEEPS_TABLES = (3, 35)
 """Since when SQLite can be told to read such a table once."""
 
 
-def given_table(connection: Connection, name: str, columns: Mapping[str, type[TypeEngine[Any]]]) -> CTE:
+def inline_table(connection: Connection, name: str, columns: Mapping[str, type[TypeEngine[Any]]]) -> CTE:
     """A table whose rows are the value of a parameter of its name: :func:`packed_rows` makes it."""
     # As one text: thousands of single parameters take longer than what is read by them.
     given: ColumnElement[Any] = bindparam(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
 
-from gpuctl_usage.facts import Capacity, Ending, GpuQuota, Holding, NodeState
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuQuota, Holding
 from gpuctl_usage.store.database_tables import attributes, capacities, groups, holdings, quotas
 from gpuctl_usage.store.surrogate_keys import (
     Described,
@@ -144,7 +144,7 @@ def _holding(row: Any) -> Holding:
         start=row.start,
         started=row.started,
         end=row.ended,
-        ending=None if row.ending is None else Ending(row.ending),
+        ending=None if row.ending is None else EndReason(row.ending),
     )
 
 
@@ -159,7 +159,7 @@ def read_capacities(connection: Connection, cluster: int, which: ColumnElement[b
         .order_by(capacities.c.start, node.c.value)
     )
     return [
-        Capacity(row.node, row.model, row.gpus, NodeState(row.state), row.start, row.ended)
+        Capacity(row.node, row.model, row.gpus, CapacityState(row.state), row.start, row.ended)
         for row in connection.execute(statement).all()
     ]
 

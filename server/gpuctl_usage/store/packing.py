@@ -32,7 +32,7 @@ _LOW = 0 if sys.byteorder == "little" else 1
 """Which half of a number of 64 bits has the low ones."""
 
 
-class NotPacked(ValueError):
+class InvalidPackedData(ValueError):
     """Bytes that are none of ours."""
 
 
@@ -78,7 +78,7 @@ def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
             if not step:
                 break
     if found and max(found) > 100:
-        raise NotPacked("bins beyond 100")
+        raise InvalidPackedData("bins beyond 100")
     return found
 
 
@@ -164,7 +164,7 @@ def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequenc
     numbers = _unpacked_numbers(packed) if code is None else _numbers_of(code, packed[1:])
     count, rest = divmod(len(numbers), 3)
     if rest:
-        raise NotPacked("no whole triples")
+        raise InvalidPackedData("no whole triples")
     columns = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
     if code is not None or not count:
         return columns
@@ -200,7 +200,7 @@ def unpack_pairs(packed: bytes) -> Iterable[int]:
     firsts, others, _ = unpack_triples(packed)
     if not (isinstance(firsts, array) and isinstance(others, array) and firsts.typecode == "i"):
         if any(first >> PAIR_BITS for first in firsts):
-            raise NotPacked(f"ids of more than {PAIR_BITS} bits")
+            raise InvalidPackedData(f"ids of more than {PAIR_BITS} bits")
         return [other << PAIR_BITS | first for first, other in zip(firsts, others, strict=True)]
     both = array("i", bytes(2 * firsts.itemsize * len(firsts)))
     both[_LOW::2], both[1 - _LOW :: 2] = firsts, others
@@ -238,7 +238,7 @@ def _numbers_of(code: str, compressed: bytes) -> array[int]:
     try:
         numbers.frombytes(zlib.decompress(compressed) if compressed else b"")
     except (zlib.error, ValueError) as error:
-        raise NotPacked(str(error)) from None
+        raise InvalidPackedData(str(error)) from None
     return _swapped(numbers)
 
 
@@ -255,7 +255,7 @@ def unpack_allocations(packed: bytes) -> list[tuple[int, float, float | None]]:
     try:
         return list(zip(*_unpacked(packed), strict=True))
     except (TypeError, ValueError) as error:
-        raise NotPacked(str(error)) from None
+        raise InvalidPackedData(str(error)) from None
 
 
 def _packed(value: Any) -> bytes:
@@ -266,4 +266,4 @@ def _unpacked(packed: bytes) -> Any:
     try:
         return json.loads(zlib.decompress(packed))
     except (zlib.error, ValueError) as error:
-        raise NotPacked(str(error)) from None
+        raise InvalidPackedData(str(error)) from None

@@ -12,10 +12,10 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from gpuctl_usage.facts import DAY
 from gpuctl_usage.store.database_tables import periods
-from gpuctl_usage.store.hours import KnownFrom, Span
+from gpuctl_usage.store.hours import KnownFrom, PeriodLength
 
 
-class Part(NamedTuple):
+class KnownStep(NamedTuple):
     """A step, as far as something of it is kept.
 
     :param start: where it begins, however much of it is kept; likewise ``end``.
@@ -59,31 +59,35 @@ class _Period(NamedTuple):
         return self.known_from, self.known_from + self.seconds, self.is_day
 
 
-def kept_time(connection: Connection, cluster: int) -> tuple[int, int] | None:
+def known_range(connection: Connection, cluster: int) -> tuple[int, int] | None:
     """From when to when anything is kept of a cluster, at most; None where nothing is."""
     ends = [
         select(choose(periods.c.start)).where(_of(cluster, span)).scalar_subquery()
         for choose in (func.min, func.max)
-        for span in Span
+        for span in PeriodLength
     ]
     firsts_and_lasts = list(connection.execute(select(*ends)).one())
-    size = len(Span)
+    size = len(PeriodLength)
     firsts = [time for time in firsts_and_lasts[:size] if time is not None]
-    lasts = [time + span.seconds for time, span in zip(firsts_and_lasts[size:], Span, strict=True) if time is not None]
+    lasts = [
+        time + span.seconds
+        for time, span in zip(firsts_and_lasts[size:], PeriodLength, strict=True)
+        if time is not None
+    ]
     return (min(firsts), max(lasts)) if firsts else None
 
 
-def parts_of(connection: Connection, cluster: int, bounds: Sequence[int]) -> list[Part]:
+def known_steps(connection: Connection, cluster: int, bounds: Sequence[int]) -> list[KnownStep]:
     """Steps of which anything is kept.
 
     :param bounds: where they begin, and where the last one ends: whole hours, ascending.
     """
     if len(bounds) < 2:
         return []
-    days = {day.start: day for day in _read(connection, cluster, Span.DAY, *_whole_days(bounds))}
+    days = {day.start: day for day in _read(connection, cluster, PeriodLength.DAY, *_whole_days(bounds))}
     within = [day for day in days.values() if _place(bounds, day.start) == _place(bounds, day.start + DAY - 1)]
     final = {day.start for day in within if not day.provisional}
-    hours = [hour for gap in _gaps(bounds, final) for hour in _read(connection, cluster, Span.HOUR, *gap)]
+    hours = [hour for gap in _gaps(bounds, final) for hour in _read(connection, cluster, PeriodLength.HOUR, *gap)]
     # A day that is open again is read as it was where its hours are not kept any more.
     known = {hour.start // DAY * DAY for hour in hours}
     chosen = [*hours, *(day for day in within if day.start in final or day.start not in known)]
@@ -93,8 +97,8 @@ def parts_of(connection: Connection, cluster: int, bounds: Sequence[int]) -> lis
     return [_part(bounds[place], bounds[place + 1], by_place[place]) for place in sorted(by_place)]
 
 
-def _part(start: int, end: int, of_step: Sequence[_Period]) -> Part:
-    return Part(
+def _part(start: int, end: int, of_step: Sequence[_Period]) -> KnownStep:
+    return KnownStep(
         start,
         end,
         seconds=sum(period.seconds for period in of_step),
@@ -126,14 +130,14 @@ def _gaps(bounds: Sequence[int], days: Iterable[int]) -> Iterator[tuple[int, int
         yield begin, bounds[-1]
 
 
-def _of(cluster: int, span: Span) -> ColumnElement[bool]:
+def _of(cluster: int, span: PeriodLength) -> ColumnElement[bool]:
     return (periods.c.cluster_id == cluster) & (periods.c.span == span.value)
 
 
-def _read(connection: Connection, cluster: int, span: Span, start: int, end: int) -> list[_Period]:
+def _read(connection: Connection, cluster: int, span: PeriodLength, start: int, end: int) -> list[_Period]:
     if start >= end:
         return []
     columns, known = [periods.c[name] for name in _Period._fields[:-2]], KnownFrom(connection, cluster)
     between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
     rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
-    return [_Period._make((*row, span is Span.DAY, known.of(span, row.start, row.seconds))) for row in rows]
+    return [_Period._make((*row, span is PeriodLength.DAY, known.of(span, row.start, row.seconds))) for row in rows]

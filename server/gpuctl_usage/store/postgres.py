@@ -47,7 +47,7 @@ _SIGNS = {
 _GONE = "has ended the connection: the server was stopped, or has ended; what was not written yet is written again"
 
 
-def ours(url: URL) -> URL:
+def with_driver(url: URL) -> URL:
     """The URL with the driver that is installed with us."""
     return url.set(drivername=DRIVER)
 
@@ -83,7 +83,7 @@ def begin_to_write(connection: Connection, patience: float) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITERS})
 
 
-def meaning(error: Any, patience: float) -> str | None:
+def describe_error(error: Any, patience: float) -> str | None:
     """What an error of the driver says of a database, for people; None of one that is not known.
 
     States are asked first: servers tell their messages in many languages. Before it is connected there is text alone.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, tuple_, update
 
-from gpuctl_usage.facts import DAY, Kept
+from gpuctl_usage.facts import DAY, RetentionDays
 from gpuctl_usage.store.database_tables import capacities, holdings, periods, quotas, snapshots
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store.measurements import KEPT, drop_measurements
 
 _PERIODS = 4
@@ -16,7 +16,7 @@ _PERIODS = 4
 _ROWS = 1000
 
 
-def prune(connection: Connection, cluster: int, kept: Kept, now: float) -> bool:
+def prune(connection: Connection, cluster: int, kept: RetentionDays, now: float) -> bool:
     """Take one piece away of what is not kept; False where nothing is left of it.
 
     An hour goes only when its day is final, or goes as well.
@@ -26,10 +26,10 @@ def prune(connection: Connection, cluster: int, kept: Kept, now: float) -> bool:
         lambda: _forget_details(connection, cluster, now - kept.details * DAY),
         lambda: _drop_snapshots(connection, cluster, now - kept.snapshots * DAY),
         lambda: _drop_hours(connection, cluster, _midnight(now - kept.hours * DAY), _midnight(now - kept.days * DAY)),
-        lambda: _drop_periods(connection, _before(cluster, Span.DAY, _midnight(now - kept.days * DAY))),
+        lambda: _drop_periods(connection, _before(cluster, PeriodLength.DAY, _midnight(now - kept.days * DAY))),
         lambda: _drop_intervals(connection, cluster, holdings, _midnight(now - kept.hours * DAY)),
         lambda: _drop_intervals(connection, cluster, capacities, _midnight(now - kept.hours * DAY)),
-        lambda: _drop_intervals(connection, cluster, quotas, _midnight(now - kept.days * DAY), tuple(Span)),
+        lambda: _drop_intervals(connection, cluster, quotas, _midnight(now - kept.days * DAY), tuple(PeriodLength)),
     )
     return any(step() for step in steps)
 
@@ -39,7 +39,7 @@ def _midnight(time: float) -> int:
     return int(time // DAY) * DAY
 
 
-def _before(cluster: int, span: Span, time: int) -> ColumnElement[bool]:
+def _before(cluster: int, span: PeriodLength, time: int) -> ColumnElement[bool]:
     return (periods.c.cluster_id == cluster) & (periods.c.span == span.value) & (periods.c.start < time)
 
 
@@ -63,12 +63,12 @@ def _drop_hours(connection: Connection, cluster: int, before: int, days_before: 
     day = periods.alias("day")
     its_day = select(day.c.id).where(
         day.c.cluster_id == cluster,
-        day.c.span == Span.DAY.value,
+        day.c.span == PeriodLength.DAY.value,
         day.c.start == periods.c.start - periods.c.start % DAY,
         day.c.provisional.is_(False),
     )
     return _drop_periods(
-        connection, _before(cluster, Span.HOUR, before) & (its_day.exists() | (periods.c.start < days_before))
+        connection, _before(cluster, PeriodLength.HOUR, before) & (its_day.exists() | (periods.c.start < days_before))
     )
 
 
@@ -83,7 +83,11 @@ def _drop_periods(connection: Connection, which: ColumnElement[bool]) -> int:
 
 
 def _drop_intervals(
-    connection: Connection, cluster: int, table: Table, before: int, spans: Sequence[Span] = (Span.HOUR,)
+    connection: Connection,
+    cluster: int,
+    table: Table,
+    before: int,
+    spans: Sequence[PeriodLength] = (PeriodLength.HOUR,),
 ) -> int:
     """Those that ended before all hours that are there: of these they can be rolled up again.
 

@@ -20,16 +20,16 @@ from sqlalchemy.pool import ConnectionPoolEntry
 _AS_IT_WAS = "gpuctl_as_it_was"
 
 
-class ChangedMeanwhile(sqlite3.OperationalError):
+class ChangedWhileReading(sqlite3.OperationalError):
     """Somebody began to write a file that was read alone: what was read may be of two states."""
 
 
-def has_no_room_for_logs(file: Path) -> bool:
+def cannot_create_wal(file: Path) -> bool:
     """Whether a file is there, but neither a log nor its index can be made beside it."""
     return file.exists() and not (os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK))
 
 
-def look_at_it_alone(engine: Engine, file: Path) -> None:
+def open_without_wal(engine: Engine, file: Path) -> None:
     """Have the connections to a file be such that they need no log beside it where there is none."""
     event.listen(engine, "do_connect", lambda dialect, entry, arguments, options: _connect(file, entry, options))
 
@@ -46,7 +46,7 @@ def _connect(file: Path, entry: ConnectionPoolEntry, options: dict[str, Any]) ->
 
 
 @contextmanager
-def unchanged(connection: Connection) -> Iterator[None]:
+def check_unchanged(connection: Connection) -> Iterator[None]:
     """See that a file which is read alone stays as it is.
 
     :raises ChangedMeanwhile: it has not, whatever else went wrong.
@@ -56,7 +56,7 @@ def unchanged(connection: Connection) -> Iterator[None]:
         yield
     finally:
         if path is not None and _state(path) != state:
-            raise ChangedMeanwhile("changed meanwhile")
+            raise ChangedWhileReading("changed meanwhile")
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

@@ -11,20 +11,20 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
-from gpuctl_usage.facts import HOUR, KeptTime
+from gpuctl_usage.facts import HOUR, PeriodCapacity
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
 from gpuctl_usage.store.database_tables import groups
 from gpuctl_usage.store.hours import WorkloadStatus
-from gpuctl_usage.store.period_selection import Part
+from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.store.step_sums import GroupName, StepEnd, StepPlace, StepSums
 from gpuctl_usage.store.surrogate_keys import Described, described_by
 from gpuctl_usage.store.usage_queries import (
     DENSE,
     GROUP_BITS,
     WITH_HISTOGRAM,
-    Place,
-    Question,
+    RowKey,
     RowOrder,
+    RowQuery,
     UsageRow,
     order_key,
     present_workloads,
@@ -58,8 +58,8 @@ class StepRows:
     def __init__(
         self,
         connection: Connection,
-        question: Question,
-        parts: Sequence[Part],
+        question: RowQuery,
+        parts: Sequence[KnownStep],
         step: int,
         with_idle: bool = False,
     ) -> None:
@@ -83,7 +83,7 @@ class StepRows:
         """How many there are."""
         return sum(self._counted())
 
-    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+    def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
         """Some of them, in the order of the question, those after a place."""
         key = None if after is None else order_key(self._question, after)
         by_time = self._question.order is RowOrder.TIME
@@ -95,14 +95,14 @@ class StepRows:
         found = self._rows(frozenset(places))
         return [found[place] for place in places]
 
-    def kept_times(self, starts: Collection[int]) -> dict[int, list[KeptTime]]:
+    def kept_times(self, starts: Collection[int]) -> dict[int, list[PeriodCapacity]]:
         """Of the steps that begin then, by their start: of what they are made, and what the cluster had."""
         wanted = [part for part in self._parts if part.start in starts]
         numbers = (number for part in wanted for number in part.periods)
         had = capacity_of_periods(self._connection, self._question.cluster, numbers)
         return {
             part.start: [
-                KeptTime(start, end, had.get(number, 0.0), is_day)
+                PeriodCapacity(start, end, had.get(number, 0.0), is_day)
                 for number, (start, end, is_day) in zip(part.periods, part.times, strict=True)
             ]
             for part in wanted
@@ -262,6 +262,6 @@ class StepRows:
             self._made[number] = Group(self._question.level, *self._groups[number][:2])
         return self._made[number]
 
-    def _number(self, part: Part) -> int:
+    def _number(self, part: KnownStep) -> int:
         """Of an hour its own, as if nothing was added up; the longer ones say when they begin, and what they are."""
         return part.periods[0] if self._step == 0 else part.start // HOUR << STEP_BITS | self._step

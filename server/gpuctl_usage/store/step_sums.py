@@ -24,20 +24,20 @@ from sqlalchemy import (
 
 from gpuctl_usage.store.database_tables import groups, sums
 from gpuctl_usage.store.hours import WorkloadStatus, with_hundredths
-from gpuctl_usage.store.inline_tables import given_table, packed_rows
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.store.packing import unpack_histogram
-from gpuctl_usage.store.period_selection import Part
+from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
-from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, Question, among, of_all_workloads, wanted_groups
-from gpuctl_usage.sums import OF_HELD, OF_THERE, Level, Sums
+from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, RowQuery, among, of_all_workloads, wanted_groups
+from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, Level, Sums
 
 _FEW = 500
 """Groups that are looked up one by one; of more, all that a question is about are read."""
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
 _OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
 """What answers about namespaces and labels tell besides."""
-_OWN = {Level.CLUSTER: OF_THERE, Level.MODEL: OF_THERE, Level.NODE: OF_THERE}
+_OWN = {Level.CLUSTER: CAPACITY_FIELDS, Level.MODEL: CAPACITY_FIELDS, Level.NODE: CAPACITY_FIELDS}
 """What of the GPUs that there were is known of groups of a level."""
 
 GroupName = tuple[str, str, int]
@@ -80,8 +80,8 @@ class StepSums:
     def __init__(
         self,
         connection: Connection,
-        question: Question,
-        parts: Sequence[Part],
+        question: RowQuery,
+        parts: Sequence[KnownStep],
         present: PresentWorkloads | None,
         named: Mapping[int, GroupName],
     ) -> None:
@@ -92,7 +92,7 @@ class StepSums:
         self._named = named
         self._unkeyed = UnkeyedPeriods(connection, question, parts, named.values())
         # All steps are added up by one statement, which is given of what they are made.
-        self._steps = given_table(connection, "steps", {"period_id": Integer, "part": Integer})
+        self._steps = inline_table(connection, "steps", {"period_id": Integer, "part": Integer})
         self.columns = _told(question)
         # Of a row, before whose sums the group is and behind them the step, and of what is not read.
         places = {name: place for place, name in enumerate(self.columns, 1)}
@@ -204,9 +204,9 @@ def _added(name: str) -> ColumnElement[Any]:
     return func.max(column) if name in _MOST else func.sum(column)
 
 
-def _told(question: Question) -> tuple[str, ...]:
+def _told(question: RowQuery) -> tuple[str, ...]:
     """Fields of sums that answers tell: most of the time goes into adding up."""
-    told = frozenset((*OF_HELD, *_OWN.get(question.level, ())))
+    told = frozenset((*HELD_FIELDS, *_OWN.get(question.level, ())))
     if not question.sums_only:
         told = frozenset(_ADDED) if question.level in WITH_HISTOGRAM else told | _OF_GROUPS
     return tuple(name for name in _ADDED if name in told)

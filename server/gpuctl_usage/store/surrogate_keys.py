@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Insert, Table, Text, bindparam, select, tuple
 
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.store.database_tables import attributes, groups
-from gpuctl_usage.store.inline_tables import given_table, packed_rows
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.sums import Group, Level
 
 _AT_ONCE = 500
@@ -93,7 +93,7 @@ def _known(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dic
     for group in wanted:
         names[group.level][group.key, group.value] = group
     # Of a level there are a hundred times as many as an hour has: each is looked up by its whole name.
-    given = given_table(connection, "names", {"key": Text, "value": Text})
+    given = inline_table(connection, "names", {"key": Text, "value": Text})
     whole = tuple_(groups.c.key, groups.c.value).in_(select(given.c.key, given.c.value))
     named = select(groups.c.id, groups.c.key, groups.c.value).where(
         groups.c.cluster_id == cluster, groups.c.level == bindparam("level"), whole

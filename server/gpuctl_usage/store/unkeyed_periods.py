@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Integer, Select, select
 
 from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.database_tables import groups, sums
-from gpuctl_usage.store.inline_tables import given_table, packed_rows
-from gpuctl_usage.store.period_selection import Part
-from gpuctl_usage.store.usage_queries import Question
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
+from gpuctl_usage.store.period_selection import KnownStep
+from gpuctl_usage.store.usage_queries import RowQuery
 from gpuctl_usage.sums import Level
 
 _KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
@@ -27,7 +27,11 @@ class UnkeyedPeriods:
     """
 
     def __init__(
-        self, connection: Connection, question: Question, parts: Sequence[Part], known: Iterable[tuple[str, str, int]]
+        self,
+        connection: Connection,
+        question: RowQuery,
+        parts: Sequence[KnownStep],
+        known: Iterable[tuple[str, str, int]],
     ) -> None:
         self.given: dict[str, str] = {}
         self.whole = self.unset = 0
@@ -62,7 +66,7 @@ class UnkeyedPeriods:
     @staticmethod
     def periods(connection: Connection) -> Select[Any]:
         """The numbers that a statement is given."""
-        return select(given_table(connection, "unkeyed", {"period_id": Integer}).c.period_id)
+        return select(inline_table(connection, "unkeyed", {"period_id": Integer}).c.period_id)
 
 
 def _given(numbers: Iterable[int]) -> dict[str, str]:

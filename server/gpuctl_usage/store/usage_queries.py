@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database_tables import attributes, clusters, groups, periods, sums
-from gpuctl_usage.store.hours import SUMMED, KnownFrom, Span, WorkloadStatus, sums_of
+from gpuctl_usage.store.hours import SUMMED, KnownFrom, PeriodLength, WorkloadStatus, sums_of
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.surrogate_keys import Described, described
 from gpuctl_usage.sums import Group, Level, Sums
@@ -26,7 +26,7 @@ DENSE = 3
 WITH_HISTOGRAM = frozenset({Level.CLUSTER, Level.WORKLOAD})
 """Their answers have percentiles."""
 
-Place = Sequence[int | float | str | None]
+RowKey = Sequence[int | float | str | None]
 """Where a row stands in an order: the values of what decides, one after the other."""
 
 
@@ -39,7 +39,7 @@ class RowOrder(str, Enum):
 
 
 @dataclass(frozen=True)
-class Question:
+class RowQuery:
     """Which rows.
 
     :param start: hours that begin at it or later, and before ``end``.
@@ -63,7 +63,7 @@ class Question:
     name: str | None = None
     order: RowOrder = RowOrder.TIME
     ascending: bool = True
-    span: Span = Span.HOUR
+    span: PeriodLength = PeriodLength.HOUR
     sums_only: bool = False
     few: Sequence[int] | None = None
 
@@ -92,7 +92,7 @@ class UsageRow(NamedTuple):
     status: WorkloadStatus | None
 
 
-class NamedCluster(NamedTuple):
+class StoredCluster(NamedTuple):
     """A cluster that was collected.
 
     :param last_seen: time until which pods and nodes were followed; None if they never were. ``quotas_seen``: likewise
@@ -106,10 +106,10 @@ class NamedCluster(NamedTuple):
     quotas_seen: float | None
 
 
-def find_clusters(connection: Connection) -> list[NamedCluster]:
+def find_clusters(connection: Connection) -> list[StoredCluster]:
     """All, the first that was collected first."""
-    columns = (clusters.c[name] for name in NamedCluster._fields)
-    return [NamedCluster(*row) for row in connection.execute(select(*columns).order_by(clusters.c.id))]
+    columns = (clusters.c[name] for name in StoredCluster._fields)
+    return [StoredCluster(*row) for row in connection.execute(select(*columns).order_by(clusters.c.id))]
 
 
 def values_of(connection: Connection, cluster: int, level: Level, key: str) -> list[str]:
@@ -137,12 +137,12 @@ def keys_of(connection: Connection, cluster: int, level: Level) -> list[str]:
     return sorted(connection.execute(statement).scalars())
 
 
-def narrowed(connection: Connection, question: Question) -> Question:
+def narrowed(connection: Connection, question: RowQuery) -> RowQuery:
     """The same question, that knows its groups where they are few: for who asks it more than once."""
     return replace(question, few=_few(connection, question))
 
 
-def hour_counts(connection: Connection, question: Question) -> dict[int, int]:
+def hour_counts(connection: Connection, question: RowQuery) -> dict[int, int]:
     """How many rows of each hour answer a question, by its start; of those that have any."""
     if question.level is Level.WORKLOAD and _few(connection, question) is None:
         hours = connection.execute(select(periods.c.start, periods.c.id).where(_hours(question))).all()
@@ -154,7 +154,7 @@ def hour_counts(connection: Connection, question: Question) -> dict[int, int]:
     return {row.start: row.rows for row in connection.execute(by_hour).all()}
 
 
-def page_within(question: Question, counts: Mapping[int, int], limit: int, offset: int) -> tuple[Question, int]:
+def page_within(question: RowQuery, counts: Mapping[int, int], limit: int, offset: int) -> tuple[RowQuery, int]:
     """The same question about the hours in which a page is, and how many of their rows are before it: in the order of
     time no others need be read.
 
@@ -172,7 +172,7 @@ def page_within(question: Question, counts: Mapping[int, int], limit: int, offse
 
 
 def find_rows(
-    connection: Connection, question: Question, limit: int, offset: int = 0, after: Place | None = None
+    connection: Connection, question: RowQuery, limit: int, offset: int = 0, after: RowKey | None = None
 ) -> list[UsageRow]:
     """The rows that answer a question, in its order; those after a place."""
     found = _matching(connection, question, sums.c.period_id, sums.c.group_id, named=True)
@@ -187,18 +187,18 @@ def find_rows(
     return list(_rows(rows, known, question.level in WITH_HISTOGRAM and not question.sums_only))
 
 
-def present_workloads(connection: Connection, question: Question) -> PresentWorkloads:
+def present_workloads(connection: Connection, question: RowQuery) -> PresentWorkloads:
     """The workloads that a question is about, as far as they have sums."""
     return PresentWorkloads(connection, wanted_groups(question) if _is_about_some(question) else None)
 
 
-def _is_about_some(question: Question) -> bool:
+def _is_about_some(question: RowQuery) -> bool:
     """Whether it is not about all groups of its level."""
     texts = question.key, question.value, question.kind, question.name
     return bool(question.excluded) or question.namespaces is not None or any(text is not None for text in texts)
 
 
-def _matching(connection: Connection, question: Question, *columns: Any, named: bool = False) -> Select[Any]:
+def _matching(connection: Connection, question: RowQuery, *columns: Any, named: bool = False) -> Select[Any]:
     """Rows of the hours of a question.
 
     :param named: whether the names of their groups are read as well.
@@ -224,7 +224,7 @@ def among(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[b
     return between if numbers[-1] - numbers[0] < len(numbers) else between & (column + 0).in_(numbers)
 
 
-def of_all_workloads(question: Question) -> ColumnElement[bool] | None:
+def of_all_workloads(question: RowQuery) -> ColumnElement[bool] | None:
     """What is true of the rows of a question about every workload; None for others.
 
     Asked for their groups, SQLite would go through all workloads that there ever were.
@@ -234,7 +234,7 @@ def of_all_workloads(question: Question) -> ColumnElement[bool] | None:
     return None
 
 
-def _few(connection: Connection, question: Question) -> Sequence[int] | None:
+def _few(connection: Connection, question: RowQuery) -> Sequence[int] | None:
     """The groups that a question is about, where they are few; of workloads those that there were at the time."""
     if question.few is not None:
         return question.few
@@ -246,7 +246,7 @@ def _few(connection: Connection, question: Question) -> Sequence[int] | None:
     return few if len(few) <= _FEW else None
 
 
-def wanted_groups(question: Question) -> ColumnElement[bool]:
+def wanted_groups(question: RowQuery) -> ColumnElement[bool]:
     """The groups that a question is about."""
     found = [groups.c.cluster_id == question.cluster, groups.c.level == question.level.value]
     wanted = {"key": question.key, "value": question.value, "kind": question.kind, "name": question.name}
@@ -258,7 +258,7 @@ def wanted_groups(question: Question) -> ColumnElement[bool]:
     return and_(*found)
 
 
-def _hours(question: Question) -> ColumnElement[bool]:
+def _hours(question: RowQuery) -> ColumnElement[bool]:
     return and_(
         periods.c.cluster_id == question.cluster,
         periods.c.span == question.span.value,
@@ -267,7 +267,7 @@ def _hours(question: Question) -> ColumnElement[bool]:
     )
 
 
-def place_of(question: Question, row: UsageRow) -> Place:
+def row_key(question: RowQuery, row: UsageRow) -> RowKey:
     """Where a row stands: of what the order of a question is made."""
     by_name = row.group.key, row.group.value, row.id & ((1 << GROUP_BITS) - 1)
     if question.order is RowOrder.TIME:
@@ -277,7 +277,7 @@ def place_of(question: Question, row: UsageRow) -> Place:
     return (0, amount / over, row.start, *by_name) if over > 0 else (1, None, row.start, *by_name)
 
 
-def is_place(question: Question, place: Place) -> bool:
+def is_row_key(question: RowQuery, place: RowKey) -> bool:
     """Whether something has the form of a place."""
     number, name = (int, float), (str,)
     kinds: tuple[tuple[type, ...], ...] = (number, name, name, number)
@@ -286,7 +286,7 @@ def is_place(question: Question, place: Place) -> bool:
     return len(place) == len(kinds) and all(map(isinstance, place, kinds))
 
 
-def order_key(question: Question, place: Place) -> tuple[Any, ...]:
+def order_key(question: RowQuery, place: RowKey) -> tuple[Any, ...]:
     """What sorts places as a question wants rows."""
     if question.order is RowOrder.TIME:
         time, *by_name = place
@@ -295,11 +295,11 @@ def order_key(question: Question, place: Place) -> tuple[Any, ...]:
     return (unknown, 0.0 if value is None else _turned(value, question), *rest)
 
 
-def _turned(value: Any, question: Question) -> float:
+def _turned(value: Any, question: RowQuery) -> float:
     return float(value if question.ascending else -value)
 
 
-def _beyond(order: Sequence[tuple[ColumnElement[Any], bool]], place: Place) -> ColumnElement[bool]:
+def _beyond(order: Sequence[tuple[ColumnElement[Any], bool]], place: RowKey) -> ColumnElement[bool]:
     """What stands after a place."""
     found: list[ColumnElement[bool]] = []
     equal: list[ColumnElement[bool]] = []
@@ -312,7 +312,7 @@ def _beyond(order: Sequence[tuple[ColumnElement[Any], bool]], place: Place) -> C
     return or_(*found)
 
 
-def _order(question: Question) -> list[tuple[ColumnElement[Any], bool]]:
+def _order(question: RowQuery) -> list[tuple[ColumnElement[Any], bool]]:
     by_name: list[tuple[ColumnElement[Any], bool]] = [(groups.c[name], True) for name in ("key", "value", "id")]
     time: ColumnElement[Any] = periods.c.start
     if question.order is RowOrder.TIME:
@@ -354,9 +354,9 @@ def _rows(rows: Iterable[Any], known: KnownFrom, with_histogram: bool) -> Iterat
         yield UsageRow(
             id=number << GROUP_BITS | group,
             start=start,
-            end=start + Span(span).seconds,
+            end=start + PeriodLength(span).seconds,
             seconds=seconds,
-            known_from=(first := known.of(Span(span), start, seconds)),
+            known_from=(first := known.of(PeriodLength(span), start, seconds)),
             known_until=first + seconds,
             created_at=created,
             updated_at=updated,
@@ -380,17 +380,17 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
     every, known = connection.execute(found.order_by(periods.c.start)).all(), KnownFrom(connection, cluster)
     of_hours: dict[int, float] = {}
     for period in every:
-        if period.span == Span.HOUR.value:
+        if period.span == PeriodLength.HOUR.value:
             day = period.start // DAY * DAY
             of_hours[day] = of_hours.get(day, 0.0) + period.seconds
     whole_days = {
         period.start
         for period in every
-        if period.span == Span.DAY.value
+        if period.span == PeriodLength.DAY.value
         and (period.start not in of_hours or (not period.provisional and of_hours[period.start] < period.seconds))
     }
     for period in every:
-        if (period.span == Span.DAY.value) != (period.start // DAY * DAY in whole_days):
+        if (period.span == PeriodLength.DAY.value) != (period.start // DAY * DAY in whole_days):
             continue
         whole = _whole().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
         yield from _rows(connection.execute(whole), known, with_histogram=True)

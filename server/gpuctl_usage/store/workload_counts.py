@@ -13,10 +13,10 @@ from sqlalchemy import Column, Connection, Engine, Integer, select
 
 from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.database_tables import periods
-from gpuctl_usage.store.inline_tables import given_table, packed_rows
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.store.packing import PAIR_BITS, unpack_pairs, unpack_runs
 from gpuctl_usage.store.surrogate_keys import described_by
-from gpuctl_usage.store.usage_queries import Question
+from gpuctl_usage.store.usage_queries import RowQuery
 from gpuctl_usage.sums import Level
 
 _FIRST = (1 << PAIR_BITS) - 1
@@ -31,7 +31,7 @@ _known: WeakKeyDictionary[Engine, dict[_Made, Mapping[int, int]]] = WeakKeyDicti
 
 
 def workload_counts(
-    connection: Connection, question: Question, steps: Mapping[int, Sequence[int]], values: Mapping[str, int]
+    connection: Connection, question: RowQuery, steps: Mapping[int, Sequence[int]], values: Mapping[str, int]
 ) -> dict[int, Mapping[int, int]]:
     """Of each step and group, by their numbers, how many workloads held GPUs.
 
@@ -80,7 +80,7 @@ def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> Mappi
 
 def _of_periods(connection: Connection, steps: Mapping[int, Sequence[int]], *columns: Column[Any]) -> Sequence[Any]:
     """Rows of the hours and days of steps, with the step of each."""
-    given = given_table(connection, "steps", {"period_id": Integer, "step": Integer})
+    given = inline_table(connection, "steps", {"period_id": Integer, "step": Integer})
     statement = select(given.c.step, *columns).join_from(given, periods, periods.c.id == given.c.period_id)
     rows = packed_rows((number, step) for step, numbers in steps.items() for number in numbers)
     return connection.execute(statement, {"steps": rows}).all()
@@ -109,7 +109,7 @@ def _by_value(pairs: Collection[int], as_what: Mapping[int, int], value_of: Mapp
 
 
 def _value_of(
-    connection: Connection, question: Question, as_what: Iterable[int], values: Mapping[str, int]
+    connection: Connection, question: RowQuery, as_what: Iterable[int], values: Mapping[str, int]
 ) -> dict[int, int | None]:
     """Of labels and annotations, by their numbers, the group for which they count; None where nobody asks."""
     key, is_label = question.key or "", question.level is Level.LABEL

@@ -99,7 +99,7 @@ def collect(**given: Any) -> int:
     from gpuctl_usage.collector import collect
     from gpuctl_usage.collector_context import CannotCollect
     from gpuctl_usage.collector_health import CollectorHealth
-    from gpuctl_usage.health_listener import CannotAnswer, HealthListener
+    from gpuctl_usage.health_listener import HealthListener, ListenError
 
     set_up()
     health = CollectorHealth()
@@ -108,7 +108,7 @@ def collect(**given: Any) -> int:
             if settings.usage_metrics:
                 stack.callback(HealthListener(settings.usage_metrics, health).close)
             collect(settings, stack.enter_context(_stopping()), health)
-    except (CannotAnswer, CannotCollect) as error:
+    except (ListenError, CannotCollect) as error:
         raise ClusterFailure(str(error)) from None
     return 0
 
@@ -137,13 +137,13 @@ def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
     """
     settings = _settings(given)
     from gpuctl_usage.collector_context import CannotCollect
-    from gpuctl_usage.rollup_rerun import roll_up_again
+    from gpuctl_usage.rollup_rerun import rerun_rollup
 
     first, last = (stated_time(*said, timezone.utc) for said in (("--from", start), ("--to", end)))
     if first >= last:
         raise click.UsageError("--from has to be before --to.")
     try:
-        hours, changed = roll_up_again(settings, first, last, even_if_less=even_if_less)
+        hours, changed = rerun_rollup(settings, first, last, even_if_less=even_if_less)
     except CannotCollect as error:
         raise ClusterFailure(str(error)) from None
     click.echo(f"{hours} hour{'' if hours == 1 else 's'} rolled up, {changed} changed")

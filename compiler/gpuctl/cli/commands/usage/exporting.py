@@ -89,11 +89,11 @@ def moving_errors() -> Iterator[None]:
     """What goes wrong with databases and files, for people: exit code 3."""
     from gpuctl_usage.parquet_export import DuckdbMissing
     from gpuctl_usage.store.engines import DatabaseProblem
-    from gpuctl_usage.store_transfer import CannotMove
+    from gpuctl_usage.store_transfer import TransferError
 
     try:
         yield
-    except (CannotMove, DatabaseProblem, DuckdbMissing) as error:
+    except (TransferError, DatabaseProblem, DuckdbMissing) as error:
         raise ClusterFailure(str(error)) from None
     except OSError as error:
         raise ClusterFailure(f"{error.filename or 'a file'}: {error.strerror}") from None

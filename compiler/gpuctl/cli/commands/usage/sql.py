@@ -20,7 +20,7 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.language.display_text import visible
 
 if TYPE_CHECKING:
-    from gpuctl_usage.sql_queries import Found
+    from gpuctl_usage.sql_queries import SqlResult
 
 _FORMATS = ("table", "json", "csv")
 
@@ -87,13 +87,13 @@ def command(
 
 def _found(
     question: str, parquet: Path | None, limit: int, timeout: float, database: str | None, config: str | None
-) -> Found:
-    from gpuctl_usage.sql_queries import BadQuestion, ask, check
+) -> SqlResult:
+    from gpuctl_usage.sql_queries import InvalidSql, check_sql, run_sql
 
     try:
-        check(question)
+        check_sql(question)
         if parquet is not None:
-            return ask(parquet, question, limit, timeout)
+            return run_sql(parquet, question, limit, timeout)
         address = stated_database(database, config)
         with TemporaryDirectory(prefix="gpuctl-usage-") as directory:
             from gpuctl_usage.parquet_export import export_months
@@ -104,8 +104,8 @@ def _found(
                 export_months(store, Path(directory), unsealed=True)
             finally:
                 store.close()
-            return ask(Path(directory), question, limit, timeout)
-    except BadQuestion as error:
+            return run_sql(Path(directory), question, limit, timeout)
+    except InvalidSql as error:
         raise click.UsageError(str(error)) from None
 
 
