@@ -23,7 +23,7 @@ from gpuctl.capacity import (
     snapshot_document,
 )
 from gpuctl.capacity.job_fit import VERDICTS
-from gpuctl.capacity.snapshot_entries import counted_pod
+from gpuctl.capacity.snapshot_entries import pod_entry
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.kube.configuration import open_session
@@ -127,7 +127,7 @@ def test_ended_pods_hold_no_room(trials: list[Trial]) -> None:
     def with_ended(trial: Trial) -> Trial:
         ended = [pod for pod, status in trial.world.fillers if status["status"]["phase"] != "Running"]
         pods = [
-            counted_pod({**pod, "metadata": {**pod["metadata"], "namespace": trial.world.namespace}}) for pod in ended
+            pod_entry({**pod, "metadata": {**pod["metadata"], "namespace": trial.world.namespace}}) for pod in ended
         ]
         assert not {pod["name"] for pod in pods} & {pod["name"] for pod in trial.snapshot.pods}
         return trial._replace(snapshot=replace(trial.snapshot, pods=[*trial.snapshot.pods, *pods]))

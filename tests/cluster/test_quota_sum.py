@@ -18,8 +18,8 @@ from control_plane import ControlPlane
 from fault_tools import world
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_charges import (
-    Usage,
-    admissions,
+    ChargedObjects,
+    charged_objects,
     charges,
     parse_exceeded,
     parse_unspecified,
@@ -108,7 +108,7 @@ SCOPES: tuple[Object, ...] = (
 
 # Of these there are none: a limit by which a recount is asked for, and by which the server's cache is recognised.
 LEASES = "count/leases.coordination.k8s.io"
-ROOT = Usage({"kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}})
+ROOT = ChargedObjects({"kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}})
 
 
 class Api(world.Api):
@@ -287,7 +287,7 @@ class Case(NamedTuple):
 
     live: list[Object]
     gone: list[Object]
-    added: list[Usage]
+    added: list[ChargedObjects]
     quotas: list[Object]
 
 
@@ -301,20 +301,22 @@ def _case(seed: int) -> Case:
         if obj["kind"] == "Pod" and choose.maybe(0.25):
             obj["status"] = {"phase": choose.choice(("Succeeded", "Failed"))}
     gone = [obj for obj in live if choose.maybe(0.4)]
-    added = [Usage(obj, choose.choice((1, 1, 2, 3)) if obj["kind"] == "Pod" else 1) for obj in choose.objects(6)]
+    added = [
+        ChargedObjects(obj, choose.choice((1, 1, 2, 3)) if obj["kind"] == "Pod" else 1) for obj in choose.objects(6)
+    ]
     for obj in live:
         if obj["kind"] == "Service" and obj not in gone and choose.maybe(0.6):
             changed = copy.deepcopy(obj)
             changed["spec"]["type"] = choose.choice(("ClusterIP", "NodePort", "NodePort"))
             changed["spec"].pop("allocateLoadBalancerNodePorts", None)
             changed["spec"]["ports"] = [{"name": f"q{port}", "port": port} for port in range(90, 92)]
-            added.append(Usage(changed, before=obj))
+            added.append(ChargedObjects(changed, before=obj))
     choose.shuffle(added)
     quotas = [_quota(choose, live, gone, added) for _ in range(choose.choice((1, 1, 2)))]
     return Case(live, gone, added, quotas)
 
 
-def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[Usage]) -> Object:
+def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[ChargedObjects]) -> Object:
     """A quota whose limits lie close to what the objects need: just enough, a little less, or more."""
     scopes = choose.choice(SCOPES) if choose.maybe(0.5) else {}
     if "BestEffort" in scopes.get("scopes", ()):
@@ -332,7 +334,9 @@ def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[U
     quota["spec"]["hard"] = dict.fromkeys(keys, "0")
     raised = {item.resource for item in shortfalls([quota], added)}
     remaining = [obj for obj in live if obj not in gone]
-    needed = {item.resource: item.needed for item in shortfalls([quota], [ROOT, *map(Usage, remaining), *added])}
+    needed = {
+        item.resource: item.needed for item in shortfalls([quota], [ROOT, *map(ChargedObjects, remaining), *added])
+    }
     tight = choose.choice(sorted(needed)) if needed and choose.maybe(0.5) else None
     for key in keys:
         unit = Fraction(1, 1000) if key.endswith(("cpu", "memory")) else Fraction(1)
@@ -403,7 +407,7 @@ def _difference(server: dict[str, Amounts], ours: dict[str, Amounts]) -> str:
     return "; ".join(parts) or f"not counted: {ours.keys() - server.keys()}"
 
 
-def _expected_use(quotas: list[Object], freed: list[Usage], added: list[Usage]) -> dict[str, Amounts]:
+def _expected_use(quotas: list[Object], freed: list[ChargedObjects], added: list[ChargedObjects]) -> dict[str, Amounts]:
     """What will be in use by our count: the shortfalls against limits of nothing."""
     result = _used(quotas)
     for usages, sign in ((freed, -1), (added, 1)):
@@ -452,7 +456,7 @@ def _create_live(api: Api, namespace: str, live: list[Object]) -> None:
             api.done("PATCH", path, {"status": obj["status"]})
 
 
-def _requests(namespace: str, added: list[Usage]) -> Iterator[tuple[Usage, str, str, Object]]:
+def _requests(namespace: str, added: list[ChargedObjects]) -> Iterator[tuple[ChargedObjects, str, str, Object]]:
     """One request for each single object."""
     for usage in added:
         if usage.before is not None:
@@ -477,10 +481,10 @@ def _verdict(api: Api, seed: int) -> bool:
         obj["metadata"]["name"]: api.done("GET", _path(obj, namespace, obj["metadata"]["name"])) for obj in case.live
     }
     blank = [{**quota, "status": {"used": dict.fromkeys(quota["spec"]["hard"], "0")}} for quota in case.quotas]
-    expected = _expected_use(blank, [], [ROOT, *map(Usage, live.values())])
+    expected = _expected_use(blank, [], [ROOT, *map(ChargedObjects, live.values())])
     quotas = _wait_for_use(api, namespace, expected)
 
-    freed = [Usage(live[obj["metadata"]["name"]]) for obj in case.gone]
+    freed = [ChargedObjects(live[obj["metadata"]["name"]]) for obj in case.gone]
     missing = shortfalls(quotas, case.added, freed)
     fits = not missing and not unspecified(quotas, case.added)
 
@@ -488,7 +492,7 @@ def _verdict(api: Api, seed: int) -> bool:
         api.done("DELETE", _path(obj, namespace, obj["metadata"]["name"]))
     _wait_for_use(api, namespace, _expected_use(quotas, freed, []))
     _settle(api, namespace)
-    made: list[Usage] = []
+    made: list[ChargedObjects] = []
     for usage, method, path, body in _requests(namespace, case.added):
         status, answer = api.request(method, path, body)
         made.append(usage)
@@ -505,7 +509,7 @@ def _verdict(api: Api, seed: int) -> bool:
     return True
 
 
-def _check_refusal(message: str, quotas: list[Object], made: list[Usage], freed: list[Usage]) -> None:
+def _check_refusal(message: str, quotas: list[Object], made: list[ChargedObjects], freed: list[ChargedObjects]) -> None:
     """The server's words agree with our numbers for everything up to the refused object."""
     open_ = parse_unspecified(message)
     if open_ is not None:
@@ -613,14 +617,14 @@ def _count_all(api: Api, case: int, quotas: list[Object]) -> tuple[int, int]:
     taken = 0
     for obj in objects:
         status, answer = api.request("POST", _path(obj, namespace), obj)
-        open_ = unspecified(live, [Usage(obj)])
+        open_ = unspecified(live, [ChargedObjects(obj)])
         if status == 403:
             assert set(parse_unspecified(answer["message"]) or [None]) <= set(open_), answer["message"]
             continue
         assert status == 201, f"{answer['message']}\n{json.dumps(obj)}"
         assert not open_, f"the server takes {json.dumps(obj)}; we say {[str(item) for item in open_]}"
         taken += 1
-        live = _wait_for_use(api, namespace, _expected_use(live, [], [Usage(obj)]), json.dumps(obj))
+        live = _wait_for_use(api, namespace, _expected_use(live, [], [ChargedObjects(obj)]), json.dumps(obj))
     return taken, len(objects)
 
 
@@ -660,7 +664,7 @@ def test_workloads_take_what_we_say(api: Api) -> None:
         workload("StatefulSet", "pair", serviceName="x", replicas=2, podManagementPolicy="Parallel"),
     ]
     expected: Amounts = {}
-    for usage in [usage for obj in objects for usage in admissions(obj)]:
+    for usage in [usage for obj in objects for usage in charged_objects(obj)]:
         for key, amount in charges(usage.object).items():
             expected[key] = expected.get(key, Fraction(0)) + amount * usage.number
     assert expected["pods"] == sum(map(replicas, objects)) == 1 + 2 + 2 + 3 + 1 + 0 + 1 + 3 + 1 + 2
@@ -707,12 +711,12 @@ def test_jobsets_are_counted_by_their_kind(plane: ControlPlane, api: Api) -> Non
             assert parse_exceeded(message) is None
             api.done("PATCH", f"{path}/sets/status", {"status": {"used": {key: "0"}}})
         quotas = [api.done("GET", f"{path}/sets")]
-        assert shortfalls(quotas, admissions(jobset)) == []
+        assert shortfalls(quotas, charged_objects(jobset)) == []
         _wait(lambda: api.request("POST", _path(jobset, namespace), jobset)[0] == 201, lambda: "refused")
         quotas = [api.done("GET", f"{path}/sets")]
         another = {**jobset, "metadata": {"name": "y"}}
         message = api.request("POST", _path(another, namespace), another)[1]["message"]
-        assert parse_exceeded(message) == shortfalls(quotas, admissions(another)) != []
+        assert parse_exceeded(message) == shortfalls(quotas, charged_objects(another)) != []
     finally:
         if installed:
             plane.kubectl("delete", "customresourcedefinition", "jobsets.jobset.x-k8s.io")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.kueue_configuration import counted_configuration
-from gpuctl.capacity.kueue_entries import counted_workload
+from gpuctl.capacity.kueue_configuration import configuration_entry
+from gpuctl.capacity.kueue_entries import workload_entry
 from gpuctl.capacity.snapshot_document import Snapshot, load, render
 from support.queue_worlds import GPU, QueueTrial, queue_job
 
@@ -71,7 +71,7 @@ def pod_of(name: str, priority: int = 0) -> Object:
 def snapshot(trial: QueueTrial, *workloads: Object, pods: tuple[Object, ...] = ()) -> Snapshot:
     """The snapshot of a world with these Workloads, as it is read back from its file."""
     found = trial.snapshot()
-    lists = {**(found.kueue or {}), "workloads": [counted_workload(item) for item in workloads]}
+    lists = {**(found.kueue or {}), "workloads": [workload_entry(item) for item in workloads]}
     return load(render(replace(found, pods=list(pods), kueue=lists)))
 
 
@@ -88,5 +88,5 @@ def verdict(have: Snapshot, *jobs: Object) -> tuple[str, bool]:
 def configured(have: Snapshot, text: Object) -> Snapshot:
     """With Kueue's Configuration."""
     value = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **text}
-    lists = {**(have.kueue or {}), "configuration": counted_configuration(value)}
+    lists = {**(have.kueue or {}), "configuration": configuration_entry(value)}
     return load(render(replace(have, kueue=lists)))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuctl.capacity.kueue_entries import (
-    counted_cluster_queue,
-    counted_cohort,
-    counted_flavor,
-    counted_local_queue,
-    counted_queue_priority,
+    cluster_queue_entry,
+    cohort_entry,
+    flavor_entry,
+    local_queue_entry,
+    queue_priority_entry,
 )
 from gpuctl.capacity.snapshot_document import Snapshot
 
@@ -54,11 +54,11 @@ class QueueTrial:
         """The world before anybody comes."""
         lists = {
             "workloads": [],
-            "localqueues": list(map(counted_local_queue, self.local_queues)),
-            "clusterqueues": list(map(counted_cluster_queue, self.cluster_queues)),
-            "cohorts": list(map(counted_cohort, self.cohorts)),
-            "resourceflavors": list(map(counted_flavor, self.flavors)),
-            "workloadpriorityclasses": list(map(counted_queue_priority, priorities())),
+            "localqueues": list(map(local_queue_entry, self.local_queues)),
+            "clusterqueues": list(map(cluster_queue_entry, self.cluster_queues)),
+            "cohorts": list(map(cohort_entry, self.cohorts)),
+            "resourceflavors": list(map(flavor_entry, self.flavors)),
+            "workloadpriorityclasses": list(map(queue_priority_entry, priorities())),
         }
         spaces = [{"name": self.namespace, "labels": {"kubernetes.io/metadata.name": self.namespace}}]
         return Snapshot("2026-01-01T00:00:00Z", self.nodes, [], namespaces=spaces, kueue=lists)

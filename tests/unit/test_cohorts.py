@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.cohorts import Slot, asked, cluster_queue, tree
+from gpuctl.capacity.cohorts import FlavorResource, cluster_queue, cohort_tree, requested_amounts
 
 GPU = "nvidia.com/gpu"
-SLOT = Slot("a100", GPU)
+SLOT = FlavorResource("a100", GPU)
 
 
 def queue(name: str, nominal: int, used: int = 0, cohort: str = "", **limits: int) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def cohort(name: str, parent: str = "", nominal: int | None = None, **limits: in
     ],
 )
 def test_what_is_free(queues: list[Any], cohorts: list[Any], available: int, potential: int) -> None:
-    node = tree("q", queues, cohorts)
+    node = cohort_tree("q", queues, cohorts)
     assert node is not None
     assert (node.available(SLOT), node.potential(SLOT)) == (available, potential)
 
@@ -66,11 +66,11 @@ def test_what_is_free(queues: list[Any], cohorts: list[Any], available: int, pot
 def test_names_of_v1beta1() -> None:
     old = queue("q", 1, 1)
     old["spec"]["cohort"] = "lab"
-    node = tree("q", [old, queue("r", 2, 0, "lab")], [])
+    node = cohort_tree("q", [old, queue("r", 2, 0, "lab")], [])
     assert node is not None
     assert node.available(SLOT) == 2
     assert cluster_queue(old).available(SLOT) == 0
-    assert tree("absent", [old], []) is None
+    assert cohort_tree("absent", [old], []) is None
 
 
 def test_what_a_workload_asks_for() -> None:
@@ -78,22 +78,22 @@ def test_what_a_workload_asks_for() -> None:
     container = {"name": "main", "resources": {"requests": {GPU: "2", "cpu": "500m"}}}
     sets = [{"name": "node", "count": 3, "template": {"spec": {"containers": [container]}}}]
     workload: dict[str, Any] = {"spec": {"podSets": sets}}
-    assert asked(workload) == {GPU: 6, "cpu": 1.5}
+    assert requested_amounts(workload) == {GPU: 6, "cpu": 1.5}
     workload["status"] = {"resourceRequests": [{"name": "node", "resources": {GPU: "6"}}]}
-    assert asked(workload) == {GPU: 6}
+    assert requested_amounts(workload) == {GPU: 6}
     assignment = {"name": "node", "count": 2, "resourceUsage": {GPU: "4", "memory": "0"}}
     workload["status"] = {"admission": {"podSetAssignments": [assignment]}}
-    assert asked(workload) == {GPU: 4}
+    assert requested_amounts(workload) == {GPU: 4}
     # Partly admitted: 1 of 3 pods has ended, which leaves as many as have quota.
     workload["status"]["reclaimablePods"] = [{"name": "node", "count": 1}]
-    assert asked(workload) == {GPU: 4}
+    assert requested_amounts(workload) == {GPU: 4}
     workload["status"]["reclaimablePods"] = [{"name": "node", "count": 2}]
-    assert asked(workload) == {GPU: 2}
+    assert requested_amounts(workload) == {GPU: 2}
     del workload["status"]["admission"]
-    assert asked(workload) == {GPU: 2, "cpu": 0.5}
+    assert requested_amounts(workload) == {GPU: 2, "cpu": 0.5}
     sets.append({**sets[0], "name": "none", "count": 0})
     workload["status"]["admission"] = {"podSetAssignments": [{"name": "none", "count": 0, "resourceUsage": {GPU: "0"}}]}
-    assert asked(workload) == {GPU: 2, "cpu": 0.5}
+    assert requested_amounts(workload) == {GPU: 2, "cpu": 0.5}
 
 
 def test_quota_in_whole_numbers() -> None:
@@ -105,4 +105,4 @@ def test_quota_in_whole_numbers() -> None:
     ]
     node = cluster_queue(half)
     assert [node.potential(SLOT), node.quota(SLOT).borrowing_limit] == [1, 2]
-    assert node.potential(Slot("a100", "cpu")) == Fraction(1501, 1000)
+    assert node.potential(FlavorResource("a100", "cpu")) == Fraction(1501, 1000)

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.placement import _departures, initial
-from gpuctl.capacity.pod_claims import attachable
+from gpuctl.capacity.placement import _departures, initial_state
+from gpuctl.capacity.pod_claims import csi_volumes
 from gpuctl.capacity.snapshot_document import DamagedSnapshot, Snapshot, load, render
-from gpuctl.capacity.snapshot_entries import counted_custom_resource, counted_pod, is_seen
+from gpuctl.capacity.snapshot_entries import custom_resource_entry, is_seen_by_scheduler, pod_entry
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
@@ -486,7 +486,7 @@ def test_snapshot_has_nothing_that_is_not_counted() -> None:
         },
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
     }
-    kept = counted_pod(pod)
+    kept = pod_entry(pod)
     assert kept == {
         "namespace": "n",
         "name": "p",
@@ -565,7 +565,7 @@ def test_ports_are_scarce_though_nothing_else_is() -> None:
 @pytest.mark.parametrize(("nodes", "looked_at"), [(4, 16), (5, 2)])
 def test_of_few_nodes_any_may_be_left_already(nodes: int, looked_at: int) -> None:
     """Of more, only what all of them and what none of them has left is looked at."""
-    state = dataclasses.replace(initial([], False), leaving=dict.fromkeys(range(nodes), ()))
+    state = dataclasses.replace(initial_state([], False), leaving=dict.fromkeys(range(nodes), ()))
     assert len(set(_departures(state))) == looked_at
 
 
@@ -789,11 +789,13 @@ def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:
 def test_which_pods_that_wait_are_seen() -> None:
     spec: Object = {"containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}], "nodeSelector": {"a": "b"}}
     pod: Object = {"metadata": {"namespace": "n", "name": "p"}, "spec": spec, "status": {"phase": "Pending"}}
-    assert is_seen(pod)
-    assert counted_pod(pod)["wants"] == {"nodeSelector": {"a": "b"}}
-    assert not is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
-    assert not is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
-    assert not is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert is_seen_by_scheduler(pod)
+    assert pod_entry(pod)["wants"] == {"nodeSelector": {"a": "b"}}
+    assert not is_seen_by_scheduler({**pod, "spec": {**spec, "schedulerName": "volcano"}})
+    assert not is_seen_by_scheduler({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
+    assert not is_seen_by_scheduler(
+        {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -824,7 +826,7 @@ def test_nodes_that_one_rule_excludes_are_counted() -> None:
 def test_what_is_kept_of_a_kind_that_was_added() -> None:
     versions = [{"name": "v1", "served": True}, {"name": "v1alpha1", "served": False}]
     crd = {"metadata": {"name": "jobsets.jobset.x-k8s.io"}, "spec": {"names": {"kind": "JobSet"}, "versions": versions}}
-    assert counted_custom_resource(crd) == {"name": "jobsets.jobset.x-k8s.io", "kind": "JobSet", "versions": ["v1"]}
+    assert custom_resource_entry(crd) == {"name": "jobsets.jobset.x-k8s.io", "kind": "JobSet", "versions": ["v1"]}
 
 
 def test_volumes_that_a_driver_attaches() -> None:
@@ -836,8 +838,8 @@ def test_volumes_that_a_driver_attaches() -> None:
     volumes = [{"name": "v1", "driver": "csi.example.com", "handle": "h1"}, {"name": "v2"}]
     snapshot = cluster([], claims=claims, volumes=volumes)
     names = ["data", "nfs", "new", "absent"]
-    assert attachable(names, "team", snapshot) == {("csi.example.com", "h1")}
-    assert attachable(names, "other", snapshot) == frozenset()
+    assert csi_volumes(names, "team", snapshot) == {("csi.example.com", "h1")}
+    assert csi_volumes(names, "other", snapshot) == frozenset()
 
 
 DEVICES: Object = {

@@ -9,10 +9,10 @@ import pytest
 
 from gpuctl.capacity import job_fit as fit_module
 from gpuctl.capacity.components import Component, components
-from gpuctl.capacity.demand import understand
+from gpuctl.capacity.demand import model_demands
 from gpuctl.capacity.job_fit import fit
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.suitable_nodes import Landscape
+from gpuctl.capacity.suitable_nodes import SuitableNodes
 from support.fit_objects import REQUIRED, apart, cluster, job, node, running, service_of, waiting
 
 Object = dict[str, Any]
@@ -28,9 +28,9 @@ def in_pool(pool: str) -> Object:
 
 def together(snapshot: Snapshot, *jobs: Object) -> list[list[str]]:
     """The names of the jobs of each component."""
-    found, demands = understand(snapshot, jobs)
+    found, demands = model_demands(snapshot, jobs)
     groups = [[group for group, _ in demand.groups] for demand in demands]
-    parts = components(found, groups, Landscape(found.seats))
+    parts = components(found, groups, SuitableNodes(found.node_infos))
     return sorted(sorted(demands[number].name for number in part.demands) for part in parts)
 
 

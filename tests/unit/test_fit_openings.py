@@ -9,7 +9,7 @@ import pytest
 
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_entries import counted_job, counted_pod
+from gpuctl.capacity.snapshot_entries import job_entry, pod_entry
 from gpuctl.cli.output.fit_lines import fit_lines
 from gpuctl.objects.api_resources import QUEUE_LABEL
 from support.fit_objects import cluster, job, node, running, waiting
@@ -123,11 +123,11 @@ def test_pods_are_counted_with_their_deadline() -> None:
         "spec": {"nodeName": "a", "containers": [], "activeDeadlineSeconds": 3600},
         "status": {"phase": "Running", "startTime": "2026-01-01T23:30:00Z"},
     }
-    assert counted_pod(pod)["endsBy"] == "2026-01-02T00:30:30Z"
+    assert pod_entry(pod)["endsBy"] == "2026-01-02T00:30:30Z"
     pod["spec"]["terminationGracePeriodSeconds"] = 0
-    assert counted_pod(pod)["endsBy"] == "2026-01-02T00:30:00Z"
+    assert pod_entry(pod)["endsBy"] == "2026-01-02T00:30:00Z"
     pod["spec"]["activeDeadlineSeconds"] = 2**62
-    assert "endsBy" not in counted_pod(pod)
+    assert "endsBy" not in pod_entry(pod)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_jobs_are_counted_that_have_not_ended(spec: Object, status: Object, kept
     obj = copy.deepcopy({**job(), "status": status})
     obj["spec"].update(spec)
     expected = None if kept is None else {"namespace": "team", "name": "train", **kept}
-    assert counted_job(obj) == expected
+    assert job_entry(obj) == expected
     obj["metadata"]["labels"] = {QUEUE_LABEL: "research"}
-    assert (counted_job(obj) or {}).keys() <= {"namespace", "name", "spared", "enough"}
+    assert (job_entry(obj) or {}).keys() <= {"namespace", "name", "spared", "enough"}
 
 
 def test_of_a_set_in_a_queue_no_opening_is_told() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.demand import understand
+from gpuctl.capacity.demand import model_demands
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.quota_admission import quota_admissions
 from gpuctl.capacity.snapshot_document import Snapshot
@@ -109,10 +109,10 @@ def test_settled_is_what_every_order_gives(seed: int) -> None:
         for number, (count, charge) in enumerate(asked)
     ]
     have = roomy(quota(**limits))
-    seats, demands = understand(have, jobs)
+    node_infos, demands = model_demands(have, jobs)
     pods = [(number, charge) for number, (count, charge) in enumerate(asked) for _ in range(count)]
     every = {tuple(_by_hand(hard, list(order), 3)) for order in itertools.permutations(pods)}
-    admissions = quota_admissions(seats.quotas, demands)
+    admissions = quota_admissions(node_infos.quotas, demands)
     for number in range(3):
         numbers = {passed[number] for passed in every}
         if admissions[number].settled:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.snapshot_entries import counted_pod
+from gpuctl.capacity.snapshot_entries import pod_entry
 from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]
@@ -84,5 +84,5 @@ def test_a_snapshot_has_what_a_pod_wants_that_comes_again(kind: str | None, kept
     owner = {"apiVersion": "batch/v1", "kind": kind, "name": "x", "uid": "1", "controller": True}
     metadata = {"namespace": "team", "name": "x-0", **({"ownerReferences": [owner]} if kind else {})}
     spec = {"nodeName": "a", "nodeSelector": {"pool": "p"}, "containers": [{"name": "main"}]}
-    found = counted_pod({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    found = pod_entry({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
     assert found.get("wants") == ({"nodeSelector": {"pool": "p"}} if kept else None)

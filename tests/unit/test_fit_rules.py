@@ -97,17 +97,17 @@ def _alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fit_module, "components", lambda _, groups, nodes: _apart(nodes, groups))
 
 
-def _apart(nodes: components.Nodes, groups: Any) -> list[components.Component]:
-    every = list(range(len(nodes.open_to(scheduler_model.Incoming(scheduler_model.PlacedPod("", ""))))))
+def _apart(nodes: components.SuitableNodes, groups: Any) -> list[components.Component]:
+    every = list(range(len(nodes.open_to(scheduler_model.IncomingPod(scheduler_model.PlacedPod("", ""))))))
     return [components.Component([number], every, []) for number in range(len(groups))]
 
 
 def _without_parts(**parts: Any) -> Patch:
-    return _changed(demand, "snapshot_cluster", lambda found, *_: found._replace(**parts))
+    return _changed(demand, "build_cluster_model", lambda found, *_: found._replace(**parts))
 
 
 def _without_waiting(patch: pytest.MonkeyPatch) -> None:
-    _changed(fit_module, "understand", lambda found, *_: (found[0]._replace(waiting=[]), found[1]))(patch)
+    _changed(fit_module, "model_demands", lambda found, *_: (found[0]._replace(waiting=[]), found[1]))(patch)
 
 
 def _pods_as(**other: Any) -> Patch:
@@ -137,26 +137,26 @@ def _without_limit_ranges(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sparing_nobody(patch: pytest.MonkeyPatch) -> None:
-    evict = placement.eviction
+    evict = placement.find_eviction
 
-    def everybody(incoming: Any, seat: Any, fits: Any, budgets: Any) -> Any:
-        found = evict(incoming, seat, fits, budgets)
-        lower = [pod for pod in seat.pods if preemption.may_evict(incoming, pod)]
+    def everybody(incoming: Any, node_info: Any, fits: Any, budgets: Any) -> Any:
+        found = evict(incoming, node_info, fits, budgets)
+        lower = [pod for pod in node_info.pods if preemption.may_evict(incoming, pod)]
         return found and found._replace(victims=tuple(sorted(lower, key=lambda pod: pod.importance)))
 
     for module in (placement, simulation):
-        patch.setattr(module, "eviction", everybody)
+        patch.setattr(module, "find_eviction", everybody)
 
 
 def _nodes_with(**other: Any) -> Patch:
     """Nodes that have more room of something than they have."""
     return _changed(
         demand,
-        "snapshot_cluster",
+        "build_cluster_model",
         lambda found, *_: found._replace(
-            seats=[
-                replace(seat, node=replace(seat.node, allocatable={**seat.node.allocatable, **other}))
-                for seat in found.seats
+            node_infos=[
+                replace(node_info, node=replace(node_info.node, allocatable={**node_info.node.allocatable, **other}))
+                for node_info in found.node_infos
             ]
         ),
     )
@@ -170,7 +170,7 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
         return replace(found, pod=replace(found.pod, requests=shown))
 
     _incoming(less)(patch)
-    _changed(demand, "doubts", lambda *_: [])(patch)
+    _changed(demand, "unknown_reasons", lambda *_: [])(patch)
 
 
 PLENTY = 10**15
@@ -187,16 +187,20 @@ MUTATIONS: dict[str, Patch] = {
     "defaults of limit ranges": _without_limit_ranges,
     "requests of pods on the node": _pods_as(requests={}),
     "ports of pods on the node": _pods_as(ports=()),
-    "a port's address": _changed(scheduler_model.Port, "conflicts", lambda _, own, other: own.number == other.number),
+    "a port's address": _changed(
+        scheduler_model.HostPort, "conflicts", lambda _, own, other: own.number == other.number
+    ),
     "a toleration's key": _tolerant(_without("key")),
     "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
     "a toleration's effect": _tolerant(_without("effect")),
     "default tolerations": _changed(admission, "_default_tolerations", lambda *_: []),
-    "names of nodes": _changed(scheduling, "in_term", lambda found, term, node: found or "matchFields" in term),
+    "names of nodes": _changed(
+        scheduling, "matches_node_term", lambda found, term, node: found or "matchFields" in term
+    ),
     "spread: taints": _spreads(honour_taints=False),
     "spread: affinity": _spreads(honour_affinity=True),
-    "spread: domains": _spreads(domains=1),
-    "spread: skew": _spreads(most=1),
+    "spread: domains": _spreads(min_domains=1),
+    "spread: skew": _spreads(max_skew=1),
     "anti-affinity of pods on the node": _pods_as(anti_affinity=()),
     "preemption": _incoming_as(preempts=False),
     "preemption policy": _incoming_as(preempts=True),

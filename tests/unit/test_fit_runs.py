@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat, Term
+from gpuctl.capacity.scheduler_model import HOST_NAME, AffinityTerm, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
 from gpuctl.capacity.simulation import Run
 
 GPU = "nvidia.com/gpu"
@@ -21,16 +21,18 @@ def _pod(draw: random.Random, name: str, priority: int) -> PlacedPod:
     return PlacedPod("team", name, labels, priority, requests, start=f"2026-01-{draw.randrange(10, 29)}", scored=scored)
 
 
-def _cluster(draw: random.Random) -> Cluster:
+def _cluster(draw: random.Random) -> ClusterModel:
     """Nodes with pods on them, a pod that is promised one, and one that waits."""
-    seats = []
+    node_infos = []
     for number in range(6):
         amounts = {"cpu": draw.choice((16_000, 32_000)), "memory": 64 << 30, "pods": 9, GPU: 8}
         labels = {HOST_NAME: f"node-{number}"}
         node = SchedulableNode(f"node-{number}", amounts, labels, (), False, {}, frozenset())
-        seats.append(Seat(node, tuple(_pod(draw, f"old-{number}-{own}", draw.choice((0, 5))) for own in range(2))))
-    waiting = [Incoming(_pod(draw, "waiting", 7))]
-    return Cluster(seats, [(0, _pod(draw, "promised", 5))], waiting, [], [], frozenset(), False)
+        node_infos.append(
+            NodeInfo(node, tuple(_pod(draw, f"old-{number}-{own}", draw.choice((0, 5))) for own in range(2)))
+        )
+    waiting = [IncomingPod(_pod(draw, "waiting", 7))]
+    return ClusterModel(node_infos, [(0, _pod(draw, "promised", 5))], waiting, [], [], frozenset(), False)
 
 
 def _groups(draw: random.Random) -> list[PodGroup]:
@@ -38,10 +40,10 @@ def _groups(draw: random.Random) -> list[PodGroup]:
     result = []
     for number in range(8):
         pod = _pod(draw, f"job-{number}", draw.choice((5, 10)))
-        apart = Term(HOST_NAME, {"matchLabels": {"app": "red"}}, frozenset({"team"}))
+        apart = AffinityTerm(HOST_NAME, {"matchLabels": {"app": "red"}}, frozenset({"team"}))
         if draw.random() < 0.4:
             pod = PlacedPod(**{**vars(pod), "anti_affinity": (apart,)})
-        result.append(PodGroup(number, Incoming(pod)))
+        result.append(PodGroup(number, IncomingPod(pod)))
     return result
 
 
@@ -52,10 +54,10 @@ def test_what_is_known_of_nodes_is_so(seed: int) -> None:
     run = Run(cluster, groups)
     for job, group in enumerate(groups):
         run.take(job, [(group, draw.randrange(1, 4))])
-        placed = [pod for seat in run.seats for pod in seat.pods]
+        placed = [pod for node_info in run.node_infos for pod in node_info.pods]
         assert len(placed) == len(set(placed))
         for kind in run._kinds.values():
-            fresh = Run(cluster._replace(seats=run.seats, nominated=[], waiting=[]), groups)
+            fresh = Run(cluster._replace(node_infos=run.node_infos, nominated=[], waiting=[]), groups)
             other = fresh._entry(kind.incoming).kind
             for one, own in ((run, kind), (fresh, other)):
                 one._look_for_room(own)
@@ -63,8 +65,12 @@ def test_what_is_known_of_nodes_is_so(seed: int) -> None:
             if kind.incoming.preempts and not kind.rooms:
                 assert run._cheapest(kind) == fresh._cheapest(other)
     # The first node has a pod that was promised more than there is.
-    for seat in run.seats[1:]:
-        assert all(seat.used.get(name, 0) <= amount for name, amount in seat.node.allocatable.items() if name != "pods")
+    for node_info in run.node_infos[1:]:
+        assert all(
+            node_info.used.get(name, 0) <= amount
+            for name, amount in node_info.node.allocatable.items()
+            if name != "pods"
+        )
 
 
 def test_there_is_something_to_compare() -> None:

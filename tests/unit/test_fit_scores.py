@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
+from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
 from gpuctl.capacity.scoring import (
     NodeRanks,
-    balance_gained,
-    evenness,
+    avoided_taints,
+    balance_score,
     least_allocated,
     node_preference,
-    normalised,
-    taint_counts,
+    normalised_scores,
+    resource_evenness,
 )
 
 
-def seat(name: str, *pods: PlacedPod, zone: str = "", taints: tuple[dict[str, str], ...] = ()) -> Seat:
+def node_info(name: str, *pods: PlacedPod, zone: str = "", taints: tuple[dict[str, str], ...] = ()) -> NodeInfo:
     labels = {HOST_NAME: name, **({"zone": zone} if zone else {})}
-    return Seat(SchedulableNode(name, {"cpu": 4000, "pods": 10}, labels, taints, False, {}, frozenset()), pods)
+    return NodeInfo(SchedulableNode(name, {"cpu": 4000, "pods": 10}, labels, taints, False, {}, frozenset()), pods)
 
 
 def pod(app: str, **more: object) -> PlacedPod:
@@ -35,7 +35,7 @@ def test_least_allocated_is_the_mean_of_what_is_left() -> None:
 
 
 def balanced_allocation(before: tuple[int, int], after: tuple[int, int], capacity: tuple[int, int]) -> int:
-    return balance_gained(evenness(before, capacity), evenness(after, capacity))
+    return balance_score(resource_evenness(before, capacity), resource_evenness(after, capacity))
 
 
 def test_balanced_allocation_is_the_change_for_the_better() -> None:
@@ -53,29 +53,29 @@ def test_balanced_allocation_is_the_change_for_the_better() -> None:
     [([0, 1, 4], True, [100, 75, 0]), ([0, 0], True, [100, 100]), ([1, 3], False, [33, 100]), ([0, 0], False, [0, 0])],
 )
 def test_scores_are_brought_to_a_hundred(scores: list[int], reverse: bool, found: list[int]) -> None:
-    assert normalised(scores, reverse=reverse) == found
+    assert normalised_scores(scores, reverse=reverse) == found
 
 
 def test_soft_taints_and_preferences_are_counted() -> None:
     soft = {"key": "old", "effect": "PreferNoSchedule"}
-    node = seat("a", zone="x", taints=(soft, {"key": "hard", "effect": "NoSchedule"})).node
-    assert taint_counts(Incoming(pod("job")), node) == 1
-    assert taint_counts(Incoming(pod("job"), tolerations=[{"key": "old", "operator": "Exists"}]), node) == 0
+    node = node_info("a", zone="x", taints=(soft, {"key": "hard", "effect": "NoSchedule"})).node
+    assert avoided_taints(IncomingPod(pod("job")), node) == 1
+    assert avoided_taints(IncomingPod(pod("job"), tolerations=[{"key": "old", "operator": "Exists"}]), node) == 0
     hard = [{"key": "old", "operator": "Exists", "effect": "NoSchedule"}]
-    assert taint_counts(Incoming(pod("job"), tolerations=hard), node) == 1
+    assert avoided_taints(IncomingPod(pod("job"), tolerations=hard), node) == 1
     here = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}
     preferred = [(5, here), (3, here), (9, {})]
-    assert node_preference(Incoming(pod("job"), preferred_nodes=preferred), node) == 8
+    assert node_preference(IncomingPod(pod("job"), preferred_nodes=preferred), node) == 8
 
 
 def test_the_first_of_the_best_nodes_is_taken() -> None:
     soft = {"key": "old", "effect": "PreferNoSchedule"}
-    plain, tainted = seat("a").node, seat("b", taints=(soft,)).node
-    assert NodeRanks(Incoming(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}) == 3
-    assert NodeRanks(Incoming(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}, last=True) == 5
+    plain, tainted = node_info("a").node, node_info("b", taints=(soft,)).node
+    assert NodeRanks(IncomingPod(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}) == 3
+    assert NodeRanks(IncomingPod(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}, last=True) == 5
     # The taint costs 3 * 100.
-    assert NodeRanks(Incoming(pod("job")), [tainted, plain], [3, 5]).best({3: 200, 5: 1}) == 5
+    assert NodeRanks(IncomingPod(pod("job")), [tainted, plain], [3, 5]).best({3: 200, 5: 1}) == 5
     here = {"matchExpressions": [{"key": HOST_NAME, "operator": "In", "values": ["a"]}]}
-    wishing = Incoming(pod("job"), preferred_nodes=[(1, here)])
-    assert NodeRanks(wishing, [seat("c").node, plain], [3, 5]).best({3: 200, 5: 1}) == 5
-    assert NodeRanks(wishing, [seat("c").node, plain], [3, 5]).best({3: 202, 5: 1}) == 3
+    wishing = IncomingPod(pod("job"), preferred_nodes=[(1, here)])
+    assert NodeRanks(wishing, [node_info("c").node, plain], [3, 5]).best({3: 200, 5: 1}) == 5
+    assert NodeRanks(wishing, [node_info("c").node, plain], [3, 5]).best({3: 202, 5: 1}) == 3

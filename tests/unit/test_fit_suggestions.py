@@ -11,7 +11,7 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.capacity.snapshot_document import Snapshot, render
-from gpuctl.capacity.suggestions import Asked, candidates
+from gpuctl.capacity.suggestions import RequestedResources, candidates
 from gpuctl.cli.main import cli
 from gpuctl.usecases.fit_suggestions import _first
 
@@ -184,7 +184,8 @@ def test_what_fits_has_none_and_without_documents_there_is_nothing_to_change(tmp
 
 def test_candidates_change_one_thing_as_little_as_possible() -> None:
     found = {
-        item.kind: list(item.fields) for item in candidates(Asked("a", 3, None, 2), {"a": {"": [8]}, "b": {"": [2]}})
+        item.kind: list(item.fields)
+        for item in candidates(RequestedResources("a", 3, None, 2), {"a": {"": [8]}, "b": {"": [2]}})
     }
     assert found == {
         "fewer GPUs": [{"gpu": 2}, {"gpu": 1}],
@@ -193,7 +194,7 @@ def test_candidates_change_one_thing_as_little_as_possible() -> None:
         "more nodes of fewer GPUs": [{"nodes": 3, "gpu": 2}, {"nodes": 6, "gpu": 1}],
         "fewer nodes": [{"nodes": 1}],
     }
-    shared = {item.kind for item in candidates(Asked("a", 4, None, None, is_shared=True), {"a": {}})}
+    shared = {item.kind for item in candidates(RequestedResources("a", 4, None, None, is_shared=True), {"a": {}})}
     assert shared == {"another GPU type", "another pool"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.snapshot_document import load, render
-from gpuctl.capacity.snapshot_entries import counted_claim, counted_volume
+from gpuctl.capacity.snapshot_entries import claim_entry, volume_entry
 from support.fit_objects import cluster, job, node, running
 
 Object = dict[str, Any]
@@ -277,7 +277,7 @@ def test_a_snapshot_has_what_decides_of_claims_and_volumes() -> None:
         "volume.kubernetes.io/selected-node": "a",
     }
     metadata = {"namespace": "team", "name": "data", "annotations": annotations}
-    assert counted_claim({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}) == {
+    assert claim_entry({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}) == {
         "namespace": "team",
         "name": "data",
         "phase": "Pending",
@@ -290,12 +290,12 @@ def test_a_snapshot_has_what_decides_of_claims_and_volumes() -> None:
     }
     bound = {"metadata": metadata, "spec": {**spec, "volumeName": "v"}, "status": {"phase": "Bound"}}
     kept = {"namespace", "name", "volume", "storageClass", "accessModes"}
-    assert set(counted_claim(bound)) == kept
+    assert set(claim_entry(bound)) == kept
     volume_spec = {"capacity": {"storage": "1Gi"}, "storageClassName": "late", "accessModes": ["ReadWriteOnce"]}
     reference = {"namespace": "team", "name": "data"}
     one = {"metadata": {"name": "v"}, "spec": {**volume_spec, "claimRef": reference}, "status": {"phase": "Available"}}
-    assert counted_volume(one)["claim"] == reference
+    assert volume_entry(one)["claim"] == reference
     one["spec"] = {**volume_spec, "claimRef": {**reference, "uid": "1"}}
-    assert counted_volume(one)["claim"] == {"namespace": "team"}
+    assert volume_entry(one)["claim"] == {"namespace": "team"}
     one["status"] = {"phase": "Bound"}
-    assert counted_volume(one) == {"name": "v", "labels": {}}
+    assert volume_entry(one) == {"name": "v", "labels": {}}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.eviction_tolerance import ENDLESS, UNSURE, WITHOUT_END, Endurance, workload_endurance
-from gpuctl.capacity.snapshot_entries import counted_job, counted_job_set
+from gpuctl.capacity.eviction_tolerance import NO_LIMIT, UNKNOWN, UNLIMITED, EvictionTolerance, workload_tolerance
+from gpuctl.capacity.snapshot_entries import job_entry, job_set_entry
 from support.fit_objects import job
 
 Object = dict[str, Any]
@@ -26,76 +26,76 @@ def policy(*rules: Object, **spec: Any) -> Object:
     return {**spec, "podFailurePolicy": {"rules": list(rules)}}
 
 
-def endured(spec: Object, status: Object | None = None) -> Endurance:
+def endured(spec: Object, status: Object | None = None) -> EvictionTolerance:
     made = {**copy.deepcopy(job()), **({} if status is None else {"status": status})}
     made["spec"].update(spec)
-    return workload_endurance(made)
+    return workload_tolerance(made)
 
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ({}, Endurance(6, 7)),
-        ({"backoffLimit": 0}, Endurance(0, 1)),
+        ({}, EvictionTolerance(6, 7)),
+        ({"backoffLimit": 0}, EvictionTolerance(0, 1)),
         # What is counted, is; of exit codes only others decide.
-        (policy(exits("Count", 1), backoffLimit=0), Endurance(0, 1)),
-        (policy(exits("Ignore", 42), backoffLimit=0), UNSURE),
-        (policy(exits("Ignore", 42)), Endurance(6, None)),
-        (policy(exits("FailJob", 42, operator="NotIn")), Endurance(0, 7)),
+        (policy(exits("Count", 1), backoffLimit=0), EvictionTolerance(0, 1)),
+        (policy(exits("Ignore", 42), backoffLimit=0), UNKNOWN),
+        (policy(exits("Ignore", 42)), EvictionTolerance(6, None)),
+        (policy(exits("FailJob", 42, operator="NotIn")), EvictionTolerance(0, 7)),
         # The first rule that matches decides, and that of evictions does.
-        (policy(evicted("Ignore"), backoffLimit=0), ENDLESS),
-        (policy(evicted("FailJob")), Endurance(0, 1)),
-        (policy(evicted("Count"), backoffLimit=0), Endurance(0, 1)),
-        (policy(evicted("Ignore", status="False"), backoffLimit=0), Endurance(0, 1)),
-        (policy(exits("FailJob", 143), evicted("Ignore")), UNSURE),
-        (policy(exits("Ignore", 143), evicted("FailJob")), UNSURE),
-        (policy(evicted("Ignore"), exits("FailJob", 143)), ENDLESS),
-        (policy(exits("FailJob", 143), evicted("FailJob")), Endurance(0, 1)),
-        (policy(evicted("FailJob", "ConfigIssue"), evicted("Ignore")), UNSURE),
-        (policy(evicted("Restart")), UNSURE),
+        (policy(evicted("Ignore"), backoffLimit=0), UNLIMITED),
+        (policy(evicted("FailJob")), EvictionTolerance(0, 1)),
+        (policy(evicted("Count"), backoffLimit=0), EvictionTolerance(0, 1)),
+        (policy(evicted("Ignore", status="False"), backoffLimit=0), EvictionTolerance(0, 1)),
+        (policy(exits("FailJob", 143), evicted("Ignore")), UNKNOWN),
+        (policy(exits("Ignore", 143), evicted("FailJob")), UNKNOWN),
+        (policy(evicted("Ignore"), exits("FailJob", 143)), UNLIMITED),
+        (policy(exits("FailJob", 143), evicted("FailJob")), EvictionTolerance(0, 1)),
+        (policy(evicted("FailJob", "ConfigIssue"), evicted("Ignore")), UNKNOWN),
+        (policy(evicted("Restart")), UNKNOWN),
         # Failures of each index: how often one has failed already is not known.
-        ({"backoffLimitPerIndex": 0}, UNSURE),
-        ({"backoffLimitPerIndex": 0, "maxFailedIndexes": 0}, Endurance(0, 1)),
-        ({"backoffLimitPerIndex": 0, "maxFailedIndexes": 2}, Endurance(0, 3)),
-        ({"backoffLimitPerIndex": 3, "maxFailedIndexes": 0}, UNSURE),
-        ({"backoffLimitPerIndex": 3, "backoffLimit": 0}, Endurance(0, 1)),
-        (policy(evicted("FailIndex"), backoffLimitPerIndex=3, maxFailedIndexes=0), Endurance(0, 1)),
-        (policy(evicted("Ignore"), backoffLimitPerIndex=0), ENDLESS),
+        ({"backoffLimitPerIndex": 0}, UNKNOWN),
+        ({"backoffLimitPerIndex": 0, "maxFailedIndexes": 0}, EvictionTolerance(0, 1)),
+        ({"backoffLimitPerIndex": 0, "maxFailedIndexes": 2}, EvictionTolerance(0, 3)),
+        ({"backoffLimitPerIndex": 3, "maxFailedIndexes": 0}, UNKNOWN),
+        ({"backoffLimitPerIndex": 3, "backoffLimit": 0}, EvictionTolerance(0, 1)),
+        (policy(evicted("FailIndex"), backoffLimitPerIndex=3, maxFailedIndexes=0), EvictionTolerance(0, 1)),
+        (policy(evicted("Ignore"), backoffLimitPerIndex=0), UNLIMITED),
     ],
 )
-def test_what_a_job_endures(spec: Object, expected: Endurance) -> None:
+def test_what_a_job_endures(spec: Object, expected: EvictionTolerance) -> None:
     assert endured(spec) == expected
 
 
 @pytest.mark.parametrize(
     ("spec", "status", "expected"),
     [
-        ({}, {"failed": 2}, Endurance(4, 5)),
-        ({}, {"failed": 2, "uncountedTerminatedPods": {"failed": ["a", "b"]}}, Endurance(2, 3)),
-        ({}, {"failed": 9}, Endurance(0, 1)),
-        ({"backoffLimitPerIndex": 0, "maxFailedIndexes": 4}, {"failedIndexes": "0,3-4"}, Endurance(0, 2)),
+        ({}, {"failed": 2}, EvictionTolerance(4, 5)),
+        ({}, {"failed": 2, "uncountedTerminatedPods": {"failed": ["a", "b"]}}, EvictionTolerance(2, 3)),
+        ({}, {"failed": 9}, EvictionTolerance(0, 1)),
+        ({"backoffLimitPerIndex": 0, "maxFailedIndexes": 4}, {"failedIndexes": "0,3-4"}, EvictionTolerance(0, 2)),
     ],
 )
-def test_what_it_has_endured_already_counts(spec: Object, status: Object, expected: Endurance) -> None:
+def test_what_it_has_endured_already_counts(spec: Object, status: Object, expected: EvictionTolerance) -> None:
     assert endured(spec, status) == expected
 
 
 def test_three_answers() -> None:
-    open_between = Endurance(2, 5)
+    open_between = EvictionTolerance(2, 5)
     assert [open_between.fails(number) for number in range(1, 6)] == [False, False, None, None, True]
     # What others have deleted may be counted already, or not yet.
     assert [open_between.fails(number, 1) for number in range(1, 6)] == [False, None, None, None, True]
-    assert UNSURE.fails(1) is None
-    assert ENDLESS.fails(10**6) is False
+    assert UNKNOWN.fails(1) is None
+    assert UNLIMITED.fails(10**6) is False
 
 
 def test_what_cannot_be_told_is_not_written() -> None:
     """A snapshot from before these fields has neither: nothing is known then."""
     made = copy.deepcopy(job())
     made["spec"].update(policy(exits("Ignore", 42), backoffLimit=0))
-    assert counted_job(made) == {"namespace": "team", "name": "train"}
+    assert job_entry(made) == {"namespace": "team", "name": "train"}
     made["spec"].update(policy(evicted("Ignore"), backoffLimit=0))
-    assert counted_job(made) == {"namespace": "team", "name": "train", "final": True, "spared": WITHOUT_END}
+    assert job_entry(made) == {"namespace": "team", "name": "train", "final": True, "spared": NO_LIMIT}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_cannot_be_told_is_not_written() -> None:
 def test_whether_another_failure_ends_it(spec: Object, final: bool) -> None:
     made = copy.deepcopy(job())
     made["spec"].update(spec)
-    assert (counted_job(made) or {}).get("final", False) is final
+    assert (job_entry(made) or {}).get("final", False) is final
 
 
 def job_set(policy: Object | None, *specs: Object, **status: Any) -> Object:
@@ -142,33 +142,33 @@ def rule(action: str, **more: Any) -> Object:
 )
 def test_what_a_set_does_once_a_job_has_failed(policy: Object | None, status: Object, kept: Object) -> None:
     made = job_set(policy, **status)
-    assert counted_job_set(made) == {"namespace": "team", "name": "set", **kept}
+    assert job_set_entry(made) == {"namespace": "team", "name": "set", **kept}
     made["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    assert counted_job_set(made) == {"namespace": "team", "name": "set", **kept, "queued": True}
+    assert job_set_entry(made) == {"namespace": "team", "name": "set", **kept, "queued": True}
 
 
 @pytest.mark.parametrize("kind", ["Completed", "Failed"])
 def test_a_set_that_has_ended_is_not_counted(kind: str) -> None:
-    assert counted_job_set(job_set(None, conditions=[{"type": kind, "status": "True"}])) is None
-    assert counted_job_set(job_set(None, conditions=[{"type": kind, "status": "False"}])) is not None
+    assert job_set_entry(job_set(None, conditions=[{"type": kind, "status": "True"}])) is None
+    assert job_set_entry(job_set(None, conditions=[{"type": kind, "status": "False"}])) is not None
 
 
 @pytest.mark.parametrize(
     ("policy", "limits", "expected"),
     [
-        (None, (0, 0), Endurance(0, 1)),
+        (None, (0, 0), EvictionTolerance(0, 1)),
         # Whose pod is evicted is not known: one that is enough of one Job, or not of another.
-        (None, (0, 2), Endurance(0, 3)),
-        (None, (2, 2), Endurance(2, 5)),
-        ({"maxRestarts": 1}, (0, 0), ENDLESS),
-        ({"maxRestarts": 1, "rules": [rule("RestartJob")]}, (0, 0), UNSURE),
+        (None, (0, 2), EvictionTolerance(0, 3)),
+        (None, (2, 2), EvictionTolerance(2, 5)),
+        ({"maxRestarts": 1}, (0, 0), UNLIMITED),
+        ({"maxRestarts": 1, "rules": [rule("RestartJob")]}, (0, 0), UNKNOWN),
     ],
 )
-def test_what_a_set_endures(policy: Object | None, limits: tuple[int, ...], expected: Endurance) -> None:
+def test_what_a_set_endures(policy: Object | None, limits: tuple[int, ...], expected: EvictionTolerance) -> None:
     made = job_set(policy, *({"backoffLimit": limit} for limit in limits))
-    assert workload_endurance(made) == expected
+    assert workload_tolerance(made) == expected
 
 
 def test_what_is_no_job() -> None:
-    assert workload_endurance({"kind": "Pod", "spec": {}}) == Endurance(0, 1)
-    assert workload_endurance({"kind": "Deployment", "spec": {}}) == ENDLESS
+    assert workload_tolerance({"kind": "Pod", "spec": {}}) == EvictionTolerance(0, 1)
+    assert workload_tolerance({"kind": "Deployment", "spec": {}}) == UNLIMITED

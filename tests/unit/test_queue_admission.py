@@ -9,7 +9,7 @@ import pytest
 
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.kueue_configuration import counted_configuration
+from gpuctl.capacity.kueue_configuration import configuration_entry
 from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.objects.api_resources import key_of
 from support.queue_cases import configured, flavor, job, judged, pod_of, queue, snapshot, verdict, workload, world
@@ -338,7 +338,7 @@ def test_jobs_without_a_queue_may_be_held_back() -> None:
 
 def test_what_is_no_configuration_is_not_read() -> None:
     for value in (None, [], "text", {"kind": "Other"}, {"kind": "Configuration", "resources": ["x"]}):
-        assert counted_configuration(value) is None
+        assert configuration_entry(value) is None
 
 
 def test_without_kueue_a_queue_holds_nothing_back() -> None:

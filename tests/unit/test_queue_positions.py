@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.kueue_entries import counted_cluster_queue
-from gpuctl.capacity.queue_messages import QueueSpot, rooms, too_much, waits
-from gpuctl.capacity.queue_quota import forest
-from gpuctl.capacity.queue_state import PodSet, QueuedJob, QueueWorld, queue_world
+from gpuctl.capacity.kueue_entries import cluster_queue_entry
+from gpuctl.capacity.queue_messages import QueuePath, flavor_rooms, never_admitted_message, waiting_message
+from gpuctl.capacity.queue_quota import quota_trees
+from gpuctl.capacity.queue_state import PodSet, QueuedJob, QueueState, build_queue_state
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.job_rows import Identity, Job
@@ -68,12 +68,12 @@ def told(own: Object, *others: Object, queues: list[Object], **lists: list[Objec
     return explain(evidence).finding
 
 
-def counted(*sets: int, closed: tuple[str, ...] = (), **flavors: int) -> tuple[QueuedJob, QueueWorld]:
+def counted(*sets: int, excluded: tuple[str, ...] = (), **flavors: int) -> tuple[QueuedJob, QueueState]:
     """A job of such pod sets, and the ClusterQueue that it goes to; the flavors are closed to its first pod set."""
-    world = queue_world([counted_cluster_queue(queue("gpus", **flavors))], [], [{"name": name} for name in flavors])
-    shut = [dict.fromkeys(closed, "is not for it"), *({} for _ in sets[1:])]
-    pods = tuple(PodSet(f"set-{at}", {GPU: gpus}, shut[at]) for at, gpus in enumerate(sets))
-    return QueuedJob(0, "team", "Job", "new", "gpus", 0, "", pods), world
+    state = build_queue_state([cluster_queue_entry(queue("gpus", **flavors))], [], [{"name": name} for name in flavors])
+    without_flavors = [dict.fromkeys(excluded, "is not for it"), *({} for _ in sets[1:])]
+    pods = tuple(PodSet(f"set-{at}", {GPU: gpus}, without_flavors[at]) for at, gpus in enumerate(sets))
+    return QueuedJob(0, "team", "Job", "new", "gpus", 0, "", pods), state
 
 
 def test_pod_sets_get_flavors_one_by_one() -> None:
@@ -103,18 +103,22 @@ def test_pod_sets_get_flavors_one_by_one() -> None:
     ],
 )
 def test_why_pod_sets_are_never_admitted(sets: tuple[int, ...], flavors: dict[str, int], words: str) -> None:
-    job, world = counted(*sets, **flavors)
-    assert too_much(QueueSpot("team", "gpus", ""), job, world.rules["gpus"], world).endswith(words)
+    job, state = counted(*sets, **flavors)
+    assert never_admitted_message(QueuePath("team", "gpus", ""), job, state.rules["gpus"], state).endswith(words)
 
 
 def test_a_flavor_that_is_not_for_each_pod_set() -> None:
-    job, world = counted(2, 2, closed=("a",), a=4, b=4)
-    spot, rules, node = QueueSpot("team", "gpus", ""), world.rules["gpus"], forest(world.cluster_queues, [])["gpus"]
-    assert [item.slot.flavor for item in rooms(job, rules, node)] == ["a", "b"]
-    assert waits(spot, rooms(job, rules, node), 1) == f"waits in {spot}: 1 job there comes first"
-    job, world = counted(2, 2, closed=("a", "b"), a=4, b=4)
-    said = too_much(spot, job, rules, world)
-    assert said == f"no flavor of {spot} is for it: flavor a is not for it, flavor b is not for it"
+    job, state = counted(2, 2, excluded=("a",), a=4, b=4)
+    path, rules, node = (
+        QueuePath("team", "gpus", ""),
+        state.rules["gpus"],
+        quota_trees(state.cluster_queues, [])["gpus"],
+    )
+    assert [item.slot.flavor for item in flavor_rooms(job, rules, node)] == ["a", "b"]
+    assert waiting_message(path, flavor_rooms(job, rules, node), 1) == f"waits in {path}: 1 job there comes first"
+    job, state = counted(2, 2, excluded=("a", "b"), a=4, b=4)
+    said = never_admitted_message(path, job, rules, state)
+    assert said == f"no flavor of {path} is for it: flavor a is not for it, flavor b is not for it"
 
 
 def test_what_kueue_has_not_counted_yet_is_no_reason() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.cohorts import asked
+from gpuctl.capacity.cohorts import requested_amounts
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.waiting_fit import fit_waiting
 from support.queue_cases import flavor, job, judged, queue, snapshot, verdict, workload, world
@@ -106,7 +106,7 @@ def test_pods_that_have_ended_are_not_asked_for_again() -> None:
     assert waiting(strict) == {"old": FITS}
     assert verdict(strict, job("new", "team", 1)) == FITS
     assert verdict(strict, job("new", "team", 2)) == WAITS
-    assert asked(old) == {GPU: 1}
+    assert requested_amounts(old) == {GPU: 1}
 
 
 def test_who_runs_with_fewer_pods_gives_back_only_below_them() -> None:
@@ -127,7 +127,7 @@ def test_a_request_of_nothing_needs_quota() -> None:
     spec_of(old)["containers"][0]["resources"]["requests"]["cpu"] = "0"
     strict = snapshot(world(queue("team", 4, queueingStrategy="StrictFIFO")), old)
     assert verdict(strict, job("new", "team", 1)) == WAITS
-    assert asked(old) == {GPU: 1, "cpu": 0}
+    assert requested_amounts(old) == {GPU: 1, "cpu": 0}
     assert verdict(snapshot(world(with_cpu(0))), cpu_job(0)) == FITS
 
 

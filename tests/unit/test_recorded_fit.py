@@ -32,7 +32,7 @@ class Told(NamedTuple):
     @property
     def is_unknown(self) -> bool:
         """Return True if nothing is answered, though all that decides is in the snapshot."""
-        return self.answer.verdict == "unknown" and not self.answer.demand.doubts
+        return self.answer.verdict == "unknown" and not self.answer.demand.unknown_reasons
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -67,7 +67,7 @@ def _shown(told: list[Told]) -> str:
 
 def _assert_figures(told: list[Told]) -> None:
     """At least 97 % of the answers are right, at most 2 % unknown, and none that is certain is wrong."""
-    known = [item for item in told if not item.answer.demand.doubts]
+    known = [item for item in told if not item.answer.demand.unknown_reasons]
     unknown = [item for item in known if item.is_unknown]
     wrong = [item for item in known if not item.is_unknown and not item.is_right]
     misled = [item for item in wrong if item.answer.certain]

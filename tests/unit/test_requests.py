@@ -23,11 +23,11 @@ from gpuctl.capacity.pod_requests import (
     quantity,
 )
 from gpuctl.capacity.quota_charges import (
+    ChargedObjects,
     Shortfall,
     Unspecified,
-    Usage,
-    admissions,
     as_pod,
+    charged_objects,
     charges,
     format_amount,
     parse_exceeded,
@@ -506,13 +506,20 @@ def test_a_pod_that_should_have_ended_is_not_charged() -> None:
     assert charges(pod, on_time)["requests.nvidia.com/gpu"] == 2
     assert charges(pod, on_time.replace(second=1)) == {"count/pods": 1}
     quota = _quota({"requests.nvidia.com/gpu": "2"}, used={"requests.nvidia.com/gpu": "2"})
-    assert shortfalls([quota], [Usage(_pod(TEMPLATE["spec"]))], [Usage(pod)], on_time) == []
-    assert len(shortfalls([quota], [Usage(_pod(TEMPLATE["spec"]))], [Usage(pod)], on_time.replace(second=1))) == 1
+    assert shortfalls([quota], [ChargedObjects(_pod(TEMPLATE["spec"]))], [ChargedObjects(pod)], on_time) == []
+    assert (
+        len(
+            shortfalls(
+                [quota], [ChargedObjects(_pod(TEMPLATE["spec"]))], [ChargedObjects(pod)], on_time.replace(second=1)
+            )
+        )
+        == 1
+    )
 
 
 def test_admissions() -> None:
     def kinds(obj: Object) -> list[tuple[str, int]]:
-        return [(usage.object["kind"], usage.number) for usage in admissions(obj)]
+        return [(usage.object["kind"], usage.number) for usage in charged_objects(obj)]
 
     assert kinds({"kind": "Service", "spec": {}}) == [("Service", 1)]
     assert kinds(_pod()) == [("Pod", 1)]
@@ -524,7 +531,7 @@ def test_admissions() -> None:
     jobset["spec"]["network"] = {"enableDNSHostnames": False}
     assert kinds(jobset) == [("JobSet", 1), ("Job", 3), ("Pod", 6), ("Pod", 1)]
     better: Object = {"metadata": {}, "spec": _spec()}
-    assert admissions(_workload("Deployment"), [(better, 7)])[-1] == Usage(as_pod(better), 7)
+    assert charged_objects(_workload("Deployment"), [(better, 7)])[-1] == ChargedObjects(as_pod(better), 7)
     assert as_pod(TEMPLATE) == {"apiVersion": "v1", "kind": "Pod", **TEMPLATE}
     assert as_pod({"spec": _spec()}) == as_pod({"metadata": None, "spec": _spec()}) == as_pod(better)
 
@@ -538,10 +545,10 @@ def _quota(hard: Object, used: Object | None = None, status_hard: Object | None 
 
 
 GPU = "requests.nvidia.com/gpu"
-GPU_POD = Usage(_pod(TEMPLATE["spec"]))
+GPU_POD = ChargedObjects(_pod(TEMPLATE["spec"]))
 
 
-def _verdicts(quota: Object, added: list[Usage], freed: list[Usage] | None = None) -> list[str]:
+def _verdicts(quota: Object, added: list[ChargedObjects], freed: list[ChargedObjects] | None = None) -> list[str]:
     return [str(item) for item in shortfalls([quota], added, freed or [])]
 
 
@@ -564,7 +571,7 @@ def test_each_quota_and_each_limit_by_itself() -> None:
     names = ("count/pods", "cpu", "limits.cpu", "memory", "pods", "requests.cpu", "requests.memory")
     first = _quota(dict.fromkeys((*names, "secrets"), "1"), dict.fromkeys(names, "0"))
     second = {**_quota({"pods": "1"}, {"pods": "1"}), "metadata": {"name": "b"}}
-    pod = Usage(_pod(_spec(_container({"cpu": 1, "memory": 1}, {"cpu": 1}))))
+    pod = ChargedObjects(_pod(_spec(_container({"cpu": 1, "memory": 1}, {"cpu": 1}))))
     found = shortfalls([first, second], (pod for _ in range(3)), (pod for _ in range(1)))
     assert [(item.quota, item.resource, item.freed, item.total) for item in found] == [
         *(("team-a", name, 0, 3) for name in names),
@@ -574,9 +581,9 @@ def test_each_quota_and_each_limit_by_itself() -> None:
 
 def test_what_is_not_raised_never_fails() -> None:
     quota = _quota({"pods": "1", GPU: "1"}, {"pods": "1", GPU: "5"})
-    assert _verdicts(quota, [Usage({"kind": "ConfigMap"})]) == []
+    assert _verdicts(quota, [ChargedObjects({"kind": "ConfigMap"})]) == []
     # A request of nothing raises nothing either.
-    zero = Usage(_pod(_spec(_container({"nvidia.com/gpu": 0}))))
+    zero = ChargedObjects(_pod(_spec(_container({"nvidia.com/gpu": 0}))))
     assert [item.resource for item in shortfalls([quota], [zero])] == ["pods"]
 
 
@@ -604,19 +611,19 @@ def test_an_update_counts_what_it_adds() -> None:
 
     quota = _quota({"services": "0", "services.nodeports": "3"}, {"services": "1", "services.nodeports": "2"})
     plain, two, three, four = service("ClusterIP", 9), *(service("NodePort", number) for number in (2, 3, 4))
-    assert _verdicts(quota, [Usage(three, before=two)]) == []
-    assert _verdicts(quota, [Usage(plain, before=two)]) == []
-    assert [item.needed for item in shortfalls([quota], [Usage(four, before=two)])] == [2]
-    assert [item.needed for item in shortfalls([quota], [Usage(two, before=plain)])] == [2]
+    assert _verdicts(quota, [ChargedObjects(three, before=two)]) == []
+    assert _verdicts(quota, [ChargedObjects(plain, before=two)]) == []
+    assert [item.needed for item in shortfalls([quota], [ChargedObjects(four, before=two)])] == [2]
+    assert [item.needed for item in shortfalls([quota], [ChargedObjects(two, before=plain)])] == [2]
     # What one update lowers is not there for another: it is counted later.
-    assert len(_verdicts(quota, [Usage(plain, before=two), Usage(two, before=plain)])) == 1
-    grown = Usage(_pod(TEMPLATE["spec"]), before=_pod())
+    assert len(_verdicts(quota, [ChargedObjects(plain, before=two), ChargedObjects(two, before=plain)])) == 1
+    grown = ChargedObjects(_pod(TEMPLATE["spec"]), before=_pod())
     assert [item.needed for item in shortfalls([_quota({GPU: "0", "pods": "0"}, {GPU: "0"})], [grown])] == [2]
     # A pod that comes into the scope of a quota counts in full.
     scoped = _quota({"pods": "0"}, {"pods": "0"}, scopes=["Terminating"])
     ending = _pod(_spec(activeDeadlineSeconds=5))
-    assert len(_verdicts(scoped, [Usage(ending, before=_pod())])) == 1
-    assert _verdicts(scoped, [Usage(ending, before=ending)]) == []
+    assert len(_verdicts(scoped, [ChargedObjects(ending, before=_pod())])) == 1
+    assert _verdicts(scoped, [ChargedObjects(ending, before=ending)]) == []
 
 
 def _priority(name: str | None) -> Object:
@@ -671,26 +678,26 @@ ENDING, REQUESTING = _spec(activeDeadlineSeconds=5), _spec(_container({"cpu": "1
 )
 def test_scopes(scopes: Object, inside: list[Object], outside: list[Object]) -> None:
     quota = _quota({"pods": "0"}, {"pods": "0"}, **scopes)
-    assert [len(_verdicts(quota, [Usage(_pod(spec))])) for spec in inside] == [1] * len(inside)
-    assert [len(_verdicts(quota, [Usage(_pod(spec))])) for spec in outside] == [0] * len(outside)
+    assert [len(_verdicts(quota, [ChargedObjects(_pod(spec))])) for spec in inside] == [1] * len(inside)
+    assert [len(_verdicts(quota, [ChargedObjects(_pod(spec))])) for spec in outside] == [0] * len(outside)
     # Only what lies in the scope is given back, and only pods are in one.
     quota = _quota({"pods": "1", "services": "0"}, {"pods": "1"}, **scopes)
     for spec in inside:
-        assert [len(_verdicts(quota, [Usage(_pod(spec))], [Usage(_pod(other))])) for other in outside] == [1] * len(
-            outside
-        )
-    assert _verdicts(quota, [Usage(_service())]) == []
+        assert [
+            len(_verdicts(quota, [ChargedObjects(_pod(spec))], [ChargedObjects(_pod(other))])) for other in outside
+        ] == [1] * len(outside)
+    assert _verdicts(quota, [ChargedObjects(_service())]) == []
 
 
 def test_a_live_pod_says_its_quality_itself() -> None:
     quota = _quota({"pods": "0"}, {"pods": "0"}, scopes=["BestEffort"])
-    assert len(_verdicts(quota, [Usage(_pod(REQUESTING, status={"qosClass": "BestEffort"}))])) == 1
-    assert len(_verdicts(quota, [Usage(_pod(status={"qosClass": "Burstable"}))])) == 0
+    assert len(_verdicts(quota, [ChargedObjects(_pod(REQUESTING, status={"qosClass": "BestEffort"}))])) == 1
+    assert len(_verdicts(quota, [ChargedObjects(_pod(status={"qosClass": "Burstable"}))])) == 0
 
 
 def test_unspecified() -> None:
-    def pod(*containers: Object, **rest: Any) -> Usage:
-        return Usage(_pod(_spec(*containers, **rest)))
+    def pod(*containers: Object, **rest: Any) -> ChargedObjects:
+        return ChargedObjects(_pod(_spec(*containers, **rest)))
 
     quota = _quota({"limits.cpu": "9", "requests.memory": "9", GPU: "1", "requests.ephemeral-storage": "9"})
     bare, full = {"name": "bare"}, {"name": "full", "resources": {"limits": {"cpu": "1", "memory": "1"}}}
@@ -706,7 +713,7 @@ def test_unspecified() -> None:
     assert unspecified([quota], [pod(bare, resources={"limits": {"cpu": "1"}})]) == []
     assert len(unspecified([quota], [pod(bare, resources={})])) == 2
     assert unspecified([quota], [pod(bare)._replace(number=0)]) == []
-    assert unspecified([quota], [Usage({"kind": "ConfigMap"})]) == []
+    assert unspecified([quota], [ChargedObjects({"kind": "ConfigMap"})]) == []
     assert unspecified([_quota({"pods": "1"})], [pod(bare)]) == []
     assert unspecified([{**quota, "spec": {**quota["spec"], "scopes": ["Terminating"]}}], [pod(bare)]) == []
     for resource in ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"):

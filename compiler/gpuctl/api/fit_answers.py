@@ -9,9 +9,8 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
-from gpuctl.capacity.job_fit import Fit, named
 from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
-from gpuctl.capacity.verdicts import LACKING, STARTS, Opening
+from gpuctl.capacity.verdicts import LACKING, STARTS, Fit, Opening, with_unit_names
 
 
 class FitVictim(ApiModel):
@@ -167,7 +166,7 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
             "job": holder.owner,
             "priority": holder.priority,
             "pods": holder.pods,
-            **named({found.scarce: holder.amount}),
+            **with_unit_names({found.scarce: holder.amount}),
         }
         for holder in found.held_by
     ]
@@ -188,10 +187,10 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
         likelihood=answer.likelihood,
         pods=demand.pods,
         starting_pods=answer.starts,
-        held_by_starting_pods=named(answer.held),
-        need={**named(found.need), "perPod": named(found.per_pod)},
-        free=named(found.free),
-        largest_node=None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},
+        held_by_starting_pods=with_unit_names(answer.held),
+        need={**with_unit_names(found.need), "perPod": with_unit_names(found.per_pod)},
+        free=with_unit_names(found.free),
+        largest_node=None if found.largest is None else {"name": found.largest[0], **with_unit_names(found.largest[1])},
         held_by=held,
         reason=answer.reason,
         admitted=answer.admitted,

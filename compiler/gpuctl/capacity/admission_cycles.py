@@ -11,51 +11,51 @@ from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import Slot
-from gpuctl.capacity.flavor_assignment import FlavorChoice, FlavorMode, Tried, choose
-from gpuctl.capacity.queue_preemption import QuotaHolders, QuotaVictim, free, use
-from gpuctl.capacity.queue_quota import QuotaNode, forest
-from gpuctl.capacity.queue_state import QueuedJob, QueueWorld
+from gpuctl.capacity.cohorts import FlavorResource
+from gpuctl.capacity.flavor_assignment import FlavorAssignment, FlavorMode, LastTried, assign_flavors
+from gpuctl.capacity.queue_preemption import QuotaHolders, QuotaVictim, release_quota, reserve_quota
+from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
+from gpuctl.capacity.queue_state import QueuedJob, QueueState
 
 _LATER = 1 << 40
 """Added to the number of a cycle: what is admitted in a run is admitted after all that is admitted already."""
-_PATIENCE = 8
+_TERMINATION_CYCLES = 8
 """So many cycles the pods of preempted jobs last. There is one cycle before the next job comes."""
 
 
 class _Entry(NamedTuple):
     job: QueuedJob
-    choice: FlavorChoice
+    choice: FlavorAssignment
     victims: list[QuotaVictim]
 
 
-class QueueRun:
+class AdmissionRun:
     """Jobs that come into the queues of a world, which stays as it is.
 
     By the jobs' numbers: ``admitted`` has those that have got quota, with their flavors by pod set, ``preempted`` those
     that have lost it, and ``stopped`` whom each has preempted, though it may have lost its quota to others since.
     """
 
-    def __init__(self, world: QueueWorld) -> None:
-        self._world = world
-        self.nodes = forest(world.cluster_queues, world.cohorts)
+    def __init__(self, state: QueueState) -> None:
+        self._state = state
+        self.nodes = quota_trees(state.cluster_queues, state.cohorts)
         self._ties = count()
-        self._holders = QuotaHolders(world, self.nodes)
+        self._holders = QuotaHolders(state, self.nodes)
         self._clock = 0
         self._active: dict[str, list[tuple[int, str, int, QueuedJob]]] = {}
         self._parked: dict[str, list[QueuedJob]] = {}
         self._sticky: dict[str, QueuedJob] = {}
-        self._tried: dict[int, Tried] = {}
+        self._tried: dict[int, LastTried] = {}
         self._searches: set[tuple[int, frozenset[tuple[tuple[int, int], int]]]] = set()
         self._leaving: list[tuple[int, QueuedJob]] = []
         self.admitted: dict[int, list[dict[str, str]]] = {}
         self.stopped: dict[int, list[QuotaVictim]] = {}
         self.preempted: dict[int, QuotaVictim] = {}
-        for job in world.holding:
+        for job in state.holding:
             own = replace(job)
             self._holders.add(own)
             if own.evicted:
-                self._leaving.append((_PATIENCE, own))
+                self._leaving.append((_TERMINATION_CYCLES, own))
 
     def go(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
         """Let batches of jobs come, and Kueue admit until nothing changes; ``parked`` have been tried before."""
@@ -66,7 +66,7 @@ class QueueRun:
                 self._push(replace(job))
             self._cycle()
         # Every job may be tried, preempted and tried again; a circle has to end all the same.
-        for _ in range(8 * (sum(map(len, batches)) + len(parked) + len(self._world.holding) + 1)):
+        for _ in range(8 * (sum(map(len, batches)) + len(parked) + len(self._state.holding) + 1)):
             if self._cycle():
                 continue
             if not self._leaving:
@@ -104,14 +104,14 @@ class QueueRun:
         self._active.setdefault(job.queue, []).append((-job.priority, job.created, next(self._ties), job))
 
     def _park(self, job: QueuedJob) -> None:
-        if self._world.rules[job.queue].is_strict:
+        if self._state.rules[job.queue].is_strict:
             self._push(job)
         else:
             self._parked.setdefault(job.queue, []).append(job)
 
     def _unpark(self, queue: str) -> None:
         """Try those again that wait where quota was given back. Source: QueueInadmissibleWorkloads."""
-        roots = self._world.roots
+        roots = self._state.roots
         for name in [name for name in self._parked if roots[name] == roots[queue]]:
             for job in self._parked.pop(name):
                 self._push(job)
@@ -119,7 +119,7 @@ class QueueRun:
     def _heads(self) -> list[QueuedJob]:
         heads = []
         for name, waiting in self._active.items():
-            if not waiting or not self._world.rules[name].is_active:
+            if not waiting or not self._state.rules[name].is_active:
                 continue
             sticky = self._sticky.get(name)
             first = min(waiting, key=lambda item: (item[3] is not sticky, *item[:3]))
@@ -136,26 +136,26 @@ class QueueRun:
         order = sorted(
             entries, key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created, next(self._ties))
         )
-        reserved: list[tuple[QuotaNode, dict[Slot, int]]] = []
+        reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]] = []
         gone: list[QuotaVictim] = []
         changed = left
         for entry in order:
             changed = self._handle(entry, reserved, gone) or changed
         for node, usage in reversed(reserved):
-            free(node, usage)
+            release_quota(node, usage)
         return changed
 
     def _handle(
-        self, entry: _Entry, reserved: list[tuple[QuotaNode, dict[Slot, int]]], gone: list[QuotaVictim]
+        self, entry: _Entry, reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]], gone: list[QuotaVictim]
     ) -> bool:
         job, choice, victims = entry
-        node, rules = self.nodes[job.queue], self._world.rules[job.queue]
+        node, rules = self.nodes[job.queue], self._state.rules[job.queue]
         if not choice.is_possible:
             return self._requeue(job, choice)
         if not choice.fits and not victims:
             if rules.reclaim != "Any":
                 kept = self._reservation(choice, node)
-                use(node, kept)
+                reserve_quota(node, kept)
                 reserved.append((node, kept))
             return self._requeue(job, choice)
         if any(victim.job is other.job for victim in victims for other in gone) or not self._still_fits(
@@ -168,22 +168,22 @@ class QueueRun:
         if choice.fits:
             self._admit(job, choice)
             return True
-        use(node, choice.usage)
+        reserve_quota(node, choice.usage)
         reserved.append((node, choice.usage))
         return self._preempt(job, victims)
 
     def _nominate(self, job: QueuedJob) -> _Entry:
         """Source: getInitialAssignments."""
 
-        known: dict[tuple[frozenset[Slot], tuple[tuple[Slot, int], ...]], list[QuotaVictim]] = {}
+        known: dict[tuple[frozenset[FlavorResource], tuple[tuple[FlavorResource, int], ...]], list[QuotaVictim]] = {}
 
-        def victims_for(needed: frozenset[Slot], usage: dict[Slot, int]) -> list[QuotaVictim]:
+        def victims_for(needed: frozenset[FlavorResource], usage: dict[FlavorResource, int]) -> list[QuotaVictim]:
             key = needed, tuple(usage.items())
             if key not in known:
                 known[key] = self._holders.victims(job, needed, usage)
             return known[key]
 
-        def oracle(slot: Slot, amount: int) -> tuple[FlavorMode, int]:
+        def oracle(slot: FlavorResource, amount: int) -> tuple[FlavorMode, int]:
             """Source: SimulatePreemption."""
             victims = victims_for(frozenset((slot,)), {slot: amount})
             for victim in victims:
@@ -197,11 +197,11 @@ class QueueRun:
             return FlavorMode.PREEMPT if own else FlavorMode.RECLAIM, far
 
         node = self.nodes[job.queue]
-        choice = choose(job, self._world.rules[job.queue], node, oracle, self._tried.get(job.number, {}))
+        choice = assign_flavors(job, self._state.rules[job.queue], node, oracle, self._tried.get(job.number, {}))
         victims = victims_for(choice.preempts, choice.usage) if choice.preempts else []
         return _Entry(job, choice, victims)
 
-    def _still_fits(self, node: QuotaNode, choice: FlavorChoice, victims: Sequence[QuotaVictim]) -> bool:
+    def _still_fits(self, node: QuotaNode, choice: FlavorAssignment, victims: Sequence[QuotaVictim]) -> bool:
         for victim in victims:
             self._holders.free(victim.job)
         fits = all(amount <= max(0, node.available(slot)) for slot, amount in choice.usage.items())
@@ -209,7 +209,7 @@ class QueueRun:
             self._holders.use(victim.job)
         return fits
 
-    def _reservation(self, choice: FlavorChoice, node: QuotaNode) -> dict[Slot, int]:
+    def _reservation(self, choice: FlavorAssignment, node: QuotaNode) -> dict[FlavorResource, int]:
         """What is kept for a job that may get quota back later. Source: quotaResourcesToReserve."""
         kept = {}
         for slot, amount in choice.usage.items():
@@ -222,7 +222,7 @@ class QueueRun:
                 kept[slot] = min(amount, quota.nominal + quota.borrowing_limit - used)
         return kept
 
-    def _requeue(self, job: QueuedJob, choice: FlavorChoice) -> bool:
+    def _requeue(self, job: QueuedJob, choice: FlavorAssignment) -> bool:
         """Put a job back that has got nothing; whether that lets another be the first of its ClusterQueue."""
         self._tried[job.number] = choice.tried
         search = job.number, frozenset(choice.tried.items())
@@ -235,9 +235,9 @@ class QueueRun:
             self._push(job)
         else:
             self._park(job)
-        return pending or not self._world.rules[job.queue].is_strict
+        return pending or not self._state.rules[job.queue].is_strict
 
-    def _admit(self, job: QueuedJob, choice: FlavorChoice) -> None:
+    def _admit(self, job: QueuedJob, choice: FlavorAssignment) -> None:
         job.held, job.since, job.evicted = choice.usage, _LATER + self._clock, False
         self._holders.add(job)
         self._searches.clear()
@@ -249,14 +249,14 @@ class QueueRun:
     def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
         """Stop others, and wait until they are gone; whether any of them was not stopped before."""
         self._tried.pop(job.number, None)
-        if not self._world.rules[job.queue].is_strict:
+        if not self._state.rules[job.queue].is_strict:
             self._sticky[job.queue] = job
         self._push(job)
         mine = self.stopped.setdefault(job.number, [])
         new = [victim for victim in victims if not victim.job.evicted]
         for victim in new:
             victim.job.evicted = True
-            self._leaving.append((self._clock + _PATIENCE, victim.job))
+            self._leaving.append((self._clock + _TERMINATION_CYCLES, victim.job))
             mine.append(victim)
             self.preempted[victim.job.number] = victim
         return bool(new)

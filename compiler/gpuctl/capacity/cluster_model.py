@@ -7,30 +7,38 @@ from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.preemption import Budget
-from gpuctl.capacity.recreated_pods import NOBODY, Returning
-from gpuctl.capacity.scheduler_model import CLUSTER, Incoming, PlacedPod, SchedulableNode, Seat, Volume, units
+from gpuctl.capacity.recreated_pods import NO_RECREATED_PODS, RecreatedPods
+from gpuctl.capacity.scheduler_model import (
+    CLUSTER_TOPOLOGY,
+    IncomingPod,
+    NodeInfo,
+    PlacedPod,
+    SchedulableNode,
+    Volume,
+    units,
+)
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object, labels_of
 
 
-class Cluster(NamedTuple):
+class ClusterModel(NamedTuple):
     """A snapshot in the scheduler's terms.
 
     ``nominated`` are pods that room on a node is being made for, ``waiting`` those that have no room, ``returning``
     those that come again when they are evicted.
     """
 
-    seats: list[Seat]
+    node_infos: list[NodeInfo]
     nominated: list[tuple[int, PlacedPod]]
-    waiting: list[Incoming]
+    waiting: list[IncomingPod]
     budgets: list[Budget]
     quotas: list[Object]
-    shown: frozenset[str]
+    reported_resources: frozenset[str]
     names_hosts: bool
-    returning: Returning = NOBODY
+    recreated: RecreatedPods = NO_RECREATED_PODS
 
 
-def snapshot_cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod]) -> Cluster:
+def build_cluster_model(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod]) -> ClusterModel:
     labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
     on_node: dict[str, list[PlacedPod]] = {}
     for item in snapshot.pods:
@@ -41,16 +49,16 @@ def snapshot_cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mappin
         for item in snapshot.csi_nodes
     }
     attached = _attached(snapshot)
-    seats, places = [], {}
+    node_infos, places = [], {}
     for index, item in enumerate(snapshot.nodes):
         name = item["name"]
-        own = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER: ""}
+        own = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER_TOPOLOGY: ""}
         allocatable = units(amounts(item["allocatable"]))
         taints, closed = item.get("taints") or (), item.get("unschedulable", False)
         node = SchedulableNode(
             name, allocatable, own, taints, closed, limits.get(name, {}), attached.get(name, frozenset())
         )
-        seats.append(Seat(node, tuple(on_node.get(name, ()))))
+        node_infos.append(NodeInfo(node, tuple(on_node.get(name, ()))))
         places[name] = index
     nominated = [
         (places[item["nominatedNode"]], pods[id(item)])
@@ -66,8 +74,8 @@ def snapshot_cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mappin
         )
         for item in snapshot.budgets
     ]
-    shown = frozenset(name for item in snapshot.nodes for name in item["allocatable"])
-    return Cluster(seats, nominated, [], budgets, _quotas(snapshot, objects), shown, False)
+    reported = frozenset(name for item in snapshot.nodes for name in item["allocatable"])
+    return ClusterModel(node_infos, nominated, [], budgets, _quotas(snapshot, objects), reported, False)
 
 
 def _attached(snapshot: Snapshot) -> dict[str, frozenset[Volume]]:

@@ -18,7 +18,7 @@ from gpuctl.objects.api_resources import Object
 ZERO = Fraction(0)
 
 
-class Slot(NamedTuple):
+class FlavorResource(NamedTuple):
     """What quota is given for: a flavor's resource."""
 
     flavor: str
@@ -34,16 +34,16 @@ class FlavorQuota(NamedTuple):
 
 
 @dataclass
-class Node:
+class CohortNode:
     """A ClusterQueue or a cohort; ``used`` is what its workloads have reserved."""
 
     name: str
-    quotas: Mapping[Slot, FlavorQuota] = field(default_factory=dict)
-    used: Mapping[Slot, Fraction] = field(default_factory=dict)
-    parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
+    quotas: Mapping[FlavorResource, FlavorQuota] = field(default_factory=dict)
+    used: Mapping[FlavorResource, Fraction] = field(default_factory=dict)
+    parent: CohortNode | None = None
+    children: list[CohortNode] = field(default_factory=list)
 
-    def available(self, slot: Slot) -> Fraction:
+    def available(self, slot: FlavorResource) -> Fraction:
         """What a new workload may get without anybody being preempted; below 0 when more is used than there is."""
         free = self._subtree(slot) - self.usage(slot)
         if self.parent is None:
@@ -56,7 +56,7 @@ class Node:
             lent = min(stored - max(ZERO, self.usage(slot) - self._guaranteed(slot)) + limit, lent)
         return local + lent
 
-    def potential(self, slot: Slot) -> Fraction:
+    def potential(self, slot: FlavorResource) -> Fraction:
         """What a workload may get at most: when nothing else is used in the whole cohort."""
         if self.parent is None:
             return self._subtree(slot)
@@ -64,40 +64,40 @@ class Node:
         limit = self.quota(slot).borrowing_limit
         return most if limit is None else min(self._subtree(slot) + limit, most)
 
-    def quota(self, slot: Slot) -> FlavorQuota:
+    def quota(self, slot: FlavorResource) -> FlavorQuota:
         """What it has itself of a slot."""
         return self.quotas.get(slot, FlavorQuota(ZERO))
 
-    def usage(self, slot: Slot) -> Fraction:
+    def usage(self, slot: FlavorResource) -> Fraction:
         """What is used: by its own workloads, or of a cohort's quota by its members."""
         own = self.used.get(slot, ZERO)
         return own + sum((max(ZERO, child.usage(slot) - child._guaranteed(slot)) for child in self.children), ZERO)
 
-    def _subtree(self, slot: Slot) -> Fraction:
+    def _subtree(self, slot: FlavorResource) -> Fraction:
         lent = (child._subtree(slot) - child._guaranteed(slot) for child in self.children)
         return self.quota(slot).nominal + sum(lent, ZERO)
 
-    def _guaranteed(self, slot: Slot) -> Fraction:
+    def _guaranteed(self, slot: FlavorResource) -> Fraction:
         """What it never lends."""
         limit = self.quota(slot).lending_limit
         return ZERO if limit is None else max(ZERO, self._subtree(slot) - limit)
 
 
-def cluster_queue(obj: Object) -> Node:
+def cluster_queue(obj: Object) -> CohortNode:
     """A ClusterQueue by itself: what it may use is known if it is in no cohort."""
     reserved = (obj.get("status") or {}).get("flavorsReservation") or []
     used = {
-        Slot(flavor["name"], item["name"]): _counted(item["name"], item.get("total") or 0)
+        FlavorResource(flavor["name"], item["name"]): _counted(item["name"], item.get("total") or 0)
         for flavor in reserved
         for item in flavor.get("resources") or []
     }
-    return Node(obj["metadata"]["name"], quotas(obj), used)
+    return CohortNode(obj["metadata"]["name"], flavor_quotas(obj), used)
 
 
-def quotas(obj: Object) -> dict[Slot, FlavorQuota]:
+def flavor_quotas(obj: Object) -> dict[FlavorResource, FlavorQuota]:
     """What a ClusterQueue or Cohort states, in the order in which Kueue tries flavors."""
     return {
-        Slot(flavor["name"], item["name"]): FlavorQuota(
+        FlavorResource(flavor["name"], item["name"]): FlavorQuota(
             _counted(item["name"], item.get("nominalQuota") or 0),
             _limit(item["name"], item.get("borrowingLimit")),
             _limit(item["name"], item.get("lendingLimit")),
@@ -124,21 +124,21 @@ def cohort_of(obj: Object) -> str:
     return str(spec.get("cohortName") or spec.get("cohort") or "")
 
 
-def tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> Node | None:
+def cohort_tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> CohortNode | None:
     """A ClusterQueue among all others; None when it is not among them.
 
     A cohort that only ClusterQueues name exists all the same, and one that is its own ancestor lends nothing.
     """
     above = {item["metadata"]["name"]: item for item in cohorts}
-    nodes = {name: Node(name, quotas(item)) for name, item in above.items()}
-    found: Node | None = None
+    nodes = {name: CohortNode(name, flavor_quotas(item)) for name, item in above.items()}
+    found: CohortNode | None = None
     for item in cluster_queues:
         node = cluster_queue(item)
         _join(node, nodes, cohort_of(item))
         found = node if node.name == name else found
     for cohort, item in above.items():
         parent = parent_of(item)
-        if parent and cohort not in lineage(parent, above):
+        if parent and cohort not in ancestor_cohorts(parent, above):
             _join(nodes[cohort], nodes, parent)
     return found
 
@@ -149,7 +149,7 @@ def parent_of(cohort: Object) -> str:
     return str(spec.get("parentName") or spec.get("parent") or "")
 
 
-def lineage(name: str, cohorts: Mapping[str, Object]) -> set[str]:
+def ancestor_cohorts(name: str, cohorts: Mapping[str, Object]) -> set[str]:
     """A cohort, and those that it belongs to; of those with an ancestor in common each may lend what others use."""
     found: set[str] = set()
     while name and name not in found:
@@ -158,17 +158,17 @@ def lineage(name: str, cohorts: Mapping[str, Object]) -> set[str]:
     return found
 
 
-def _join(node: Node, nodes: dict[str, Node], parent: str) -> None:
+def _join(node: CohortNode, nodes: dict[str, CohortNode], parent: str) -> None:
     if not parent:
         return
-    node.parent = nodes.setdefault(parent, Node(parent))
+    node.parent = nodes.setdefault(parent, CohortNode(parent))
     node.parent.children.append(node)
 
 
-def asked(workload: Object) -> Amounts:
+def requested_amounts(workload: Object) -> Amounts:
     """What a Workload asks for, or has reserved, in all."""
     total: Amounts = {}
-    for amounts in asked_by_pod_sets(workload):
+    for amounts in requested_by_pod_sets(workload):
         for resource, value in amounts.items():
             total[resource] = total.get(resource, ZERO) + value
     # Of one that waits a request of nothing counts, too: a ClusterQueue that does not cover it never admits it.
@@ -179,10 +179,11 @@ def asked(workload: Object) -> Amounts:
     }
 
 
-def asked_by_pod_sets(workload: Object) -> Iterator[Amounts]:
+def requested_by_pod_sets(workload: Object) -> Iterator[Amounts]:
     """What each pod set asks for, or has reserved: pods that have ended for good give theirs back.
 
-    Kueue writes the sums down when it looks at a Workload (:func:`is_counted`). Before, it is what the pods request.
+    Kueue writes the sums down when it looks at a Workload (:func:`has_recorded_requests`). Before, it is what the
+    pods request.
     """
     status = workload.get("status") or {}
     ended = {item["name"]: int(item["count"]) for item in status.get("reclaimablePods") or []}
@@ -203,7 +204,7 @@ def asked_by_pod_sets(workload: Object) -> Iterator[Amounts]:
             yield {resource: _counted(resource, value) * left for resource, value in each.items()}
 
 
-def is_counted(workload: Object) -> bool:
+def has_recorded_requests(workload: Object) -> bool:
     """Whether Kueue has written down what a Workload asks for: its Configuration may leave resources out, or count
     them as others."""
     return bool((workload.get("status") or {}).get("resourceRequests"))

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.recreated_pods import Returning
-from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat, Term
-from gpuctl.capacity.scheduling import NO_CENSUS, census, is_counted, obstacle
-from gpuctl.capacity.suitable_nodes import Landscape
+from gpuctl.capacity.recreated_pods import RecreatedPods
+from gpuctl.capacity.scheduler_model import AffinityTerm, IncomingPod, NodeInfo, PlacedPod
+from gpuctl.capacity.scheduling import NO_NEIGHBOURS, count_neighbours, counts_node, failing_rule
+from gpuctl.capacity.suitable_nodes import SuitableNodes
 
 
 class Component(NamedTuple):
@@ -26,62 +26,62 @@ class Component(NamedTuple):
     """
 
     demands: list[int]
-    seats: list[int]
+    node_numbers: list[int]
     waiting: list[int]
 
 
-def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: Landscape) -> list[Component]:
+def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes) -> list[Component]:
     """The components of jobs, given by the groups of their pods."""
     residents = _Residents(cluster)
-    joined = _Joined(len(cluster.seats) + len(demands))
+    joined = _Joined(len(cluster.node_infos) + len(demands))
     views: list[set[int]] = []
     for number, groups in enumerate(demands):
-        own = len(cluster.seats) + number
+        own = len(cluster.node_infos) + number
         view: set[int] = set()
         for group in groups:
             open_nodes = nodes.open_to(group.incoming)
             joined.join_all(own, open_nodes)
             minded = residents.minded(group.incoming)
             joined.join_all(own, minded)
-            view.update(open_nodes, minded, _counted(group.incoming, cluster.seats))
+            view.update(open_nodes, minded, _counted(group.incoming, cluster.node_infos))
         views.append(view)
-    _join_neighbours(joined, len(cluster.seats), demands)
-    _join_budgets(joined, len(cluster.seats), demands, nodes, cluster)
+    _join_neighbours(joined, len(cluster.node_infos), demands)
+    _join_budgets(joined, len(cluster.node_infos), demands, nodes, cluster)
     wandering, freed = _wandering(joined, demands, nodes, cluster)
     coming = _coming(joined, demands, nodes, cluster, freed)
     parts: dict[int, Component] = {}
     for number in range(len(demands)):
-        root = joined.root(len(cluster.seats) + number)
+        root = joined.root(len(cluster.node_infos) + number)
         part = parts.setdefault(root, Component([], [], []))
         part.demands.append(number)
     for part in parts.values():
-        part.seats.extend(sorted(set().union(*(views[number] for number in part.demands))))
+        part.node_numbers.extend(sorted(set().union(*(views[number] for number in part.demands))))
     for index, goals in wandering.items():
         found = parts.get(joined.root(index))
         if found is not None:
-            found.seats[:] = sorted({*found.seats, *goals})
+            found.node_numbers[:] = sorted({*found.node_numbers, *goals})
     for number, reach in coming.items():
         found = parts.get(joined.root(reach[0]))
         if found is not None:
             found.waiting.append(number)
-            found.seats[:] = sorted({*found.seats, *reach})
+            found.node_numbers[:] = sorted({*found.node_numbers, *reach})
     return list(parts.values())
 
 
 class _Residents:
     """The pods that are on nodes, or promised one: where those are that a job minds, or that mind it."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._all = [(index, pod) for index, seat in enumerate(cluster.seats) for pod in seat.pods]
+    def __init__(self, cluster: ClusterModel) -> None:
+        self._all = [(index, pod) for index, node_info in enumerate(cluster.node_infos) for pod in node_info.pods]
         self._all += cluster.nominated
         self._labelled: dict[tuple[str, str], list[tuple[int, PlacedPod]]] | None = None
-        self._minding: dict[object, tuple[Term, set[int]]] = {}
+        self._minding: dict[object, tuple[AffinityTerm, set[int]]] = {}
         for index, pod in self._all:
             for term in pod.anti_affinity:
                 key = term.topology, str(term.selector), term.namespaces
                 self._minding.setdefault(key, (term, set()))[1].add(index)
 
-    def minded(self, incoming: Incoming) -> set[int]:
+    def minded(self, incoming: IncomingPod) -> set[int]:
         """The nodes with pods whose coming or going may open a node to a pod, close it, or rank it elsewhere."""
         result = {index for term in incoming.terms for index, pod in self._likely(term) if term.matches(pod)}
         for term, indices in self._minding.values():
@@ -89,7 +89,7 @@ class _Residents:
                 result |= indices
         return result
 
-    def _likely(self, term: Term) -> Iterable[tuple[int, PlacedPod]]:
+    def _likely(self, term: AffinityTerm) -> Iterable[tuple[int, PlacedPod]]:
         """The pods that a term may be about: by one of its labels."""
         pair = next(iter(((term.selector or {}).get("matchLabels") or {}).items()), None)
         if pair is None:
@@ -129,11 +129,11 @@ class _Joined:
             self.join(own, other)
 
 
-def _counted(incoming: Incoming, seats: Sequence[Seat]) -> Iterator[int]:
+def _counted(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> Iterator[int]:
     """The nodes that a rule of spreading counts, whether or not a pod may go there."""
     if incoming.spread:
-        for index, seat in enumerate(seats):
-            if any(is_counted(rule, incoming, seat.node) for rule in incoming.spread):
+        for index, node_info in enumerate(node_infos):
+            if any(counts_node(rule, incoming, node_info.node) for rule in incoming.spread):
                 yield index
 
 
@@ -149,13 +149,13 @@ def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[Pod
 
 
 def _join_budgets(
-    joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
+    joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
 ) -> None:
     """Join jobs that may both evict pods of one budget."""
     for budget in cluster.budgets:
         covered: dict[int, int] = {}
-        for index, seat in enumerate(cluster.seats):
-            for pod in seat.pods:
+        for index, node_info in enumerate(cluster.node_infos):
+            for pod in node_info.pods:
                 if budget.covers(pod):
                     covered[index] = min(pod.priority, covered.get(index, pod.priority))
         if not covered:
@@ -175,7 +175,7 @@ def _join_budgets(
 
 
 def _wandering(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
 ) -> tuple[dict[int, set[int]], set[int]]:
     """By node, where pods may go that are evicted from it and come again; these may evict others in their turn.
 
@@ -193,19 +193,19 @@ def _wandering(
     result: dict[int, set[int]] = {}
     freed: set[int] = set()
     spread: set[tuple[int, int]] = set()
-    places = {pod: index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
+    places = {pod: index for index, node_info in enumerate(cluster.node_infos) for pod in node_info.pods}
     places.update((pod, index) for index, pod in cluster.nominated)
     ended: set[PlacedPod] = set()
     todo = list(bold)
     while todo:
         index = todo.pop()
-        lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
-        lost = [other for pod in lower for other in (pod, *_ending(pod, cluster.returning, ended)) if other in places]
+        lower = (pod for pod in cluster.node_infos[index].pods if pod.priority < bold[index])
+        lost = [other for pod in lower for other in (pod, *_ending(pod, cluster.recreated, ended)) if other in places]
         left = {places[pod] for pod in lost}
         joined.join_all(index, left)
         freed |= left
         for pod in lost:
-            again = cluster.returning.of(pod)
+            again = cluster.recreated.of(pod)
             if again is None:
                 continue
             goals = nodes.open_to(again)
@@ -221,31 +221,33 @@ def _wandering(
     return result, freed
 
 
-def _ending(pod: PlacedPod, returning: Returning, ended: set[PlacedPod]) -> list[PlacedPod]:
+def _ending(pod: PlacedPod, recreated: RecreatedPods, ended: set[PlacedPod]) -> list[PlacedPod]:
     """The others that may end with a pod; those ``ended`` are known."""
     if pod in ended:
         return []
-    found = [other for other in returning.may_end_with(pod) if other is not pod]
+    found = [other for other in recreated.may_end_with(pod) if other is not pod]
     ended.update(found, (pod,))
     return found
 
 
 def _coming(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster, freed: set[int]
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel, freed: set[int]
 ) -> dict[int, list[int]]:
     """The pods that wait which may take room, by number, and where: they have it now, or somebody leaves it."""
     result = {}
     for number, rival in enumerate(cluster.waiting):
         reach = [index for index in nodes.open_to(rival) if index in freed]
-        counted = census(rival, cluster.seats) if rival.has_neighbours or not reach else NO_CENSUS
-        now = [index for index in nodes.open_to(rival) if obstacle(rival, cluster.seats[index], counted) is None]
+        counted = count_neighbours(rival, cluster.node_infos) if rival.has_neighbours or not reach else NO_NEIGHBOURS
+        now = [
+            index for index in nodes.open_to(rival) if failing_rule(rival, cluster.node_infos[index], counted) is None
+        ]
         minding = [
             first
             for first, groups in enumerate(demands)
             if any(term.matches(group.incoming.pod) for term in rival.terms for group in groups)
         ]
         for first in minding:
-            joined.join_all(len(cluster.seats) + first, nodes.open_to(rival))
+            joined.join_all(len(cluster.node_infos) + first, nodes.open_to(rival))
         reach = sorted({*reach, *now, *(nodes.open_to(rival) if minding else ())})
         for index in reach[1:]:
             joined.join(reach[0], index)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.capacity.cluster_model import Cluster, snapshot_cluster
-from gpuctl.capacity.eviction_tolerance import ENDLESS, Endurance, workload_endurance
+from gpuctl.capacity.cluster_model import ClusterModel, build_cluster_model
+from gpuctl.capacity.eviction_tolerance import UNLIMITED, EvictionTolerance, workload_tolerance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
-from gpuctl.capacity.quota_charges import Usage, admissions
-from gpuctl.capacity.recreated_pods import Returning
-from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod
+from gpuctl.capacity.quota_charges import ChargedObjects, charged_objects
+from gpuctl.capacity.recreated_pods import RecreatedPods
+from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.unknown_reasons import doubts, uncounted_devices
+from gpuctl.capacity.unknown_reasons import uncounted_devices, unknown_reasons
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.pod_templates import pod_templates
@@ -45,13 +45,13 @@ class Demand(NamedTuple):
     namespace: str
     name: str
     groups: list[tuple[PodGroup, int]]
-    doubts: list[str]
+    unknown_reasons: list[str]
     refusals: list[str]
-    usages: list[Usage]
+    usages: list[ChargedObjects]
     owned: list[PlacedPod]
-    created: int
+    creation_order: int
     in_turn: bool = False
-    endurance: Endurance = ENDLESS
+    tolerance: EvictionTolerance = UNLIMITED
     remarks: tuple[str, ...] = ()
     uncounted: tuple[str, ...] = ()
 
@@ -66,9 +66,9 @@ class Demand(NamedTuple):
         return sum(number for _, number in self.groups)
 
     @property
-    def frail(self) -> bool:
+    def may_fail(self) -> bool:
         """Whether it may fail when its pods are evicted. One that comes again waits longer than others take to come."""
-        return self.endurance.fails(self.pods) is not False
+        return self.tolerance.fails(self.pods) is not False
 
     @property
     def priority(self) -> int:
@@ -76,9 +76,9 @@ class Demand(NamedTuple):
         return max((group.incoming.pod.priority for group, _ in self.groups), default=0)
 
 
-def understand(
+def model_demands(
     snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
-) -> tuple[Cluster, list[Demand]]:
+) -> tuple[ClusterModel, list[Demand]]:
     """The cluster and the workloads among ``objects``, those with the highest priority first.
 
     Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes and
@@ -95,7 +95,7 @@ def understand(
             name = obj["metadata"]["name"]
             namespaces[name] = {**namespaces.get(name, {_NAME_LABEL: name}), **labels_of(obj)}
     pods = {id(item): resident_pod(item, namespaces, snapshot) for item in snapshot.pods}
-    cluster = snapshot_cluster(snapshot, objects, pods)
+    cluster = build_cluster_model(snapshot, objects, pods)
     classes = _classes(snapshot, objects)
     scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
     result: list[Demand] = []
@@ -104,10 +104,14 @@ def understand(
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         mine = () if key_of(obj) in beside else named.get(key, ())
         owned = [pods[id(item)] for item in mine if owns(obj, item)]
-        result.append(_demand(obj, scalers, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
+        result.append(
+            _demand(obj, scalers, snapshot, namespaces, classes, cluster.reported_resources, owned, len(result))
+        )
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
-    result = [demand._replace(created=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)]
+    result = [
+        demand._replace(creation_order=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)
+    ]
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
     replaced = {id(pod) for demand in result for pod in demand.owned}
     rest = [item for item in snapshot.pods if id(pods[id(item)]) not in replaced]
@@ -119,8 +123,8 @@ def understand(
     there = ((pods[id(item)], item) for item in rest if item.get("node") in nodes)
     expected = [(pods[id(item)], item) for item in rest if "node" not in item and "nominatedNode" in item]
     expected += [(incoming.pod, item) for incoming, item in zip(waiting, without_node, strict=True)]
-    returning = Returning(there, expected, snapshot, namespaces, classes)
-    return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, returning=returning), result
+    recreated = RecreatedPods(there, expected, snapshot, namespaces, classes)
+    return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, recreated=recreated), result
 
 
 def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]:
@@ -208,7 +212,7 @@ def _demand(
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
-    shown: frozenset[str],
+    reported: frozenset[str],
     owned: list[PlacedPod],
     number: int,
 ) -> Demand:
@@ -225,14 +229,14 @@ def _demand(
         if count:
             seen = {**template, "spec": spec}
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
-        unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
+        unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
         uncounted.update(dict.fromkeys(uncounted_devices(spec, snapshot)))
         incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes)
         groups.append((PodGroup((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.
-    counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
-    own = workload_endurance(obj)
+    counted = charged_objects({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
+    own = workload_tolerance(obj)
     return Demand(
         kind,
         namespace,
@@ -243,12 +247,12 @@ def _demand(
         counted,
         owned,
         number,
-        endurance=own,
+        tolerance=own,
         uncounted=tuple(uncounted),
     )
 
 
-def _names_hosts(incoming: Incoming) -> bool:
+def _names_hosts(incoming: IncomingPod) -> bool:
     """Whether pods tell nodes apart by their names."""
     if HOST_NAME in incoming.node_selector:
         return True

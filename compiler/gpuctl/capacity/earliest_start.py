@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.capacity.component_input import Scene
-from gpuctl.capacity.placement import initial, settle
-from gpuctl.capacity.scheduler_model import PlacedPod, Seat
-from gpuctl.capacity.verdicts import Ending, Fit, Opening
+from gpuctl.capacity.component_input import ComponentInput
+from gpuctl.capacity.placement import initial_state, place_pods
+from gpuctl.capacity.scheduler_model import NodeInfo, PlacedPod
+from gpuctl.capacity.verdicts import EndingWorkload, Fit, Opening
 
 _TRIED = 16
 
@@ -22,7 +22,7 @@ class _Work(NamedTuple):
     owner: str
 
 
-def with_openings(scene: Scene, answers: Sequence[Fit], now: str) -> list[Fit]:
+def with_earliest_start(component: ComponentInput, answers: Sequence[Fit], now: str) -> list[Fit]:
     """The answers, with when the only job of a scene that finds no room now finds some.
 
     Nothing is known where other jobs of the scene may have that room.
@@ -31,53 +31,57 @@ def with_openings(scene: Scene, answers: Sequence[Fit], now: str) -> list[Fit]:
     :param now: the time of the snapshot.
     """
     late = [position for position, answer in enumerate(answers) if answer.verdict != "fits"]
-    if len(late) != 1 or scene.cluster.nominated:
+    if len(late) != 1 or component.cluster.nominated:
         return list(answers)
     (position,) = late
-    answer, admission = answers[position], scene.admissions[position]
+    answer, admission = answers[position], component.admissions[position]
     if answer.verdict != "fits-when-empty" or admission.refusals or not admission.settled:
         return list(answers)
-    found = _opening(scene, now)
+    found = _opening(component, now)
     return [replace(one, opening=found) if one is answer else one for one in answers]
 
 
-def _opening(scene: Scene, now: str) -> Opening | None:
-    every = sorted(_Work(max(pod.ends for pod in pods), *key) for key, pods in _by_owner(scene.cluster.seats).items())
-    if not every or not _fits_without(scene, every):
+def _opening(component: ComponentInput, now: str) -> Opening | None:
+    every = sorted(
+        _Work(max(pod.ends for pod in pods), *key) for key, pods in _by_owner(component.cluster.node_infos).items()
+    )
+    if not every or not _fits_without(component, every):
         return None
     # With more that has ended it fits all the same: the first number of endings that is enough.
     least, most = 1, len(every)
     while least < most:
         middle = (least + most) // 2
-        least, most = (least, middle) if _fits_without(scene, every[:middle]) else (middle + 1, most)
+        least, most = (least, middle) if _fits_without(component, every[:middle]) else (middle + 1, most)
     needed = every[:most]
     for work in needed[:-1][-_TRIED:]:
         fewer = [item for item in needed if item is not work]
-        if _fits_without(scene, fewer):
+        if _fits_without(component, fewer):
             needed = fewer
-    return Opening(now, needed[-1].at, [Ending(work.namespace, work.owner, work.at) for work in needed])
+    return Opening(now, needed[-1].at, [EndingWorkload(work.namespace, work.owner, work.at) for work in needed])
 
 
-def _by_owner(seats: Sequence[Seat]) -> dict[tuple[str, str], list[PlacedPod]]:
+def _by_owner(node_infos: Sequence[NodeInfo]) -> dict[tuple[str, str], list[PlacedPod]]:
     """The pods with a known end, by their workloads."""
     result: dict[tuple[str, str], list[PlacedPod]] = {}
-    for seat in seats:
-        for pod in seat.pods:
+    for node_info in node_infos:
+        for pod in node_info.pods:
             if pod.ends:
                 result.setdefault((pod.namespace, pod.owner), []).append(pod)
     return result
 
 
-def _fits_without(scene: Scene, ended: Collection[_Work]) -> bool:
+def _fits_without(component: ComponentInput, ended: Collection[_Work]) -> bool:
     """Whether all jobs of a scene fit, in any case, when some work has ended."""
     gone = {(work.namespace, work.owner) for work in ended}
-    seats = [
-        seat.without(pod for pod in seat.pods if pod.ends and (pod.namespace, pod.owner) in gone)
-        for seat in scene.cluster.seats
+    node_infos = [
+        node_info.without(pod for pod in node_info.pods if pod.ends and (pod.namespace, pod.owner) in gone)
+        for node_info in component.cluster.node_infos
     ]
-    groups = [item for own in scene.shown for item in own]
-    outcome = settle(initial(seats, scene.cluster.names_hosts), groups, scene.cluster.budgets, final=True)
+    groups = [item for own in component.reported_groups for item in own]
+    outcome = place_pods(
+        initial_state(node_infos, component.cluster.names_hosts), groups, component.cluster.budgets, final=True
+    )
     wanted = sum(number for _, number in groups)
-    if not (outcome.exhaustive or outcome.confluent):
+    if not (outcome.exhaustive or outcome.is_uniform):
         return False
     return all(sum(end.placed.values()) == wanted and not end.evicted for end in outcome.states)

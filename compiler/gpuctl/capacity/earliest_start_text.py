@@ -9,7 +9,7 @@ from gpuctl.capacity.verdicts import Opening
 _SHOWN = 3
 
 
-def told_opening(opening: Opening) -> str:
+def describe_opening(opening: Opening) -> str:
     """Which work has to end, how long that takes at most, and when it has."""
     works = [_told(item.namespace, item.job, item.at, opening.now) for item in opening.after]
     first, rest = works[:_SHOWN], works[_SHOWN:]

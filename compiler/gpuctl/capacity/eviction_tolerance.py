@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_templates import job_templates
 
-WITHOUT_END = 2**31 - 1
+NO_LIMIT = 2**31 - 1
 """The server's own word for a limit that there is none of (``pkg/apis/batch/v1/defaults.go``)."""
 _BACKOFF_LIMIT = 6
 """The server's default (``pkg/apis/batch/v1/defaults.go``)."""
@@ -21,7 +21,7 @@ _SELECTING = ("onJobFailureReasons", "onJobFailureMessagePatterns", "targetRepli
 _ACTIONS = frozenset({"Count", "FailIndex", "FailJob", "Ignore"})
 
 
-class Endurance(NamedTuple):
+class EvictionTolerance(NamedTuple):
     """What a Job endures: it goes on when ``spared`` of its pods are evicted, and fails when ``enough`` are.
 
     In between its rules leave it open, as exit codes do that nobody knows beforehand. ``enough`` None: nobody can tell.
@@ -40,13 +40,13 @@ class Endurance(NamedTuple):
         return False if evicted + others <= self.spared else None
 
 
-UNSURE = Endurance(0, None)
+UNKNOWN = EvictionTolerance(0, None)
 """Nothing is known."""
-ENDLESS = Endurance(WITHOUT_END, None)
+UNLIMITED = EvictionTolerance(NO_LIMIT, None)
 """It goes on whoever is evicted."""
 
 
-def endurance(spec: Object, status: Object | None = None, *, evicted: bool = True) -> Endurance:
+def eviction_tolerance(spec: Object, status: Object | None = None, *, evicted: bool = True) -> EvictionTolerance:
     """What a Job endures by its spec, beside what it has already.
 
     :param evicted: its pods are evicted; without that they fail otherwise.
@@ -55,27 +55,27 @@ def endurance(spec: Object, status: Object | None = None, *, evicted: bool = Tru
     per_index = spec.get("backoffLimitPerIndex")
     limit = spec.get("backoffLimit")
     if limit is None:
-        limit = _BACKOFF_LIMIT if per_index is None else WITHOUT_END
+        limit = _BACKOFF_LIMIT if per_index is None else NO_LIMIT
     uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
     left = max(limit - (status.get("failed") or 0) - len(uncounted), 0)
     actions = _actions(spec, evicted=evicted)
     if not actions <= _ACTIONS:
-        return UNSURE
+        return UNKNOWN
     # A pod of an index that fails does not come again, though the Job may go on.
     fails = bool(actions & {"FailJob", "FailIndex"}) or (per_index is not None and "Count" in actions)
-    spared = 0 if fails else left if "Count" in actions else WITHOUT_END
+    spared = 0 if fails else left if "Count" in actions else NO_LIMIT
     if "Ignore" in actions:
-        return Endurance(spared, None)
+        return EvictionTolerance(spared, None)
     if actions == {"FailJob"}:
-        return Endurance(0, 1)
-    enough = [left + 1] if limit < WITHOUT_END else []
+        return EvictionTolerance(0, 1)
+    enough = [left + 1] if limit < NO_LIMIT else []
     most = spec.get("maxFailedIndexes")
     if most is not None and (per_index == 0 or "Count" not in actions):
         enough.append(max(most - _indexes(status.get("failedIndexes") or ""), 0) + 1)
-    return Endurance(spared, min(enough, default=None))
+    return EvictionTolerance(spared, min(enough, default=None))
 
 
-def restarts(job_set: Object) -> bool | None:
+def restarts_on_failure(job_set: Object) -> bool | None:
     """Whether a JobSet starts all of its Jobs again when one has failed, or fails; None: its rules leave it open."""
     policy = job_set["spec"].get("failurePolicy") or {}
     status = job_set.get("status") or {}
@@ -95,24 +95,24 @@ def restarts(job_set: Object) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def workload_endurance(workload: Object) -> Endurance:
+def workload_tolerance(workload: Object) -> EvictionTolerance:
     """How many pods of a workload may be evicted before it fails; a live one has endured some already."""
     kind: str = workload["kind"]
     if kind == "Pod":
-        return Endurance(0, 1)
+        return EvictionTolerance(0, 1)
     if kind == "Job":
-        return endurance(workload["spec"], workload.get("status"))
+        return eviction_tolerance(workload["spec"], workload.get("status"))
     if kind != "JobSet":
-        return ENDLESS
-    again = restarts(workload)
+        return UNLIMITED
+    again = restarts_on_failure(workload)
     if again:
-        return ENDLESS
-    found = [(endurance(template.get("spec") or {}), count) for template, count in job_templates(workload)]
+        return UNLIMITED
+    found = [(eviction_tolerance(template.get("spec") or {}), count) for template, count in job_templates(workload)]
     # So many are enough wherever they are.
     most = [None if one.enough is None else (one.enough - 1) * count for one, count in found]
     known = [one for one in most if one is not None]
     enough = 1 + sum(known) if again is False and len(known) == len(most) else None
-    return Endurance(min((one.spared for one, _ in found), default=WITHOUT_END), enough)
+    return EvictionTolerance(min((one.spared for one, _ in found), default=NO_LIMIT), enough)
 
 
 def _actions(spec: Object, *, evicted: bool) -> set[str]:

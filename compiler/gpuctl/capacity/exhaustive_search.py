@@ -8,24 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuctl.capacity.cluster_model import Cluster
-from gpuctl.capacity.component_input import Scene, shown
+from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.component_input import ComponentInput, without_unreported
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.job_pods import Lost
-from gpuctl.capacity.placement import Placements, State, initial, settle
-from gpuctl.capacity.quota_admission import Admission
-from gpuctl.capacity.room_proofs import Proofs
-from gpuctl.capacity.scheduler_model import PlacedPod, Seat
-from gpuctl.capacity.scheduling import NO_CENSUS, census, obstacle, rules_of_nodes
-from gpuctl.capacity.shortage import Balance, exclusions, port_shortage, shortage, smallest_change
+from gpuctl.capacity.job_pods import EvictionLoss
+from gpuctl.capacity.placement import ClusterState, Placements, initial_state, place_pods
+from gpuctl.capacity.quota_admission import QuotaAdmission
+from gpuctl.capacity.room_proofs import RoomProofs
+from gpuctl.capacity.scheduler_model import NodeInfo, PlacedPod
+from gpuctl.capacity.scheduling import NO_NEIGHBOURS, count_neighbours, failing_rule, node_rules
+from gpuctl.capacity.shortage import (
+    ResourceBalance,
+    describe_exclusions,
+    describe_port_shortage,
+    describe_shortage,
+    smallest_change,
+)
 from gpuctl.capacity.simulation import Run
-from gpuctl.capacity.suitable_nodes import shape_key
-from gpuctl.capacity.unready_nodes import made_ready, not_ready_yet, unready
+from gpuctl.capacity.suitable_nodes import scheduling_key
+from gpuctl.capacity.unready_nodes import describe_unready, unready_nodes, when_ready
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 
 _FOLLOWED = 4096
 """Nodes times pods of a component whose choices are followed: of more there are always too many."""
-FEW = 4
+FEW_JOBS = 4
 """As many jobs are looked at more closely, on however many nodes."""
 DEPENDS = "depends on order"
 """Said where pods that come in another order, or another choice of the scheduler, might change the answer."""
@@ -35,97 +41,103 @@ _MAY_END = "others may end with who is evicted: whether their jobs go on without
 _COME_AGAIN = "who is evicted may come again, and evict others in turn"
 
 
-def judge(scene: Scene) -> list[Fit]:
+def judge_component(component: ComponentInput) -> list[Fit]:
     """Return the answers in the order of the jobs: what holds for every choice, else what happens in their order."""
-    proofs = Proofs(scene)
-    rivals = [admission for admission in scene.admissions if admission.pods]
-    size = sum(demand.pods for demand in scene.demands) * len(scene.cluster.seats)
-    follows = size <= _FOLLOWED or len(scene.demands) <= FEW
+    proofs = RoomProofs(component)
+    rivals = [admission for admission in component.admissions if admission.pods]
+    size = sum(demand.pods for demand in component.demands) * len(component.cluster.node_infos)
+    follows = size <= _FOLLOWED or len(component.demands) <= FEW_JOBS
     # Of several the scheduler takes the most important first only when all of them are there.
-    if follows and len(rivals) < 2 and all(admission.settled for admission in scene.admissions):
-        found = [_followed(scene, *job) for job in zip(scene.demands, scene.admissions, strict=True)]
+    if follows and len(rivals) < 2 and all(admission.settled for admission in component.admissions):
+        found = [_followed(component, *job) for job in zip(component.demands, component.admissions, strict=True)]
     else:
-        found = [_proven(scene, proofs, position) for position in range(len(scene.demands))]
+        found = [_proven(component, proofs, position) for position in range(len(component.demands))]
     if None not in found:
         return [answer for answer in found if answer is not None]
-    run = _run(scene)
+    run = _run(component)
     # Where the order is known, the choice among equal nodes is left.
-    other = _run(scene, last=True) if all(demand.in_turn for demand in scene.demands) else None
-    return [answer or _in_order(scene, run, other, position) for position, answer in enumerate(found)]
+    other = _run(component, last=True) if all(demand.in_turn for demand in component.demands) else None
+    return [answer or _in_order(component, run, other, position) for position, answer in enumerate(found)]
 
 
-def _run(scene: Scene, *, last: bool = False) -> Run:
+def _run(component: ComponentInput, *, last: bool = False) -> Run:
     """Let the jobs come in their order; of those for which nothing can be known no pod comes."""
-    run = Run(scene.cluster, [group for groups in scene.shown for group, _ in groups], last=last)
-    for position, (demand, admission) in enumerate(zip(scene.demands, scene.admissions, strict=True)):
-        if not (demand.doubts or demand.refusals):
-            run.take(position, [(shown(group, scene.cluster.shown), number) for group, number in admission.groups])
+    run = Run(component.cluster, [group for groups in component.reported_groups for group, _ in groups], last=last)
+    for position, (demand, admission) in enumerate(zip(component.demands, component.admissions, strict=True)):
+        if not (demand.unknown_reasons or demand.refusals):
+            run.take(
+                position,
+                [
+                    (without_unreported(group, component.cluster.reported_resources), number)
+                    for group, number in admission.groups
+                ],
+            )
     run.finish()
     return run
 
 
 def _verdict_in(run: Run, position: int, demand: Demand) -> Verdict | None:
-    return answer_of(run.bound[position], (pod for pod, _ in run.evicted.get(position, ())), demand)
+    return verdict_of_placement(run.bound[position], (pod for pod, _ in run.evicted.get(position, ())), demand)
 
 
-def _in_order(scene: Scene, run: Run, other: Run | None, position: int) -> Fit:
+def _in_order(component: ComponentInput, run: Run, other: Run | None, position: int) -> Fit:
     """Return the answer for a job by what becomes of it when jobs come in their order.
 
     :param other: the same order with another choice among equal nodes, if the order is known.
     """
-    demand, admission = scene.demands[position], scene.admissions[position]
-    plain = plain_verdict(demand)
+    demand, admission = component.demands[position], component.admissions[position]
+    plain = verdict_without_placement(demand)
     if plain is not None:
-        return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
+        return Fit(demand, *plain, 0, [], False, component.balance_before(demand), None)
     starts, evicted = run.bound[position], run.evicted.get(position, [])
     chosen = _verdict_in(run, position, demand)
-    free = list(scene.start(demand.priority).seats)
-    found = scene.balance_before(demand)
+    free = list(component.start(demand.priority).node_infos)
+    found = component.balance_before(demand)
     if chosen not in STARTS and run.came(position):
-        free = run.seats_without(position)
-        found = scene.balance(demand, free)
+        free = run.nodes_without(position)
+        found = component.balance(demand, free)
     verdict: Verdict
     if chosen is None:
-        verdict, reason = not_now(scene, demand, admission, found, starts)
+        verdict, reason = verdict_without_room(component, demand, admission, found, starts)
     else:
         verdict, reason = chosen, "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
         starts = 0 if chosen == "fits-when-empty" else starts
-    victims = [Victim(pod, scene.cluster.seats[place].node.name) for pod, place in evicted if not pod.deleting]
+    victims = [Victim(pod, component.cluster.node_infos[place].node.name) for pod, place in evicted if not pod.deleting]
     if victims:
         reason = with_victims(reason, verdict, starts, demand.pods, "")
     depends = other is None or _verdict_in(other, position, demand) != chosen
     reason = "; ".join(part for part in (reason, DEPENDS if depends else "") if part)
     change = None
-    if verdict not in ("fits", "unknown") and len(scene.demands) <= FEW:
-        change = change_of(scene, demand, admission, free, found)
+    if verdict not in ("fits", "unknown") and len(component.demands) <= FEW_JOBS:
+        change = smallest_change_for(component, demand, admission, free, found)
     return Fit(demand, verdict, reason, starts, victims, False, found, change, depends=depends)
 
 
-def _proven(scene: Scene, proofs: Proofs, position: int) -> Fit | None:
+def _proven(component: ComponentInput, proofs: RoomProofs, position: int) -> Fit | None:
     """Return the answer for a job if it is the same wherever the others of its component go."""
-    demand, admission = scene.demands[position], scene.admissions[position]
-    plain = plain_verdict(demand)
+    demand, admission = component.demands[position], component.admissions[position]
+    plain = verdict_without_placement(demand)
     if plain is not None:
-        return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
+        return Fit(demand, *plain, 0, [], False, component.balance_before(demand), None)
     if proofs.fits(position):
-        return Fit(demand, "fits", "", demand.pods, [], True, scene.balance_before(demand), None)
+        return Fit(demand, "fits", "", demand.pods, [], True, component.balance_before(demand), None)
     if proofs.lacks_room(position) or (admission.settled and not admission.pods):
-        found = scene.balance_before(demand)
-        verdict, reason = not_now(scene, demand, admission, found, 0)
+        found = component.balance_before(demand)
+        verdict, reason = verdict_without_room(component, demand, admission, found, 0)
         return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)
     return None
 
 
-def plain_verdict(demand: Demand) -> tuple[Verdict, str] | None:
+def verdict_without_placement(demand: Demand) -> tuple[Verdict, str] | None:
     """What is answered without a look at the nodes."""
     if demand.refusals:
         return "never", "; ".join(demand.refusals)
-    if demand.doubts:
-        return "unknown", "; ".join(demand.doubts)
+    if demand.unknown_reasons:
+        return "unknown", "; ".join(demand.unknown_reasons)
     return None if demand.pods else ("fits", "it runs no pods now")
 
 
-def _is_contested(cluster: Cluster, demand: Demand, outcome: Placements) -> bool:
+def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) -> bool:
     """Whether a pod that waits may have the room that a job makes for itself.
 
     The room is kept from those that are not more important. Source: ``framework/runtime/framework.go``,
@@ -137,63 +149,67 @@ def _is_contested(cluster: Cluster, demand: Demand, outcome: Placements) -> bool
         return True
     for rival in rivals:
         for state in outcome.states:
-            seats = [seat.without(own) for seat in state.seats]
-            counted = census(rival, seats)
-            if any(obstacle(rival, seat, counted) is None for seat in seats):
+            node_infos = [node_info.without(own) for node_info in state.node_infos]
+            counted = count_neighbours(rival, node_infos)
+            if any(failing_rule(rival, node_info, counted) is None for node_info in node_infos):
                 return True
     return False
 
 
-def _followed(scene: Scene, demand: Demand, admission: Admission) -> Fit | None:
+def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmission) -> Fit | None:
     """The answer for a job that no other one of these meets."""
-    cluster, start = scene.cluster, scene.start(demand.priority)
-    groups = [(shown(group, cluster.shown), number) for group, number in admission.groups]
-    outcome = settle(start, groups, cluster.budgets, final=True)
+    cluster, start = component.cluster, component.start(demand.priority)
+    groups = [(without_unreported(group, cluster.reported_resources), number) for group, number in admission.groups]
+    outcome = place_pods(start, groups, cluster.budgets, final=True)
     if any(end.evicted for end in outcome.states) and _is_contested(cluster, demand, outcome):
         return None
-    found = scene.balance(demand, list(start.seats))
-    plain = plain_verdict(demand)
+    found = component.balance(demand, list(start.node_infos))
+    plain = verdict_without_placement(demand)
     ends = outcome.states
-    starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
+    starts = 0 if demand.unknown_reasons else min(sum(end.placed.values()) for end in ends)
     # Those that end already are gone at some time that nobody knows.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
-    certain = _is_certain(scene, outcome) and not (leaves or _goes_on(scene, ends) or _makes_more_room(scene, ends))
-    victims = [] if demand.doubts else victims_of(start, ends[0])
+    certain = _is_certain(component, outcome) and not (
+        leaves or _goes_on(component, ends) or _makes_more_room(component, ends)
+    )
+    victims = [] if demand.unknown_reasons else victims_of(start, ends[0])
     if plain is not None:
         return Fit(demand, *plain, starts, victims, certain, found, None)
-    answers = {answer_of(sum(end.placed.values()), end.evicted, demand) for end in ends}
-    if len(answers) > 1 or not (outcome.exhaustive or outcome.confluent):
+    answers = {verdict_of_placement(sum(end.placed.values()), end.evicted, demand) for end in ends}
+    if len(answers) > 1 or not (outcome.exhaustive or outcome.is_uniform):
         return None
     verdict = answers.pop()
     reason = "it waits for pods that are terminating" if verdict == "fits-when-empty" else ""
     if verdict is None:
-        verdict, reason = not_now(scene, demand, admission, found, starts)
+        verdict, reason = verdict_without_room(component, demand, admission, found, starts)
     if verdict == "fits-when-empty" and leaves:
         starts = 0
     if verdict == "unknown":
         return None
     if victims:
-        reason = with_victims(reason, verdict, starts, demand.pods, "" if certain else _others(scene, ends))
-    change = None if verdict == "fits" else change_of(scene, demand, admission, list(start.seats), found)
+        reason = with_victims(reason, verdict, starts, demand.pods, "" if certain else _others(component, ends))
+    change = (
+        None if verdict == "fits" else smallest_change_for(component, demand, admission, list(start.node_infos), found)
+    )
     return Fit(demand, verdict, reason, starts, victims, certain, found, change)
 
 
-def _others(scene: Scene, ends: Sequence[State]) -> str:
+def _others(component: ComponentInput, ends: Sequence[ClusterState]) -> str:
     """Why others may be evicted than those that are told."""
-    if _goes_on(scene, ends):
+    if _goes_on(component, ends):
         return _COME_AGAIN
-    if any(_lost_with(scene, end).unsure for end in ends):
+    if any(_lost_with(component, end).may_end for end in ends):
         return _MAY_END
-    return others_instead(_lost(scene, end) for end in ends)
+    return others_instead(_lost(component, end) for end in ends)
 
 
-def _lost_with(scene: Scene, end: State) -> Lost:
-    return scene.cluster.returning.jobs.lost_with(end.evicted)
+def _lost_with(component: ComponentInput, end: ClusterState) -> EvictionLoss:
+    return component.cluster.recreated.jobs.lost_with(end.evicted)
 
 
-def _lost(scene: Scene, end: State) -> frozenset[PlacedPod]:
+def _lost(component: ComponentInput, end: ClusterState) -> frozenset[PlacedPod]:
     """The pods that are evicted, and those that end with them, or may."""
-    return frozenset(end.evicted).union(_lost_with(scene, end).all)
+    return frozenset(end.evicted).union(_lost_with(component, end).all)
 
 
 def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
@@ -202,31 +218,31 @@ def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
     return _OF_THE_SAME_RANK if len(ranks) == 1 else _OTHERS
 
 
-def _makes_more_room(scene: Scene, ends: Sequence[State]) -> bool:
+def _makes_more_room(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
     """Whether pods end with those that are evicted, so that the next one may find room where they were."""
-    several = (_lost_with(scene, end) for end in ends if sum(end.placed.values()) > 1)
-    return any(lost.all or lost.frees for lost in several)
+    several = (_lost_with(component, end) for end in ends if sum(end.placed.values()) > 1)
+    return any(lost.all or lost.frees_reserved_room for lost in several)
 
 
-def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
+def _goes_on(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
     """Whether a pod that is evicted, or ends with one, may come again and evict others in its turn."""
-    lost = ((end, _lost_with(scene, end)) for end in ends)
-    gone = (pod for end, others in lost for pod in {*end.evicted, *others.all} - others.over)
-    returning = [pod for pod in gone if pod in scene.cluster.returning]
-    if not returning:
+    lost = ((end, _lost_with(component, end)) for end in ends)
+    gone = (pod for end, others in lost for pod in {*end.evicted, *others.all} - others.not_recreated)
+    recreated = [pod for pod in gone if pod in component.cluster.recreated]
+    if not recreated:
         return False
-    boldest = max(pod.priority for pod in returning)
-    return any(pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods)
+    boldest = max(pod.priority for pod in recreated)
+    return any(pod.priority < boldest for node_info in component.cluster.node_infos for pod in node_info.pods)
 
 
-def _is_certain(scene: Scene, outcome: Placements) -> bool:
+def _is_certain(component: ComponentInput, outcome: Placements) -> bool:
     """Whether as many pods start, at the cost of the same others, whatever is chosen."""
-    alike = len({(_lost(scene, end), sum(end.placed.values())) for end in outcome.states}) == 1
-    known = all(end.certain and not _lost_with(scene, end).unsure for end in outcome.states)
+    alike = len({(_lost(component, end), sum(end.placed.values())) for end in outcome.states}) == 1
+    known = all(end.certain and not _lost_with(component, end).may_end for end in outcome.states)
     return alike and outcome.exhaustive and known
 
 
-def answer_of(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verdict | None:
+def verdict_of_placement(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verdict | None:
     """The verdict by how many pods were placed, and who was evicted; None when some have no room."""
     if placed < demand.pods:
         return None
@@ -236,63 +252,78 @@ def answer_of(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verd
     return "fits-when-empty" if all(pod.deleting for pod in gone) else "preempts"
 
 
-def not_now(scene: Scene, demand: Demand, admission: Admission, found: Balance, starts: int) -> tuple[Verdict, str]:
+def verdict_without_room(
+    component: ComponentInput, demand: Demand, admission: QuotaAdmission, found: ResourceBalance, starts: int
+) -> tuple[Verdict, str]:
     """The verdict of a job that does not fit now, and why."""
-    empty, why = _when_empty(scene, demand)
+    empty, why = _when_empty(component, demand)
     if empty == "never":
         # A quota that is full now would not be the reason: raised or emptied, it changes nothing.
         return "never", "; ".join([why, *(admission.refusals if admission.for_ever else ())])
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
     if empty == "fits-when-empty":
-        seats = list(scene.start(demand.priority).seats)
-        why = why or port_shortage(demand, starts, seats) or shortage(demand, found, starts)
+        node_infos = list(component.start(demand.priority).node_infos)
+        why = why or describe_port_shortage(demand, starts, node_infos) or describe_shortage(demand, found, starts)
     return empty, why
 
 
-def _when_empty(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
+def _when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
     """Whether a job fits when only those pods run that every node has (DaemonSets, static pods)."""
-    key = tuple((shape_key(group.incoming), number) for group, number in demand.groups)
+    key = tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
     if any(group.incoming.terms for group, _ in demand.groups):
-        return _emptied(scene, demand)
-    if key not in scene.emptied:
-        scene.emptied[key] = _emptied(scene, demand)
-    return scene.emptied[key]
+        return _emptied(component, demand)
+    if key not in component.emptied:
+        component.emptied[key] = _emptied(component, demand)
+    return component.emptied[key]
 
 
-def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
-    outcome = settle(scene.bare, demand.groups, (), final=True)
+def _emptied(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
+    outcome = place_pods(component.daemon_state, demand.groups, (), final=True)
     placed = {sum(end.placed.values()) for end in outcome.states}
-    if len(placed) > 1 or not (outcome.exhaustive or outcome.confluent):
+    if len(placed) > 1 or not (outcome.exhaustive or outcome.is_uniform):
         return "unknown", "even in the empty cluster it depends on which nodes the scheduler takes first"
     number = placed.pop()
     if number == demand.pods:
         return "fits-when-empty", ""
-    late = _once_ready(scene, demand)
+    late = _once_ready(component, demand)
     if late:
-        return "fits-when-empty", not_ready_yet(late)
+        return "fits-when-empty", describe_unready(late)
     if number:
         why = f"even the empty cluster has room for {number} of {demand.pods} pods only"
-        return "never", "; ".join(filter(None, (why, port_shortage(demand, number, list(scene.bare.seats)))))
-    empty = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.whole]
-    return "never", exclusions(demand.groups[0][0].incoming, empty)
+        return "never", "; ".join(
+            filter(None, (why, describe_port_shortage(demand, number, list(component.daemon_state.node_infos))))
+        )
+    empty = [
+        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays)) for node_info in component.all_nodes
+    ]
+    return "never", describe_exclusions(demand.groups[0][0].incoming, empty)
 
 
-def _once_ready(scene: Scene, demand: Demand) -> list[Seat]:
+def _once_ready(component: ComponentInput, demand: Demand) -> list[NodeInfo]:
     """The nodes that a job waits for which do not take pods yet: with them, and without other work, it fits."""
-    tainted = [seat for seat in unready(scene.around) if _would_open(made_ready([Seat(seat.node)])[0], demand)]
+    tainted = [
+        node_info
+        for node_info in unready_nodes(component.selectable_nodes)
+        if _would_open(when_ready([NodeInfo(node_info.node)])[0], demand)
+    ]
     if not tainted:
         return []
-    seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in made_ready(scene.around)]
-    outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
+    node_infos = [
+        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays))
+        for node_info in when_ready(component.selectable_nodes)
+    ]
+    outcome = place_pods(initial_state(node_infos, component.cluster.names_hosts), demand.groups, (), final=True)
     fits = all(sum(end.placed.values()) == demand.pods for end in outcome.states)
-    return tainted if fits and (outcome.exhaustive or outcome.confluent) else []
+    return tainted if fits and (outcome.exhaustive or outcome.is_uniform) else []
 
 
-def _would_open(seat: Seat, demand: Demand) -> bool:
+def _would_open(node_info: NodeInfo, demand: Demand) -> bool:
     """Whether an empty node is one for any of the pods, as far as it alone decides."""
-    rules = rules_of_nodes()
-    return any(all(rule.holds(group.incoming, seat, NO_CENSUS) for rule in rules) for group, _ in demand.groups)
+    rules = node_rules()
+    return any(
+        all(rule.holds(group.incoming, node_info, NO_NEIGHBOURS) for rule in rules) for group, _ in demand.groups
+    )
 
 
 def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: str) -> str:
@@ -308,17 +339,23 @@ def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: 
     return "; ".join(parts)
 
 
-def victims_of(start: State, end: State) -> list[Victim]:
+def victims_of(start: ClusterState, end: ClusterState) -> list[Victim]:
     """The pods that are evicted, with their nodes."""
-    places = {id(pod): seat.node.name for seat in start.seats for pod in seat.pods}
+    places = {id(pod): node_info.node.name for node_info in start.node_infos for pod in node_info.pods}
     return [Victim(pod, places[id(pod)]) for pod in end.evicted if not pod.deleting]
 
 
-def change_of(scene: Scene, demand: Demand, admission: Admission, seats: Sequence[Seat], found: Balance) -> str | None:
+def smallest_change_for(
+    component: ComponentInput,
+    demand: Demand,
+    admission: QuotaAdmission,
+    node_infos: Sequence[NodeInfo],
+    found: ResourceBalance,
+) -> str | None:
     """The smallest change with which a job would fit, on the nodes as it finds them and those around."""
-    if demand.refusals or demand.doubts:
+    if demand.refusals or demand.unknown_reasons:
         return None
-    here = {seat.node.name: seat for seat in seats}
-    every = [here.get(seat.node.name, seat) for seat in scene.around]
-    state = initial(every, scene.cluster.names_hosts)
-    return smallest_change(state, demand, found, admission.shortfalls, names_hosts=scene.cluster.names_hosts)
+    here = {node_info.node.name: node_info for node_info in node_infos}
+    every = [here.get(node_info.node.name, node_info) for node_info in component.selectable_nodes]
+    state = initial_state(every, component.cluster.names_hosts)
+    return smallest_change(state, demand, found, admission.shortfalls, names_hosts=component.cluster.names_hosts)

@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuctl.capacity.admission_cycles import QueueRun
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.admission_cycles import AdmissionRun
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.exhaustive_search import DEPENDS
-from gpuctl.capacity.kueue_configuration import ASSUMED, CONFIGURATION
+from gpuctl.capacity.kueue_configuration import ASSUMED_DEFAULTS, CONFIGURATION
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.queue_admission import QueueStage, Standing
-from gpuctl.capacity.queue_messages import rooms, waits
+from gpuctl.capacity.queue_admission import QueueAdmission, QueuedJobStatus
+from gpuctl.capacity.queue_messages import flavor_rooms, waiting_message
 from gpuctl.capacity.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 
-Placed = Callable[[Cluster, Sequence[Demand], Mapping[int, str]], list[Fit]]
+PlacementJudge = Callable[[ClusterModel, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
 
-def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, placed: Placed) -> list[Fit]:
+def fit_queued_jobs(
+    cluster: ClusterModel, demands: Sequence[Demand], stage: QueueAdmission, placed: PlacementJudge
+) -> list[Fit]:
     """The answers, in the order of the demands."""
     withheld: dict[int, str] = {}
     mine = list(demands)
-    for number, standing in stage.standings.items():
-        mine[number], reason = _as_admitted(demands[number], standing, stage)
+    for number, status in stage.statuses.items():
+        mine[number], reason = _as_admitted(demands[number], status, stage)
         if reason:
             withheld[number] = reason
     runs = [found.run for found in stage.outcomes.values()]
@@ -38,27 +40,31 @@ def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, place
     told = [_as_queued(cluster, stage, *item) for item in enumerate(answers)]
     if stage.configuration.blocks:
         told = _after_pods(stage, told)
-    in_turn = all(demands[number].in_turn for number in stage.standings)
-    is_all = all(found.is_all for found in stage.outcomes.values())
+    in_turn = all(demands[number].in_turn for number in stage.statuses)
+    holds_in_every_order = all(found.holds_in_every_order for found in stage.outcomes.values())
     return [
-        _ordered(replace(answer, demand=demand), is_all=is_all or _is_settled(number, stage), in_turn=in_turn)
+        _ordered(
+            replace(answer, demand=demand),
+            holds_in_every_order=holds_in_every_order or _is_settled(number, stage),
+            in_turn=in_turn,
+        )
         for number, (demand, answer) in enumerate(zip(demands, told, strict=True))
     ]
 
 
-def _ordered(answer: Fit, *, is_all: bool, in_turn: bool) -> Fit:
+def _ordered(answer: Fit, *, holds_in_every_order: bool, in_turn: bool) -> Fit:
     """The answer, with the remark that it depends on the order of jobs in their queues where it does."""
-    if answer.verdict == "unknown" or is_all or not answer.certain:
+    if answer.verdict == "unknown" or holds_in_every_order or not answer.certain:
         return replace(answer, certain=answer.certain and answer.verdict != "unknown")
     if in_turn:
         return replace(answer, certain=False)
     return replace(answer, certain=False, depends=True, reason="; ".join(filter(None, (answer.reason, DEPENDS))))
 
 
-def assumed(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
+def assumed_defaults(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
     """What the answers for jobs in queues rest on that could not be seen, as sentences."""
     known = snapshot.kueue is None or CONFIGURATION in snapshot.kueue
-    return [] if known or all(answer.admitted is None for answer in answers) else [ASSUMED]
+    return [] if known or all(answer.admitted is None for answer in answers) else [ASSUMED_DEFAULTS]
 
 
 def without_pods(demand: Demand) -> Demand:
@@ -66,27 +72,27 @@ def without_pods(demand: Demand) -> Demand:
     return demand._replace(groups=[], usages=demand.usages[:1])
 
 
-def _run_of(standing: Standing, stage: QueueStage) -> QueueRun | None:
-    return None if standing.job is None else stage.outcomes[stage.world.roots[standing.job.queue]].run
+def _run_of(status: QueuedJobStatus, stage: QueueAdmission) -> AdmissionRun | None:
+    return None if status.job is None else stage.outcomes[stage.state.roots[status.job.queue]].run
 
 
-def _as_admitted(demand: Demand, standing: Standing, stage: QueueStage) -> tuple[Demand, str]:
+def _as_admitted(demand: Demand, status: QueuedJobStatus, stage: QueueAdmission) -> tuple[Demand, str]:
     """A job as the scheduler gets it, and why it gets none of its pods."""
-    if standing.doubt:
-        return demand._replace(doubts=[*demand.doubts, standing.doubt]), ""
-    run = _run_of(standing, stage)
-    if standing.refusal or run is None or standing.job is None:
-        return demand._replace(refusals=[*demand.refusals, standing.refusal]), standing.refusal
-    if not run.is_admitted(standing.job.number):
-        rules, node = stage.world.rules[standing.job.queue], run.nodes[standing.job.queue]
-        return demand, waits(standing.spot, rooms(standing.job, rules, node), run.ahead(standing.job))
-    flavors = run.admitted[standing.job.number]
+    if status.unknown_reason:
+        return demand._replace(unknown_reasons=[*demand.unknown_reasons, status.unknown_reason]), ""
+    run = _run_of(status, stage)
+    if status.refusal or run is None or status.job is None:
+        return demand._replace(refusals=[*demand.refusals, status.refusal]), status.refusal
+    if not run.is_admitted(status.job.number):
+        rules, node = stage.state.rules[status.job.queue], run.nodes[status.job.queue]
+        return demand, waiting_message(status.path, flavor_rooms(status.job, rules, node), run.ahead(status.job))
+    flavors = run.admitted[status.job.number]
     groups = [
         (_with_flavors(group, [stage.flavors[name] for name in dict.fromkeys(given.values())]), count)
         for (group, count), given in zip(demand.groups, flavors, strict=True)
     ]
-    later = [standing.later_doubt] if standing.later_doubt else []
-    return demand._replace(groups=groups, doubts=[*demand.doubts, *later]), ""
+    later = [status.unknown_after_admission] if status.unknown_after_admission else []
+    return demand._replace(groups=groups, unknown_reasons=[*demand.unknown_reasons, *later]), ""
 
 
 def _with_flavors(group: PodGroup, flavors: Iterable[Object]) -> PodGroup:
@@ -99,13 +105,13 @@ def _with_flavors(group: PodGroup, flavors: Iterable[Object]) -> PodGroup:
     return group._replace(incoming=replace(incoming, node_selector=labels, tolerations=tolerations))
 
 
-def _without(cluster: Cluster, lost: Sequence[Object]) -> Cluster:
+def _without(cluster: ClusterModel, lost: Sequence[Object]) -> ClusterModel:
     """The cluster without the pods of jobs that Kueue stops."""
     if not lost:
         return cluster
-    gone = [pod for seat in cluster.seats for pod in seat.pods if _is_of(pod, lost)]
+    gone = [pod for node_info in cluster.node_infos for pod in node_info.pods if _is_of(pod, lost)]
     return cluster._replace(
-        seats=[seat.without(gone) for seat in cluster.seats],
+        node_infos=[node_info.without(gone) for node_info in cluster.node_infos],
         nominated=[item for item in cluster.nominated if not _is_of(item[1], lost)],
         waiting=[item for item in cluster.waiting if not _is_of(item.pod, lost)],
     )
@@ -124,17 +130,22 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
     return False
 
 
-def _as_queued(cluster: Cluster, stage: QueueStage, number: int, answer: Fit) -> Fit:
+def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer: Fit) -> Fit:
     """The answer for a job with what its queue has to do with it."""
-    standing = stage.standings.get(number)
-    run = None if standing is None else _run_of(standing, stage)
-    if standing is None or standing.doubt:
+    status = stage.statuses.get(number)
+    run = None if status is None else _run_of(status, stage)
+    if status is None or status.unknown_reason:
         return answer
     if run is None:
         return replace(answer, admitted=False)
     lost = [stage.workloads[other] for other in run.lost_to(number) if other in stage.workloads]
     stops = f"stops {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
-    taken = [Victim(pod, seat.node.name) for seat in cluster.seats for pod in seat.pods if _is_of(pod, lost)]
+    taken = [
+        Victim(pod, node_info.node.name)
+        for node_info in cluster.node_infos
+        for pod in node_info.pods
+        if _is_of(pod, lost)
+    ]
     if not run.is_admitted(number):
         said = f"Kueue {stops}, and others get that quota" if lost else ""
         reason = "; ".join(part for part in (answer.reason, said) if part)
@@ -144,16 +155,16 @@ def _as_queued(cluster: Cluster, stage: QueueStage, number: int, answer: Fit) ->
         return answer
     names = ", ".join(dict.fromkeys(name for given in run.admitted[number] for name in given.values()))
     given = f" with flavor {names}" if names else ""
-    said = f"{standing.spot} admits it{given}{f' and {stops}' if lost else ''}"
+    said = f"{status.path} admits it{given}{f' and {stops}' if lost else ''}"
     verdict: Verdict = "preempts" if lost and answer.verdict == "fits" else answer.verdict
     reason = "; ".join(part for part in (said, answer.reason) if part)
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
 
 
-def _after_pods(stage: QueueStage, answers: Sequence[Fit]) -> list[Fit]:
+def _after_pods(stage: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
     """The answers where Kueue admits nobody while pods of those admitted before are not ready: what those become that
     have no room is not known."""
-    runs = {number: _run_of(standing, stage) for number, standing in stage.standings.items()}
+    runs = {number: _run_of(status, stage) for number, status in stage.statuses.items()}
     admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
     stuck = {number for number in admitted if answers[number].verdict not in STARTS} | stage.unready
     result = list(answers)
@@ -166,14 +177,14 @@ def _after_pods(stage: QueueStage, answers: Sequence[Fit]) -> list[Fit]:
     return result
 
 
-def _is_settled(number: int, stage: QueueStage) -> bool:
+def _is_settled(number: int, stage: QueueAdmission) -> bool:
     """Whether it is known of a job in a queue, whatever comes first, that it has to wait or is never admitted."""
-    standing = stage.standings.get(number)
-    if standing is None or standing.doubt:
+    status = stage.statuses.get(number)
+    if status is None or status.unknown_reason:
         return False
-    if standing.job is None:
+    if status.job is None:
         return True
-    found = stage.outcomes[stage.world.roots[standing.job.queue]]
-    if found.sure.get(number) is False:
+    found = stage.outcomes[stage.state.roots[status.job.queue]]
+    if found.decided.get(number) is False:
         return True
-    return found.is_all and not found.run.is_admitted(number)
+    return found.holds_in_every_order and not found.run.is_admitted(number)

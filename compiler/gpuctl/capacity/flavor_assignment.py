@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import Slot
+from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.queue_quota import QuotaNode
-from gpuctl.capacity.queue_state import FlavorGroup, PodSet, QueuedJob, QueueRules
+from gpuctl.capacity.queue_state import ClusterQueueRules, FlavorGroup, PodSet, QueuedJob
 
-Oracle = Callable[[Slot, int], tuple["FlavorMode", int]]
+PreemptionOracle = Callable[[FlavorResource, int], tuple["FlavorMode", int]]
 """Tells of a slot and an amount whether others can be preempted for it, and how far away it is borrowed from then."""
-Tried = dict[tuple[int, int], int]
+LastTried = dict[tuple[int, int], int]
 """Pod set and group -> the flavor at which the last search stopped; -1 at the end of the list."""
 
 
@@ -29,7 +29,7 @@ class FlavorMode(IntEnum):
     FIT = 4
 
 
-class FlavorChoice(NamedTuple):
+class FlavorAssignment(NamedTuple):
     """The outcome. ``flavors`` has for each pod set what each resource comes from.
 
     ``borrows`` tells how far away quota is borrowed from, 0: not at all. ``preempts`` are the slots for which others
@@ -37,12 +37,12 @@ class FlavorChoice(NamedTuple):
     the pod sets before the one that found nothing, too.
     """
 
-    usage: dict[Slot, int]
+    usage: dict[FlavorResource, int]
     flavors: list[dict[str, str]]
     borrows: int
-    preempts: frozenset[Slot]
+    preempts: frozenset[FlavorResource]
     fits: bool
-    tried: Tried
+    tried: LastTried
 
     @property
     def is_possible(self) -> bool:
@@ -62,12 +62,14 @@ class _Best(NamedTuple):
         return (self.mode, -self.borrows) > (other.mode, -other.borrows)
 
 
-def choose(job: QueuedJob, rules: QueueRules, node: QuotaNode, oracle: Oracle, tried: Tried) -> FlavorChoice:
+def assign_flavors(
+    job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode, oracle: PreemptionOracle, tried: LastTried
+) -> FlavorAssignment:
     """Choose flavors as of now. Source: assignFlavors."""
-    usage: dict[Slot, int] = {}
+    usage: dict[FlavorResource, int] = {}
     flavors: list[dict[str, str]] = []
-    preempts: set[Slot] = set()
-    borrows, done, stops = 0, Tried(), Tried()
+    preempts: set[FlavorResource] = set()
+    borrows, done, stops = 0, LastTried(), LastTried()
     for number, pods in enumerate(job.pod_sets):
         given: dict[str, str] = {}
         done = {**stops}
@@ -76,31 +78,31 @@ def choose(job: QueuedJob, rules: QueueRules, node: QuotaNode, oracle: Oracle, t
                 continue
             place = next((index for index, group in enumerate(rules.groups) if resource in group.resources), None)
             if place is None:
-                return FlavorChoice({}, [], 0, frozenset(), False, done)
+                return FlavorAssignment({}, [], 0, frozenset(), False, done)
             first = tried.get((number, place), -1) + 1
             best, stop = _search(pods, rules.groups[place], rules, node, oracle, usage, first)
             if not best.assigned:
-                return FlavorChoice({}, [], 0, frozenset(), False, done)
+                return FlavorAssignment({}, [], 0, frozenset(), False, done)
             stops[number, place] = stop
             for name, (flavor, mode, far) in best.assigned.items():
                 given[name] = flavor
                 borrows = max(borrows, far)
                 if mode is not FlavorMode.FIT:
-                    preempts.add(Slot(flavor, name))
+                    preempts.add(FlavorResource(flavor, name))
         for name, flavor in given.items():
-            slot = Slot(flavor, name)
+            slot = FlavorResource(flavor, name)
             usage[slot] = usage.get(slot, 0) + pods.requests[name]
         flavors.append(given)
-    return FlavorChoice(usage, flavors, borrows, frozenset(preempts), not preempts, stops)
+    return FlavorAssignment(usage, flavors, borrows, frozenset(preempts), not preempts, stops)
 
 
 def _search(
     pods: PodSet,
     group: FlavorGroup,
-    rules: QueueRules,
+    rules: ClusterQueueRules,
     node: QuotaNode,
-    oracle: Oracle,
-    used: Mapping[Slot, int],
+    oracle: PreemptionOracle,
+    used: Mapping[FlavorResource, int],
     first: int,
 ) -> tuple[_Best, int]:
     """The best flavor from one on, and at which the search stopped. Source: findFlavorForPodSets."""
@@ -109,11 +111,11 @@ def _search(
     last = -1
     for index in range(first, len(group.flavors)):
         last, flavor = index, group.flavors[index]
-        if flavor in pods.closed:
+        if flavor in pods.excluded:
             continue
         found = _Best(FlavorMode.FIT, 0, {})
         for name, amount in wanted.items():
-            slot = Slot(flavor, name)
+            slot = FlavorResource(flavor, name)
             mode, far = _mode(slot, used.get(slot, 0) + amount, rules, node, oracle)
             single = _Best(mode, far, {})
             worst = single if found.is_better(single) else found
@@ -128,7 +130,7 @@ def _search(
     return best, -1 if last == len(group.flavors) - 1 else last
 
 
-def _tries_next(found: _Best, rules: QueueRules) -> bool:
+def _tries_next(found: _Best, rules: ClusterQueueRules) -> bool:
     """Source: shouldTryNextFlavor."""
     if found.mode in (FlavorMode.NO_FIT, FlavorMode.NO_CANDIDATES):
         return True
@@ -137,7 +139,9 @@ def _tries_next(found: _Best, rules: QueueRules) -> bool:
     return found.borrows > 0 and not rules.stops_at_borrowing
 
 
-def _mode(slot: Slot, amount: int, rules: QueueRules, node: QuotaNode, oracle: Oracle) -> tuple[FlavorMode, int]:
+def _mode(
+    slot: FlavorResource, amount: int, rules: ClusterQueueRules, node: QuotaNode, oracle: PreemptionOracle
+) -> tuple[FlavorMode, int]:
     """Source: fitsResourceQuota."""
     if amount > node.potential(slot):
         return FlavorMode.NO_FIT, 0

@@ -12,7 +12,7 @@ from gpuctl.language.settings import Settings
 Labels = Mapping[str, str]
 
 
-def machines(
+def gpu_inventory(
     snapshot: Snapshot, settings: Settings, labels: Mapping[str, Labels], left: Collection[str] = ()
 ) -> dict[str, dict[str, list[int]]]:
     """Pool -> GPU type ("" where a node has none) -> GPUs of each of its nodes, cordoned ones too.

@@ -7,13 +7,22 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
-from gpuctl.capacity.pod_deadlines import known_end
+from gpuctl.capacity.pod_claims import claims_of, csi_volumes, single_pod_claims, volume_terms
+from gpuctl.capacity.pod_deadlines import latest_end
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
-from gpuctl.capacity.scheduler_model import CLUSTER, Incoming, PlacedPod, Port, Spread, Term, Units, units
+from gpuctl.capacity.scheduler_model import (
+    CLUSTER_TOPOLOGY,
+    AffinityTerm,
+    HostPort,
+    IncomingPod,
+    PlacedPod,
+    SpreadConstraint,
+    Units,
+    units,
+)
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.snapshot_entries import PREFERRED, STAYING, anti_affinity, host_ports
-from gpuctl.capacity.volume_binding import late_claims
+from gpuctl.capacity.snapshot_entries import NODE_BOUND_OWNERS, PREFERRED, anti_affinity, host_ports
+from gpuctl.capacity.volume_binding import delayed_claims
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.selectors import Labels, selects
@@ -28,7 +37,7 @@ def incoming_pod(
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
-) -> Incoming:
+) -> IncomingPod:
     """Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     ranked = classes.get(spec.get("priorityClassName") or "", {})
@@ -36,9 +45,9 @@ def incoming_pod(
     nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
     terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
     claims = claims_of(spec)
-    sole = sole_claims(claims, namespace, snapshot)
+    sole = single_pod_claims(claims, namespace, snapshot)
     labels = {**labels, **dict.fromkeys(sole, "")}
-    ports = tuple(Port(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
+    ports = tuple(HostPort(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
     own = PlacedPod(
         namespace,
         name,
@@ -48,11 +57,11 @@ def incoming_pod(
         ports,
         (*_terms(_with_label_keys(spec), namespace, labels, namespaces), *_alone(sole, namespace)),
         owner=prefixed(f"{kind}/", name),
-        volumes=attachable(claims, namespace, snapshot),
+        volumes=csi_volumes(claims, namespace, snapshot),
         scored=_cpu_and_memory(scored_requests(spec)),
     )
     near = _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces)
-    return Incoming(
+    return IncomingPod(
         own,
         spec["tolerations"],
         spec.get("nodeSelector") or {},
@@ -62,13 +71,13 @@ def incoming_pod(
         ranked.get("preemptionPolicy") != "Never",
         [(item["weight"], item["preference"]) for item in (affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()],
         volume_terms=volume_terms(claims, namespace, snapshot),
-        late=tuple(late_claims(spec, namespace, snapshot)),
+        delayed_claims=tuple(delayed_claims(spec, namespace, snapshot)),
     )
 
 
 def waiting_pod(
     item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
-) -> Incoming:
+) -> IncomingPod:
     """A pod that waits, as the scheduler tries it."""
     workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
     found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
@@ -101,7 +110,7 @@ def waiting_spec(item: Object) -> Object:
 
 def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
     owner, claims = item.get("owner") or {}, item.get("claims") or ()
-    sole = sole_claims(claims, item["namespace"], snapshot) if claims else ()
+    sole = single_pod_claims(claims, item["namespace"], snapshot) if claims else ()
     requests, scored = _counted(tuple(item["requests"].items()), tuple((item.get("scored") or {}).items()))
     return PlacedPod(
         item["namespace"],
@@ -109,17 +118,17 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         {**(item.get("labels") or {}), **dict.fromkeys(sole, "")},
         item.get("priority", 0),
         requests,
-        tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
+        tuple(HostPort(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
         _terms(item.get("antiAffinity") or (), item["namespace"], item.get("labels") or {}, namespaces),
         item.get("startTime", ""),
-        owner.get("kind") in STAYING,
+        owner.get("kind") in NODE_BOUND_OWNERS,
         item.get("deleting", False),
         prefixed(f"{owner['kind']}/", owner["name"]) if owner else prefixed("Pod/", item["name"]),
         item.get("priorityClass", ""),
         item.get("hasDeadline", False),
-        attachable(claims, item["namespace"], snapshot),
+        csi_volumes(claims, item["namespace"], snapshot),
         scored,
-        known_end(item, snapshot),
+        latest_end(item, snapshot),
     )
 
 
@@ -139,7 +148,7 @@ def _cpu_and_memory(found: Mapping[str, Fraction]) -> tuple[int, int]:
 
 def _terms(
     terms: Iterable[Object], namespace: str, labels: Labels, namespaces: Mapping[str, Labels]
-) -> tuple[Term, ...]:
+) -> tuple[AffinityTerm, ...]:
     """Source: kube-scheduler ``framework/types.go``, newAffinityTerm; ``pkg/registry/core/pod/strategy.go``."""
     result = []
     for term in terms:
@@ -150,7 +159,7 @@ def _terms(
         reach |= {name for name, own in namespaces.items() if selects(selector, own)}
         merged = _narrowed(term.get("labelSelector"), term.get("matchLabelKeys"), "In", labels)
         merged = _narrowed(merged, term.get("mismatchLabelKeys"), "NotIn", labels)
-        result.append(Term(term["topologyKey"], merged, frozenset(reach)))
+        result.append(AffinityTerm(term["topologyKey"], merged, frozenset(reach)))
     return tuple(result)
 
 
@@ -162,10 +171,10 @@ def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str
     return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *own]} if own else selector
 
 
-def _alone(sole: Iterable[str], namespace: str) -> Iterator[Term]:
+def _alone(sole: Iterable[str], namespace: str) -> Iterator[AffinityTerm]:
     """Claims of one pod at a time. Source: ``volumerestrictions/volume_restrictions.go``, satisfyReadWriteOncePod."""
     for label in sole:
-        yield Term(CLUSTER, {"matchLabels": {label: ""}}, frozenset((namespace,)))
+        yield AffinityTerm(CLUSTER_TOPOLOGY, {"matchLabels": {label: ""}}, frozenset((namespace,)))
 
 
 def _with_label_keys(spec: Object) -> list[Object]:
@@ -174,12 +183,12 @@ def _with_label_keys(spec: Object) -> list[Object]:
     return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
 
 
-def _spreads(spec: Object, labels: Labels) -> Iterator[Spread]:
+def _spreads(spec: Object, labels: Labels) -> Iterator[SpreadConstraint]:
     """Source: ``podtopologyspread/common.go``, filterTopologySpreadConstraints."""
     for item in spec.get("topologySpreadConstraints") or []:
         if item["whenUnsatisfiable"] != "DoNotSchedule":
             continue
-        yield Spread(
+        yield SpreadConstraint(
             item["topologyKey"],
             _narrowed(item.get("labelSelector"), item.get("matchLabelKeys"), "In", labels),
             item["maxSkew"],

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import replace
 
-from gpuctl.capacity.cluster_model import Cluster
-from gpuctl.capacity.component_input import Scene, shown
+from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.component_input import ComponentInput, without_unreported
 from gpuctl.capacity.components import Component, components
-from gpuctl.capacity.demand import Demand, understand
-from gpuctl.capacity.earliest_start import with_openings
-from gpuctl.capacity.exhaustive_search import judge, not_now, plain_verdict
-from gpuctl.capacity.fit_with_queues import queued, without_pods
-from gpuctl.capacity.job_pods import Whole
-from gpuctl.capacity.queue_admission import queue_name, queue_stage
-from gpuctl.capacity.quota_admission import Admission, quota_admissions
-from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat
-from gpuctl.capacity.shortage import open_seats
+from gpuctl.capacity.demand import Demand, model_demands
+from gpuctl.capacity.earliest_start import with_earliest_start
+from gpuctl.capacity.exhaustive_search import judge_component, verdict_without_placement, verdict_without_room
+from gpuctl.capacity.fit_with_queues import fit_queued_jobs, without_pods
+from gpuctl.capacity.job_pods import FailureDomain
+from gpuctl.capacity.queue_admission import admit_queued_jobs, queue_name
+from gpuctl.capacity.quota_admission import QuotaAdmission, quota_admissions
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, PlacedPod
+from gpuctl.capacity.shortage import eligible_nodes
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.suitable_nodes import Landscape
-from gpuctl.capacity.unbound_claims import with_volumes
-from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks
+from gpuctl.capacity.suitable_nodes import SuitableNodes
+from gpuctl.capacity.unbound_claims import model_unbound_claims
+from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreeing_answers, with_remarks
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 
-__all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit", "named"]
+__all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit"]
 
 
 def fit(
@@ -39,13 +39,13 @@ def fit(
         knows who creates them.
     :param beside: those whose new pods come while their old ones still run. Those of others end first.
     """
-    cluster, demands = understand(snapshot, objects, in_turn, beside)
-    stage = queue_stage(snapshot, demands, objects)
+    cluster, demands = model_demands(snapshot, objects, in_turn, beside)
+    stage = admit_queued_jobs(snapshot, demands, objects)
 
-    def placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:
+    def placed(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:
         return _placed(cluster, demands, withheld, snapshot)
 
-    answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
+    answers = placed(cluster, demands, {}) if stage is None else fit_queued_jobs(cluster, demands, stage, placed)
     answers = [_without_kueue(one, snapshot, objects) for one in _with_those_that_end(answers, cluster)]
     # When a queue lets a job start is the queue's to decide.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
@@ -64,45 +64,49 @@ def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -
     return replace(answer, reason="; ".join(filter(None, (answer.reason, remark))))
 
 
-def _with_those_that_end(answers: list[Fit], cluster: Cluster) -> list[Fit]:
+def _with_those_that_end(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
     """The answers, where what is evicted takes others with it: each pod is told once."""
-    jobs = cluster.returning.jobs
+    jobs = cluster.recreated.jobs
     lost = jobs.lost_with(victim.pod for answer in answers for victim in answer.victims)
     if not lost.all:
         return answers
-    nodes = {pod: seat.node.name for seat in cluster.seats for pod in seat.pods}
-    missing: dict[Whole | None, list[PlacedPod]] = {}
+    nodes = {pod: node_info.node.name for node_info in cluster.node_infos for pod in node_info.pods}
+    missing: dict[FailureDomain | None, list[PlacedPod]] = {}
     for pod in lost.all:
-        missing.setdefault(jobs.whole_of(pod), []).append(pod)
+        missing.setdefault(jobs.domain_of(pod), []).append(pod)
     result = []
     for answer in answers:
         more = [
             Victim(other, nodes[other])
             for victim in answer.victims
-            for other in missing.pop(jobs.whole_of(victim.pod), ())
+            for other in missing.pop(jobs.domain_of(victim.pod), ())
         ]
         result.append(replace(answer, victims=[*answer.victims, *more]))
     return result
 
 
-def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot) -> list[Fit]:
+def _placed(
+    cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot
+) -> list[Fit]:
     """The answers for jobs, of which some are withheld, for the reason given: no pod of theirs comes."""
     owned = [pod for demand in demands for pod in demand.owned]
-    cluster = cluster._replace(seats=[seat.without(owned) for seat in cluster.seats])
-    least = with_volumes(cluster, demands, snapshot)
+    cluster = cluster._replace(node_infos=[node_info.without(owned) for node_info in cluster.node_infos])
+    least = model_unbound_claims(cluster, demands, snapshot)
     answers = [with_remarks(answer) for answer in _answers(least.cluster, least.demands, withheld, snapshot.taken_at)]
     if least.drivers:
-        most = with_volumes(cluster, demands, snapshot, apart=False)
+        most = model_unbound_claims(cluster, demands, snapshot, node_local=False)
         others = _answers(most.cluster, most.demands, withheld, snapshot.taken_at)
-        answers = agreed(answers, others, least.drivers)
+        answers = agreeing_answers(answers, others, least.drivers)
     return answers
 
 
-def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], now: str) -> list[Fit]:
+def _answers(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str], now: str) -> list[Fit]:
     charged = [without_pods(demand) if number in withheld else demand for number, demand in enumerate(demands)]
     quotas = quota_admissions(cluster.quotas, charged)
-    asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in charged]
-    nodes = Landscape(cluster.seats)
+    asking = [
+        [without_unreported(group, cluster.reported_resources) for group, _ in demand.groups] for demand in charged
+    ]
+    nodes = SuitableNodes(cluster.node_infos)
     result: dict[int, Fit] = {}
     awaited = {index for pod in cluster.waiting for index in nodes.open_to(pod)}
     for part in components(cluster, asking, nodes):
@@ -110,26 +114,28 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
         if first in withheld:
             result[first] = _withheld(cluster, demands, quotas, first, nodes, withheld[first])
             continue
-        scene = _scene(cluster, demands, quotas, part, nodes)
-        answers = judge(scene)
-        if awaited.isdisjoint(part.seats):
-            answers = with_openings(scene, answers, now)
+        component = _component(cluster, demands, quotas, part, nodes)
+        answers = judge_component(component)
+        if awaited.isdisjoint(part.node_numbers):
+            answers = with_earliest_start(component, answers, now)
         result.update(zip(part.demands, (replace(answer, component=first) for answer in answers), strict=True))
     answers = [result[position] for position in range(len(demands))]
     losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
     answers = [_unsure_of_quota(answer, quotas[number], losing) for number, answer in enumerate(answers)]
     return [
-        _unsure_of_devices(answer, quotas[number], cluster.seats, is_withheld=number in withheld)
+        _unsure_of_devices(answer, quotas[number], cluster.node_infos, is_withheld=number in withheld)
         for number, answer in enumerate(answers)
     ]
 
 
-def _unsure_of_devices(answer: Fit, admission: Admission, seats: Sequence[Seat], *, is_withheld: bool) -> Fit:
+def _unsure_of_devices(
+    answer: Fit, admission: QuotaAdmission, node_infos: Sequence[NodeInfo], *, is_withheld: bool
+) -> Fit:
     """Return "unknown" instead of an answer that rests on a lack of devices which are not counted."""
     reason = "; ".join(answer.demand.uncounted)
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
         return answer
-    if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, seats):
+    if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, node_infos):
         return answer
     if answer.verdict == "preempts":
         # The user is asked: pods are evicted unless there is room that is not counted.
@@ -142,20 +148,21 @@ def _unsure_of_devices(answer: Fit, admission: Admission, seats: Sequence[Seat],
     )
 
 
-def _lacks_more_than_devices(demand: Demand, seats: Sequence[Seat]) -> bool:
+def _lacks_more_than_devices(demand: Demand, node_infos: Sequence[NodeInfo]) -> bool:
     """Return True if no node takes a pod of the job even with all devices: for its labels, taints, cpu or memory."""
 
-    def is_possible(incoming: Incoming, seat: Seat) -> bool:
+    def is_possible(incoming: IncomingPod, node_info: NodeInfo) -> bool:
         own = ((name, amount) for name, amount in incoming.pod.requests.items() if "/" not in name)
-        return all(seat.node.allocatable.get(name, 0) >= amount for name, amount in own)
+        return all(node_info.node.allocatable.get(name, 0) >= amount for name, amount in own)
 
     return any(
-        number and not any(is_possible(group.incoming, seat) for seat in open_seats(group.incoming, seats))
+        number
+        and not any(is_possible(group.incoming, node_info) for node_info in eligible_nodes(group.incoming, node_infos))
         for group, number in demand.groups
     )
 
 
-def _unsure_of_quota(answer: Fit, admission: Admission, losing: Set[str]) -> Fit:
+def _unsure_of_quota(answer: Fit, admission: QuotaAdmission, losing: Set[str]) -> Fit:
     """What a quota refuses it may let through once pods of the namespace are evicted: whose pods it then gets, theirs
     that come again or these, is chance."""
     refused = admission.shortfalls and not admission.for_ever
@@ -165,43 +172,47 @@ def _unsure_of_quota(answer: Fit, admission: Admission, losing: Set[str]) -> Fit
 
 
 def _withheld(
-    cluster: Cluster,
+    cluster: ClusterModel,
     demands: Sequence[Demand],
-    quotas: Sequence[Admission],
+    quotas: Sequence[QuotaAdmission],
     number: int,
-    nodes: Landscape,
+    nodes: SuitableNodes,
     reason: str,
 ) -> Fit:
     """A job whose pods do not come now: whether they would find room when others have ended."""
     demand = demands[number]
-    seats = sorted({index for group, _ in demand.groups for index in nodes.open_to(group.incoming)})
-    scene = _scene(cluster, demands, quotas, Component([number], seats, []), nodes)
-    found = scene.balance_before(demand)
-    plain = plain_verdict(demand)
+    node_infos = sorted({index for group, _ in demand.groups for index in nodes.open_to(group.incoming)})
+    component = _component(cluster, demands, quotas, Component([number], node_infos, []), nodes)
+    found = component.balance_before(demand)
+    plain = verdict_without_placement(demand)
     if plain is not None:
         return Fit(demand, *plain, 0, [], bool(demand.refusals), found, None)
-    empty, why = not_now(scene, demand, Admission([], [], False, []), found, 0)
+    empty, why = verdict_without_room(component, demand, QuotaAdmission([], [], False, []), found, 0)
     if empty == "never":
         return Fit(demand, "never", f"{why}; {reason}", 0, [], True, found, None)
     return Fit(demand, "fits-when-empty", reason, 0, [], True, found, None)
 
 
-def _scene(
-    cluster: Cluster, demands: Sequence[Demand], quotas: Sequence[Admission], part: Component, nodes: Landscape
-) -> Scene:
-    seats = [cluster.seats[index] for index in part.seats]
-    places = {index: place for place, index in enumerate(part.seats)}
+def _component(
+    cluster: ClusterModel,
+    demands: Sequence[Demand],
+    quotas: Sequence[QuotaAdmission],
+    part: Component,
+    nodes: SuitableNodes,
+) -> ComponentInput:
+    node_infos = [cluster.node_infos[index] for index in part.node_numbers]
+    places = {index: place for place, index in enumerate(part.node_numbers)}
     nominated = [(places[index], pod) for index, pod in cluster.nominated if index in places]
     waiting = [cluster.waiting[number] for number in part.waiting]
-    own = cluster._replace(seats=seats, nominated=nominated, waiting=waiting)
+    own = cluster._replace(node_infos=node_infos, nominated=nominated, waiting=waiting)
     mine = [demands[position] for position in part.demands]
-    around = set(part.seats)
+    selectable_nodes = set(part.node_numbers)
     for demand in mine:
-        around.update(*(nodes.selected_by(group.incoming) for group, _ in demand.groups))
-    return Scene(
+        selectable_nodes.update(*(nodes.selected_by(group.incoming) for group, _ in demand.groups))
+    return ComponentInput(
         own,
         mine,
         [quotas[position] for position in part.demands],
-        [cluster.seats[index] for index in sorted(around)],
-        cluster.seats,
+        [cluster.node_infos[index] for index in sorted(selectable_nodes)],
+        cluster.node_infos,
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.capacity.eviction_tolerance import UNSURE, Endurance
+from gpuctl.capacity.eviction_tolerance import UNKNOWN, EvictionTolerance
 from gpuctl.capacity.pod_deadlines import job_of, job_set_of
 from gpuctl.capacity.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
@@ -20,7 +20,7 @@ from gpuctl.objects.api_resources import Object
 
 
 @dataclass(eq=False)
-class Whole:
+class FailureDomain:
     """What ends as a whole: the ``pods`` of a Job, or of all Jobs of a JobSet, those that have a node.
 
     ``expected`` are those that have none yet. ``restarts``: all of them are made again then; None: nobody can tell.
@@ -38,14 +38,14 @@ class JobPods:
     ``leaving`` are so many that somebody else has deleted: whether they are counted among the failed ones nobody knows.
     """
 
-    endurance: Endurance
-    whole: Whole
+    tolerance: EvictionTolerance
+    domain: FailureDomain
     pods: list[PlacedPod] = field(default_factory=list)
     leaving: int = 0
 
     def fails(self, evicted: int) -> bool | None:
         """Whether it fails when so many of its pods are evicted; None: nobody can tell."""
-        return self.endurance.fails(evicted, self.leaving)
+        return self.tolerance.fails(evicted, self.leaving)
 
     @property
     def may_fail(self) -> bool:
@@ -53,7 +53,7 @@ class JobPods:
         return self.fails(len(self.pods)) is not False
 
 
-class Lost(NamedTuple):
+class EvictionLoss(NamedTuple):
     """The effect of an eviction on other pods.
 
     ``ending`` end with the evicted pods, ``unsure`` may end. ``over`` are all pods that are not created again, the
@@ -62,20 +62,20 @@ class Lost(NamedTuple):
     """
 
     ending: tuple[PlacedPod, ...]
-    unsure: tuple[PlacedPod, ...]
-    over: frozenset[PlacedPod]
-    frees: bool
+    may_end: tuple[PlacedPod, ...]
+    not_recreated: frozenset[PlacedPod]
+    frees_reserved_room: bool
 
     @property
     def all(self) -> tuple[PlacedPod, ...]:
         """All that end or may."""
-        return self.ending + self.unsure
+        return self.ending + self.may_end
 
 
-_NOTHING = Lost((), (), frozenset(), frees=False)
+_NOTHING = EvictionLoss((), (), frozenset(), frees_reserved_room=False)
 
 
-class Jobs:
+class JobIndex:
     """The Jobs of a cluster by their pods."""
 
     def __init__(
@@ -87,9 +87,9 @@ class Jobs:
         """
         self._snapshot = snapshot
         self._by_pod: dict[PlacedPod, JobPods] = {}
-        self._whole: dict[PlacedPod, Whole] = {}
+        self._domain_by_pod: dict[PlacedPod, FailureDomain] = {}
         self._named: dict[tuple[str, str], JobPods] = {}
-        self._wholes: dict[tuple[str, str], Whole] = {}
+        self._job_set_domains: dict[tuple[str, str], FailureDomain] = {}
         for pod, item in pods:
             job = self._job(item)
             if job is None:
@@ -98,14 +98,14 @@ class Jobs:
                 job.leaving += 1
             else:
                 job.pods.append(pod)
-                job.whole.pods.append(pod)
+                job.domain.pods.append(pod)
                 self._by_pod[pod] = job
-                self._whole[pod] = job.whole
+                self._domain_by_pod[pod] = job.domain
         for pod, item in expected:
             job = self._job(item)
             if job is not None:
-                job.whole.expected.append(pod)
-                self._whole[pod] = job.whole
+                job.domain.expected.append(pod)
+                self._domain_by_pod[pod] = job.domain
 
     def _job(self, item: Object) -> JobPods | None:
         name, owner = job_of(item), job_set_of(item)
@@ -113,26 +113,26 @@ class Jobs:
             return None
         if name not in self._named:
             known = self._snapshot.jobs_by_name.get(name)
-            own = UNSURE if known is None else Endurance(known.get("spared", 0), known.get("enough"))
-            self._named[name] = JobPods(own, Whole(False) if owner is None else self._job_set(owner))
+            own = UNKNOWN if known is None else EvictionTolerance(known.get("spared", 0), known.get("enough"))
+            self._named[name] = JobPods(own, FailureDomain(False) if owner is None else self._job_set(owner))
         return self._named[name]
 
-    def _job_set(self, name: tuple[str, str]) -> Whole:
-        if name not in self._wholes:
+    def _job_set(self, name: tuple[str, str]) -> FailureDomain:
+        if name not in self._job_set_domains:
             known = self._snapshot.sets_by_name.get(name)
             again = None if known is None or known.get("unsure") else known.get("restarts", False)
-            self._wholes[name] = Whole(again)
-        return self._wholes[name]
+            self._job_set_domains[name] = FailureDomain(again)
+        return self._job_set_domains[name]
 
     def of(self, pod: PlacedPod) -> JobPods | None:
         """The Job of a pod that is on a node, and that nobody has deleted."""
         return self._by_pod.get(pod)
 
-    def whole_of(self, pod: PlacedPod) -> Whole | None:
+    def domain_of(self, pod: PlacedPod) -> FailureDomain | None:
         """What a pod ends with, one that has no node as well."""
-        return self._whole.get(pod)
+        return self._domain_by_pod.get(pod)
 
-    def lost_with(self, evicted: Iterable[PlacedPod]) -> Lost:
+    def lost_with(self, evicted: Iterable[PlacedPod]) -> EvictionLoss:
         """What becomes of others when all these are evicted."""
         if not self._by_pod:
             return _NOTHING
@@ -143,17 +143,17 @@ class Jobs:
             return _NOTHING
         ending: dict[PlacedPod, None] = {}
         touched: dict[PlacedPod, None] = {}
-        over: set[PlacedPod] = set()
+        not_recreated: set[PlacedPod] = set()
         for job, fails in fates.items():
-            touched.update(dict.fromkeys(job.whole.pods))
+            touched.update(dict.fromkeys(job.domain.pods))
             if fails:
                 # A rule of a JobSet may start this Job alone again.
-                ending.update(dict.fromkeys(job.pods if job.whole.restarts is None else job.whole.pods))
-                over.update((*job.whole.pods, *job.whole.expected) if job.whole.restarts is False else ())
+                ending.update(dict.fromkeys(job.pods if job.domain.restarts is None else job.domain.pods))
+                not_recreated.update((*job.domain.pods, *job.domain.expected) if job.domain.restarts is False else ())
         known = set(gone)
-        return Lost(
+        return EvictionLoss(
             tuple(pod for pod in ending if pod not in known),
             tuple(pod for pod in touched if pod not in known and pod not in ending),
-            frozenset(over),
-            frees=any(job.whole.expected for job in fates),
+            frozenset(not_recreated),
+            frees_reserved_room=any(job.domain.expected for job in fates),
         )

@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import Object
 
 CONFIGURATION = "configuration"
 """Where a snapshot has it among Kueue's lists."""
-ASSUMED = (
+ASSUMED_DEFAULTS = (
     "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read; its defaults are "
     "assumed: no waitForPodsReady.blockAdmission, no resource left out or transformed, jobs without a queue left alone"
 )
@@ -23,7 +23,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 _FRAMEWORKS = {"Job": "batch/job", "JobSet": "jobset.x-k8s.io/jobset"}
 
 
-class QueueConfiguration(NamedTuple):
+class KueueConfiguration(NamedTuple):
     """``blocks``: nobody is admitted while pods of those admitted before are not ready. ``excluded`` are prefixes of
     resources that count for nothing, ``transformed`` resources that others are counted for. ``holds_all``: jobs that
     name no queue are suspended, too. ``namespaces`` selects those whose jobs it manages, ``frameworks`` are the kinds
@@ -62,10 +62,10 @@ def _outside(*names: str) -> Object:
 _MANAGED = _outside("kube-system", "kueue-system")
 
 
-def queue_configuration(lists: Object) -> QueueConfiguration:
+def kueue_configuration(lists: Object) -> KueueConfiguration:
     """The configuration among Kueue's lists in a snapshot; its defaults where there is none."""
     found = lists.get(CONFIGURATION) or {}
-    return QueueConfiguration(
+    return KueueConfiguration(
         found.get("blockAdmission", False),
         tuple(found.get("excludeResourcePrefixes", ())),
         frozenset(found.get("transformedResources", ())),
@@ -76,7 +76,7 @@ def queue_configuration(lists: Object) -> QueueConfiguration:
     )
 
 
-def counted_configuration(value: object) -> Object | None:
+def configuration_entry(value: object) -> Object | None:
     """What a snapshot keeps of a Configuration; None of what is none."""
     if not isinstance(value, dict) or value.get("kind") != "Configuration":
         return None

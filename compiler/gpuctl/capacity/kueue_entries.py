@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuctl.capacity.snapshot_entries import counted_pod
+from gpuctl.capacity.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object, controller_of
 
 _RESOURCES = ("requests", "limits")
@@ -24,7 +24,7 @@ _QUEUED_AGAIN = ("Preempted", "NodeFailures")
 _PLACES_BY_TOPOLOGY = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize")
 
 
-def counted_workload(obj: Object) -> Object | None:
+def workload_entry(obj: Object) -> Object | None:
     """A Workload that waits, or has quota; None for one that takes no part: it has ended, or is not active."""
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     states = {item["type"]: item for item in status.get("conditions") or []}
@@ -80,7 +80,7 @@ def _pod_set(item: Object, namespace: str) -> Object:
     spec = template.get("spec") or {}
     # The claims of ephemeral volumes are made with the pods.
     spec = {**spec, "volumes": [volume for volume in spec.get("volumes") or [] if not volume.get("ephemeral")]}
-    pod = counted_pod({"metadata": {**metadata, "ownerReferences": []}, "spec": spec})
+    pod = pod_entry({"metadata": {**metadata, "ownerReferences": []}, "spec": spec})
     found = {"name": item.get("name", "main"), "count": item.get("count", 1), "pod": pod}
     topology = item.get("topologyRequest") or {}
     if any(topology.get(key) is not None for key in _PLACES_BY_TOPOLOGY):
@@ -154,13 +154,13 @@ def _admission(admission: Object, pod_sets: Iterable[Object], ended: Mapping[str
     return {"clusterQueue": admission["clusterQueue"], "podSets": sets}
 
 
-def counted_local_queue(obj: Object) -> Object:
+def local_queue_entry(obj: Object) -> Object:
     spec = obj.get("spec") or {}
     found = {key: obj["metadata"][key] for key in ("namespace", "name")}
     return {**found, "clusterQueue": spec.get("clusterQueue") or "", "stopPolicy": spec.get("stopPolicy") or "None"}
 
 
-def counted_cluster_queue(obj: Object) -> Object:
+def cluster_queue_entry(obj: Object) -> Object:
     """``active`` is false, with the message, where its controller says so."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     strategy = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
@@ -205,13 +205,13 @@ def _groups(spec: Object) -> list[Object]:
     ]
 
 
-def counted_cohort(obj: Object) -> Object:
+def cohort_entry(obj: Object) -> Object:
     spec = obj.get("spec") or {}
     above = {key: spec[key] for key in ("parent", "parentName") if spec.get(key)}
     return {"name": obj["metadata"]["name"], "spec": {**above, "resourceGroups": _groups(spec)}}
 
 
-def counted_flavor(obj: Object) -> Object:
+def flavor_entry(obj: Object) -> Object:
     spec = obj.get("spec") or {}
     found: Object = {"name": obj["metadata"]["name"], "labels": spec.get("nodeLabels") or {}}
     for key, field in (("taints", "nodeTaints"), ("tolerations", "tolerations"), ("topology", "topologyName")):
@@ -220,7 +220,7 @@ def counted_flavor(obj: Object) -> Object:
     return found
 
 
-def counted_queue_priority(obj: Object) -> Object:
+def queue_priority_entry(obj: Object) -> Object:
     """A WorkloadPriorityClass."""
     return {"name": obj["metadata"]["name"], "value": obj.get("value") or 0}
 

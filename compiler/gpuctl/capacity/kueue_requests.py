@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Iterable, Mapping
 
-from gpuctl.capacity.kueue_configuration import QueueConfiguration
+from gpuctl.capacity.kueue_configuration import KueueConfiguration
 from gpuctl.capacity.limit_ranges import add_defaults
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
 from gpuctl.capacity.scheduler_model import Units
@@ -39,22 +39,22 @@ class NamespaceDefaults:
         return {**spec, "overhead": overhead} if overhead and not spec.get("overhead") else spec
 
 
-def counted_units(found: Amounts) -> Units:
+def kueue_units(found: Amounts) -> Units:
     """Amounts as Kueue counts them. Source: NewRequests."""
     return {name: math.ceil(amount * 1000 if name == "cpu" else amount) for name, amount in found.items()}
 
 
-def multiplied(requests: Units, count: int) -> Units:
+def times(requests: Units, count: int) -> Units:
     """What so many pods request."""
     return {name: amount * count for name, amount in requests.items()}
 
 
 def waiting_requests(
-    part: Object, namespace: str, defaults: NamespaceDefaults, configuration: QueueConfiguration
+    part: Object, namespace: str, defaults: NamespaceDefaults, configuration: KueueConfiguration
 ) -> Units:
     """What a pod set of a Workload asks for in all. Kueue has written it down where it has looked at it."""
     if "sums" in part:
-        return counted_units(amounts(part["sums"]))
+        return kueue_units(amounts(part["sums"]))
     own = part.get("spec")
     each = amounts(part["pod"]["requests"]) if own is None else pod_requests(defaults.added(own, namespace))
-    return multiplied(configuration.counted(counted_units(each)), part["count"])
+    return times(configuration.counted(kueue_units(each)), part["count"])

@@ -33,7 +33,7 @@ def add_defaults(spec: Object, ranges: Iterable[Object]) -> None:
             resources["limits"] = {**(limit.get("default") or {}), **own}
 
 
-def beyond_limits(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
+def limit_violations(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
     """Why LimitRanges refuse a pod that has their defaults already. Source: PodValidateLimitFunc."""
     ranges = list(ranges)
     for container in _containers(spec) if ranges else ():
@@ -52,7 +52,7 @@ def beyond_limits(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
                     yield f"{name} allows {text} ({whose})"
 
 
-def kueue_refuses(spec: Object, ranges: Iterable[Object]) -> bool:
+def is_rejected_by_kueue(spec: Object, ranges: Iterable[Object]) -> bool:
     """Whether Kueue never admits a pod that has the defaults of LimitRanges already.
 
     It compares what is stated alone: missing requests and ratios are the API server's to refuse, when the pod comes.

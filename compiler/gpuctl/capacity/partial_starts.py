@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.scheduler_model import Units
-from gpuctl.capacity.shortage import told
+from gpuctl.capacity.shortage import format_units
 
 _TOGETHER = ("Job", "JobSet")
 _OF_ANY_MACHINE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def held_in_vain(demand: Demand, starts: int) -> Units:
+def held_while_waiting(demand: Demand, starts: int) -> Units:
     """What so many pods of a job hold while its others have no room; nothing for a service, or when all start.
 
     Of pods that differ only what each of them asks for alike is known.
@@ -23,8 +23,8 @@ def held_in_vain(demand: Demand, starts: int) -> Units:
     }
 
 
-def partly(starts: int, pods: int, held: Units) -> str:
+def describe_partial_start(starts: int, pods: int, held: Units) -> str:
     """How many start, and what they hold: GPUs and the like; where they have none, everything."""
     scarce = {name: amount for name, amount in held.items() if name not in _OF_ANY_MACHINE} or held
-    amounts = " and ".join(told(name, amount) for name, amount in scarce.items())
+    amounts = " and ".join(format_units(name, amount) for name, amount in scarce.items())
     return f"{starts} of {pods} would start and hold {amounts} while they wait for the others"

@@ -13,14 +13,21 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, islice
 from typing import NamedTuple
 
-from gpuctl.capacity.preemption import Budget, Eviction, eviction, is_searched_in_part
-from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod, Seat
-from gpuctl.capacity.scheduling import NO_CENSUS, Census, SchedulingRule, census, obstacle, recounted
+from gpuctl.capacity.preemption import Budget, Eviction, find_eviction, is_search_sampled
+from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod
+from gpuctl.capacity.scheduling import (
+    NO_NEIGHBOURS,
+    NeighbourCounts,
+    SchedulingRule,
+    count_neighbours,
+    failing_rule,
+    updated_counts,
+)
 from gpuctl.objects.selectors import selects
 
 LIMIT = 128
 """States that are followed at once."""
-_DEPARTURES = 4
+_MOST_LEAVING = 4
 _MANY = 10**9
 
 
@@ -28,14 +35,14 @@ class PodGroup(NamedTuple):
     """Pods alike of one workload. ``number`` tells groups of a request apart."""
 
     number: Hashable
-    incoming: Incoming
+    incoming: IncomingPod
 
     @property
     def is_independent(self) -> bool:
         """Whether its pods go anywhere that has room, whatever other pods do."""
         return not self.incoming.has_neighbours
 
-    def minds(self, pod: PlacedPod) -> bool:
+    def depends_on(self, pod: PlacedPod) -> bool:
         """Whether where another pod is decides on more than that pod's own node."""
         incoming = self.incoming
         apart = (term for term in incoming.pod.anti_affinity if term.topology != HOST_NAME)
@@ -44,7 +51,7 @@ class PodGroup(NamedTuple):
         return any(selects(rule.selector, pod.labels) for rule in incoming.spread)
 
     @property
-    def is_confluent(self) -> bool:
+    def is_order_independent(self) -> bool:
         """Whether as many of its pods find room in whichever order nodes are taken.
 
         With one rule that its pods meet in each other, a pod put somewhere takes room of its own domain only. Of two
@@ -61,48 +68,50 @@ class PodGroup(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class ClusterState:
     """What a cluster may look like: nodes that differ from the beginning, and what happened.
 
     ``placed`` counts pods by group. ``leaving`` are victims by node, who may or may not be gone yet.
     """
 
-    base: Sequence[Seat]
+    base: Sequence[NodeInfo]
     classes: Sequence[Hashable]
-    changed: Mapping[int, Seat] = field(default_factory=dict)
+    changed: Mapping[int, NodeInfo] = field(default_factory=dict)
     placed: Mapping[Hashable, int] = field(default_factory=dict)
     evicted: tuple[PlacedPod, ...] = ()
     leaving: Mapping[int, tuple[PlacedPod, ...]] = field(default_factory=dict)
     certain: bool = True
 
-    def seat(self, index: int) -> Seat:
+    def node_info(self, index: int) -> NodeInfo:
         """A node as it is now."""
         return self.changed.get(index, self.base[index])
 
     @property
-    def seats(self) -> Iterator[Seat]:
+    def node_infos(self) -> Iterator[NodeInfo]:
         """All nodes as they are now."""
-        return (self.changed.get(index, seat) for index, seat in enumerate(self.base))
+        return (self.changed.get(index, node_info) for index, node_info in enumerate(self.base))
 
-    def view(self, gone: frozenset[int]) -> list[Seat]:
+    def view(self, gone: frozenset[int]) -> list[NodeInfo]:
         """All nodes, with the victims that have not left yet: those outside ``gone`` nodes."""
         return [
-            seat if index in gone or index not in self.leaving else Seat(seat.node, seat.pods + self.leaving[index])
-            for index, seat in enumerate(self.seats)
+            node_info
+            if index in gone or index not in self.leaving
+            else NodeInfo(node_info.node, node_info.pods + self.leaving[index])
+            for index, node_info in enumerate(self.node_infos)
         ]
 
-    def place(self, index: int, group: PodGroup, number: int = 1) -> State:
+    def place(self, index: int, group: PodGroup, number: int = 1) -> ClusterState:
         """The state with pods of a group on a node."""
-        seat = self.seat(index)
-        seat = Seat(seat.node, seat.pods + (group.incoming.pod,) * number)
+        node_info = self.node_info(index)
+        node_info = NodeInfo(node_info.node, node_info.pods + (group.incoming.pod,) * number)
         placed = {**self.placed, group.number: self.placed.get(group.number, 0) + number}
-        return replace(self, changed={**self.changed, index: seat}, placed=placed)
+        return replace(self, changed={**self.changed, index: node_info}, placed=placed)
 
-    def put(self, index: int, pod: PlacedPod) -> State:
+    def put(self, index: int, pod: PlacedPod) -> ClusterState:
         """The state with somebody else's pod on a node."""
-        return replace(self, changed={**self.changed, index: self.seat(index).with_pod(pod)})
+        return replace(self, changed={**self.changed, index: self.node_info(index).with_pod(pod)})
 
-    def evict(self, index: int, eviction: Eviction, group: PodGroup) -> State:
+    def evict(self, index: int, eviction: Eviction, group: PodGroup) -> ClusterState:
         """The state with victims on their way out of a node, and a pod of the group that waits for their room.
 
         The pod counts on the node from now on: its nomination keeps others away.
@@ -111,7 +120,7 @@ class State:
         new = tuple(pod for pod in eviction.victims if pod not in known)
         left = replace(
             self,
-            changed={**self.changed, index: self.seat(index).without(eviction.victims)},
+            changed={**self.changed, index: self.node_info(index).without(eviction.victims)},
             evicted=self.evicted + new,
             leaving={**self.leaving, index: self.leaving.get(index, ()) + new},
             certain=self.certain and eviction.certain,
@@ -120,11 +129,11 @@ class State:
 
     def key(self, index: int) -> Hashable:
         """What tells a node from others in this state."""
-        seat = self.changed.get(index)
-        if seat is None:
+        node_info = self.changed.get(index)
+        if node_info is None:
             return self.classes[index]
         leaving = tuple(sorted(map(id, self.leaving.get(index, ()))))
-        return self.classes[index], frozenset(Counter(map(id, seat.pods)).items()), leaving
+        return self.classes[index], frozenset(Counter(map(id, node_info.pods)).items()), leaving
 
     @property
     def signature(self) -> Hashable:
@@ -139,57 +148,59 @@ class Placements(NamedTuple):
     ``confluent``: in all of them, followed or not, as many pods are placed, and either all or none by evicting.
     """
 
-    states: list[State]
+    states: list[ClusterState]
     exhaustive: bool
-    confluent: bool
+    is_uniform: bool
 
 
-def initial(seats: Sequence[Seat], named_hosts: bool) -> State:
+def initial_state(node_infos: Sequence[NodeInfo], named_hosts: bool) -> ClusterState:
     """The state before anything is placed. ``named_hosts``: pods may ask for nodes by name, so that none are alike."""
-    return State(seats, [_class(index, seat, named_hosts) for index, seat in enumerate(seats)])
+    return ClusterState(
+        node_infos, [_class(index, node_info, named_hosts) for index, node_info in enumerate(node_infos)]
+    )
 
 
-def _class(index: int, seat: Seat, named_hosts: bool) -> Hashable:
+def _class(index: int, node_info: NodeInfo, named_hosts: bool) -> Hashable:
     """Nodes of one class are alike to every pod; nodes with pods on them are classes of their own."""
-    if named_hosts or seat.pods:
+    if named_hosts or node_info.pods:
         return index
-    node = seat.node
+    node = node_info.node
     labels = frozenset(item for item in node.labels.items() if item[0] != HOST_NAME)
     room = frozenset(node.allocatable.items()), frozenset(node.attachable.items()), node.attached
     return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
 
 
-def capacity(seat: Seat, group: PodGroup, most: int, *, is_open: bool = False) -> int:
+def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: bool = False) -> int:
     """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request).
 
     :param is_open: nothing but what runs there keeps them from the node; else that is looked at.
     """
     pod = group.incoming.pod
-    number = min(most, seat.free("pods"))
-    has, used = seat.node.allocatable, seat.used
+    number = min(most, node_info.free("pods"))
+    has, used = node_info.node.allocatable, node_info.used
     for name, amount in pod.requests.items():
         if number <= 0:
             return 0
         number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
     # Amounts are what keeps most pods away, and told soonest.
     all_told = is_open and not (pod.ports or pod.volumes)
-    if number <= 0 or (not all_told and obstacle(group.incoming, seat, NO_CENSUS) is not None):
+    if number <= 0 or (not all_told and failing_rule(group.incoming, node_info, NO_NEIGHBOURS) is not None):
         return 0
     return 1 if pod.ports else number
 
 
-def settle(
-    state: State, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, final: bool
+def place_pods(
+    state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, final: bool
 ) -> Placements:
     """Place so many pods of each group, as the scheduler would, evicting where nothing else helps.
 
     ``final``: nothing is placed afterwards, so that it does not matter which of several nodes with room is taken.
     """
     state = replace(state, placed={}, evicted=(), certain=True)
-    simple = len(groups) == 1 and groups[0][0].is_confluent
+    simple = len(groups) == 1 and groups[0][0].is_order_independent
     if simple and not state.leaving and groups[0][0].is_independent:
         group, number = groups[0]
-        if not census(group.incoming, state.seats).repelled:
+        if not count_neighbours(group.incoming, state.node_infos).repelled:
             state, done = _fill(state, group, number, final=final)
             if done:
                 return Placements([state], True, True)
@@ -197,7 +208,7 @@ def settle(
         len(groups) > 1
         and not state.leaving
         and all(
-            has_room_in_any_case(state, group, number, [other for other in groups if other[0] is not group])
+            has_room_in_every_case(state, group, number, [other for other in groups if other[0] is not group])
             for group, number in groups
         )
     ):
@@ -207,19 +218,19 @@ def settle(
     outcome = _explore(state, groups, budgets, narrow=simple and final)
     # A pod that waits for its victims to leave is counted on its own node only, so that the next one may go too near.
     unlike = any(end.evicted for end in outcome.states) and any(
-        group.minds(other.incoming.pod) for group, _ in groups for other, number in groups if number > 1
+        group.depends_on(other.incoming.pod) for group, _ in groups for other, number in groups if number > 1
     )
     return Placements(outcome.states, outcome.exhaustive and not unlike, simple and not unlike)
 
 
-def _fill(state: State, group: PodGroup, number: int, *, final: bool) -> tuple[State, bool]:
+def _fill(state: ClusterState, group: PodGroup, number: int, *, final: bool) -> tuple[ClusterState, bool]:
     """Put an independent group where it has room, as long as that leaves no choice that matters; True: all of it."""
     left = number
     taken: dict[int, int] = {}
-    for index, seat in enumerate(state.seats):
+    for index, node_info in enumerate(state.node_infos):
         if final and not left:
             break
-        room = capacity(seat, group, number)
+        room = pods_that_fit(node_info, group, number)
         if room > left and not final:
             return state, False
         if room:
@@ -231,18 +242,18 @@ def _fill(state: State, group: PodGroup, number: int, *, final: bool) -> tuple[S
 
 
 def _explore(
-    state: State, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, narrow: bool
+    state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, narrow: bool
 ) -> Placements:
     """Follow every choice, breadth first, and as soon as they are too many one; ``narrow``: one node with room."""
     views = {group.number: _View(state, group, groups, budgets) for group, _ in groups}
     frontier = [state]
-    ends: dict[Hashable, State] = {}
+    ends: dict[Hashable, ClusterState] = {}
     exhaustive = True
     while frontier:
-        following: dict[Hashable, State] = {}
+        following: dict[Hashable, ClusterState] = {}
         for current in frontier:
             waiting = [group.number for group, number in groups if current.placed.get(group.number, 0) < number]
-            exhaustive = exhaustive and len(current.leaving) <= _DEPARTURES
+            exhaustive = exhaustive and len(current.leaving) <= _MOST_LEAVING
             goes_on = False
             for move in chain.from_iterable(views[number].moves(current, narrow=narrow) for number in waiting):
                 goes_on = True
@@ -260,52 +271,52 @@ class _View:
     """What the pods of a group find in states that come from one: what does not change is worked out once."""
 
     def __init__(
-        self, start: State, group: PodGroup, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
+        self, start: ClusterState, group: PodGroup, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
     ) -> None:
         self._group = group
         self._incoming = group.incoming
         self._budgets = budgets
-        self._seats = list(start.seats)
-        self._counted = census(group.incoming, self._seats)
+        self._node_infos = list(start.node_infos)
+        self._counted = count_neighbours(group.incoming, self._node_infos)
         repelled = bool(self._counted.repelled) or any(
             term.matches(group.incoming.pod) for other, _ in groups for term in other.incoming.pod.anti_affinity
         )
         # Then each node is judged by itself. The nodes are kept, so that their ids stay theirs.
         self._alone = group.is_independent and not repelled
-        self._statuses: dict[int, tuple[Seat, SchedulingRule | None]] = {}
-        self._evictions: dict[int, tuple[Seat, Eviction | None]] = {}
+        self._statuses: dict[int, tuple[NodeInfo, SchedulingRule | None]] = {}
+        self._evictions: dict[int, tuple[NodeInfo, Eviction | None]] = {}
 
-    def moves(self, state: State, *, narrow: bool) -> Iterator[State]:
+    def moves(self, state: ClusterState, *, narrow: bool) -> Iterator[ClusterState]:
         """What may become of the next pod; nothing when it stays pending."""
         for gone in _departures(state):
-            seats = state.view(gone)
-            counted = self._census(seats)
-            places = (index for index, seat in enumerate(seats) if self._status(seat, counted) is None)
+            node_infos = state.view(gone)
+            counted = self._census(node_infos)
+            places = (index for index, node_info in enumerate(node_infos) if self._status(node_info, counted) is None)
             different = {state.key(index): index for index in (islice(places, 1) if narrow else places)}
             if different:
                 yield from (state.place(index, self._group) for index in different.values())
                 continue
-            found = self._candidates(seats, counted)
+            found = self._candidates(node_infos, counted)
             least = min((eviction.cost for eviction in found.values()), default=None)
             best = {state.key(index): index for index, eviction in found.items() if eviction.cost == least}
             yield from (state.evict(index, found[index], self._group) for index in best.values())
 
-    def _census(self, seats: Sequence[Seat]) -> Census:
+    def _census(self, node_infos: Sequence[NodeInfo]) -> NeighbourCounts:
         counted = self._counted
         if not self._alone:
-            for before, now in zip(self._seats, seats, strict=True):
+            for before, now in zip(self._node_infos, node_infos, strict=True):
                 if before is not now:
-                    counted = recounted(counted, self._incoming, before, now)
+                    counted = updated_counts(counted, self._incoming, before, now)
         return counted
 
-    def _status(self, seat: Seat, counted: Census) -> SchedulingRule | None:
+    def _status(self, node_info: NodeInfo, counted: NeighbourCounts) -> SchedulingRule | None:
         if not self._alone:
-            return obstacle(self._incoming, seat, counted)
-        if id(seat) not in self._statuses:
-            self._statuses[id(seat)] = seat, obstacle(self._incoming, seat, counted)
-        return self._statuses[id(seat)][1]
+            return failing_rule(self._incoming, node_info, counted)
+        if id(node_info) not in self._statuses:
+            self._statuses[id(node_info)] = node_info, failing_rule(self._incoming, node_info, counted)
+        return self._statuses[id(node_info)][1]
 
-    def _candidates(self, seats: Sequence[Seat], counted: Census) -> dict[int, Eviction]:
+    def _candidates(self, node_infos: Sequence[NodeInfo], counted: NeighbourCounts) -> dict[int, Eviction]:
         """For each node where evicting helps, whom it would cost.
 
         Source: ``preemption/preemption.go``, findCandidates: nodes whose status is Unschedulable.
@@ -314,64 +325,66 @@ class _View:
             return {}
         result: dict[int, Eviction] = {}
         potential = 0
-        for index, seat in enumerate(seats):
-            rule = self._status(seat, counted)
+        for index, node_info in enumerate(node_infos):
+            rule = self._status(node_info, counted)
             if rule is None or not rule.resolvable:
                 continue
             potential += 1
-            found = self._eviction(seat, counted)
+            found = self._eviction(node_info, counted)
             if found is not None:
                 result[index] = found
-        if is_searched_in_part(potential):
+        if is_search_sampled(potential):
             return {index: found._replace(certain=False) for index, found in result.items()}
         return result
 
-    def _eviction(self, seat: Seat, counted: Census) -> Eviction | None:
-        def fits(changed: Seat) -> bool:
-            now = counted if self._alone else recounted(counted, self._incoming, seat, changed)
-            return obstacle(self._incoming, changed, now) is None
+    def _eviction(self, node_info: NodeInfo, counted: NeighbourCounts) -> Eviction | None:
+        def fits(changed: NodeInfo) -> bool:
+            now = counted if self._alone else updated_counts(counted, self._incoming, node_info, changed)
+            return failing_rule(self._incoming, changed, now) is None
 
         if not self._alone:
-            return eviction(self._incoming, seat, fits, self._budgets)
-        if id(seat) not in self._evictions:
-            self._evictions[id(seat)] = seat, eviction(self._incoming, seat, fits, self._budgets)
-        return self._evictions[id(seat)][1]
+            return find_eviction(self._incoming, node_info, fits, self._budgets)
+        if id(node_info) not in self._evictions:
+            self._evictions[id(node_info)] = node_info, find_eviction(self._incoming, node_info, fits, self._budgets)
+        return self._evictions[id(node_info)][1]
 
 
-def _departures(state: State) -> Iterator[frozenset[int]]:
+def _departures(state: ClusterState) -> Iterator[frozenset[int]]:
     """The nodes that victims may have left by now. Of many nodes, only all and none are looked at."""
     nodes = list(state.leaving)
-    sizes = range(len(nodes), -1, -1) if len(nodes) <= _DEPARTURES else (len(nodes), 0)
+    sizes = range(len(nodes), -1, -1) if len(nodes) <= _MOST_LEAVING else (len(nodes), 0)
     return (frozenset(gone) for size in sizes for gone in combinations(nodes, size))
 
 
-def has_room_in_any_case(state: State, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
+def has_room_in_every_case(
+    state: ClusterState, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]
+) -> bool:
     """Whether so many pods of an independent group find room wherever other pods went in this state."""
-    return Rooms(state, group).suffice(number, elsewhere)
+    return RoomCount(state, group).suffice(number, elsewhere)
 
 
-class Rooms:
+class RoomCount:
     """How many pods of a group the nodes of a state have room for, and how many of these others can take.
 
     Not ``known`` for pods whose room is not of one node alone. ``open_to`` are the numbers of the nodes that nothing
     but what runs there keeps them from, where these are known.
     """
 
-    def __init__(self, state: State, group: PodGroup, open_to: Sequence[int] | None = None) -> None:
+    def __init__(self, state: ClusterState, group: PodGroup, open_to: Sequence[int] | None = None) -> None:
         self._pod = group.incoming.pod
         self.total = 0
         self._spares: dict[str, int] = {}
-        self.known = group.is_independent and not census(group.incoming, state.seats).repelled
+        self.known = group.is_independent and not count_neighbours(group.incoming, state.node_infos).repelled
         if not self.known:
             return
         wanted = {**self._pod.requests, "pods": 1}
-        for seat in state.seats if open_to is None else map(state.seat, open_to):
-            room = capacity(seat, group, _MANY, is_open=open_to is not None)
+        for node_info in state.node_infos if open_to is None else map(state.node_info, open_to):
+            room = pods_that_fit(node_info, group, _MANY, is_open=open_to is not None)
             if not room:
                 continue
             self.total += room
             for name, amount in wanted.items():
-                spare = seat.free(name) // amount - room
+                spare = node_info.free(name) // amount - room
                 self._spares[name] = min(spare, self._spares.get(name, spare))
 
     def suffice(self, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuctl.capacity.limit_ranges import add_defaults, beyond_limits
+from gpuctl.capacity.limit_ranges import add_defaults, limit_violations
 from gpuctl.capacity.pod_claims import claims_of, find_claim
 from gpuctl.capacity.podsecurity import forbidden, level_of
 from gpuctl.capacity.snapshot_document import Snapshot
@@ -51,7 +51,7 @@ def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapsh
     spec = template["spec"]
     if any(item["name"] == namespace and item.get("deleting") for item in snapshot.namespaces):
         yield f"namespace {namespace} is being deleted, and takes no new pods"
-    yield from beyond_limits(spec, _ranges(namespace, snapshot))
+    yield from limit_violations(spec, _ranges(namespace, snapshot))
     violations = forbidden(template, labels)
     if violations:
         yield f"namespace {namespace} ({level_of(labels)}) forbids: {'; '.join(violations)}"

@@ -8,8 +8,8 @@ from itertools import product
 
 from gpuctl.capacity.scheduler_model import Volume
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.snapshot_entries import counted_claim
-from gpuctl.capacity.volume_binding import is_late, storage_class_of
+from gpuctl.capacity.snapshot_entries import claim_entry
+from gpuctl.capacity.volume_binding import is_binding_delayed, storage_class_of
 from gpuctl.objects.api_resources import Object
 
 _ZONES = tuple(
@@ -30,7 +30,7 @@ def claims_of(spec: Object) -> list[str]:
 def with_planned_claims(snapshot: Snapshot, objects: Iterable[Object]) -> Snapshot:
     """The snapshot with the claims among objects that the cluster does not have yet."""
     planned = [
-        {**counted_claim(obj), "phase": "Pending"}
+        {**claim_entry(obj), "phase": "Pending"}
         for obj in objects
         if obj["kind"] == "PersistentVolumeClaim"
         and find_claim(obj["metadata"]["name"], obj["metadata"]["namespace"], snapshot) is None
@@ -48,13 +48,13 @@ def volume_of(claim: Object, snapshot: Snapshot) -> Object | None:
     return snapshot.volumes_by_name.get(claim.get("volume", ""))
 
 
-def sole_claims(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[str]:
+def single_pod_claims(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[str]:
     """For each claim that one pod may use at a time a label, which no pod can have, for those that do."""
     claims = (find_claim(name, namespace, snapshot) for name in names)
     return [f"(claim) {item['name']}" for item in claims if item and _ONE_POD in (item.get("accessModes") or ())]
 
 
-def attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> frozenset[Volume]:
+def csi_volumes(names: Iterable[str], namespace: str, snapshot: Snapshot) -> frozenset[Volume]:
     """The volumes of CSI drivers behind claims: driver and handle, for one that is not there yet a handle of ours.
 
     Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo, getCSIDriverInfoFromSC. Volumes that were made by a driver
@@ -70,7 +70,7 @@ def _attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> Ite
         if volume is not None:
             if "driver" in volume:
                 yield volume["driver"], volume["handle"]
-        elif claim is not None and is_late(claim, snapshot):
+        elif claim is not None and is_binding_delayed(claim, snapshot):
             storage = storage_class_of(claim, snapshot)
             if storage is not None and not storage["provisioner"].startswith("kubernetes.io/"):
                 yield storage["provisioner"], f"(claim) {namespace}/{name}"

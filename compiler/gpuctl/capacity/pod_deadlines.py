@@ -9,7 +9,7 @@ JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _JOBS = ("Job", "batch")
 
 
-def known_end(pod: Object, snapshot: Snapshot) -> str:
+def latest_end(pod: Object, snapshot: Snapshot) -> str:
     """When a pod has left its node for good at the latest (RFC 3339); "" where nobody can tell.
 
     A deadline that is over and has ended nothing, as on a node that is lost, tells nothing.

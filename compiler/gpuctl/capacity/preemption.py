@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, PlacedPod
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import selects
 
@@ -49,15 +49,15 @@ class Eviction(NamedTuple):
         return self.violations, highest, total, len(self.victims), tuple(-ord(character) for character in earliest)
 
 
-def eviction(
-    incoming: Incoming, seat: Seat, fits: Callable[[Seat], bool], budgets: Sequence[Budget]
+def find_eviction(
+    incoming: IncomingPod, node_info: NodeInfo, fits: Callable[[NodeInfo], bool], budgets: Sequence[Budget]
 ) -> Eviction | None:
     """Whom a node would lose: all with a lower priority, but those, most important first, for whom there is room.
 
     Source: ``defaultpreemption/default_preemption.go``, SelectVictimsOnNode.
     """
-    lower = sorted((pod for pod in seat.pods if may_evict(incoming, pod)), key=lambda pod: pod.importance)
-    left = seat.without(lower)
+    lower = sorted((pod for pod in node_info.pods if may_evict(incoming, pod)), key=lambda pod: pod.importance)
+    left = node_info.without(lower)
     if not lower or not fits(left):
         return None
 
@@ -69,10 +69,10 @@ def eviction(
         left = more
         return True
 
-    return sparing(lower, spare, budgets)
+    return select_victims(lower, spare, budgets)
 
 
-def sparing(
+def select_victims(
     lower: Sequence[PlacedPod], spare: Callable[[PlacedPod], bool], budgets: Sequence[Budget]
 ) -> Eviction | None:
     """The eviction of those pods, given the most important first, that ``spare`` finds no room for beside the others
@@ -91,7 +91,7 @@ def sparing(
     return Eviction(tuple(victims), sum(pod in violating for pod in victims), certain)
 
 
-def may_evict(incoming: Incoming, pod: PlacedPod) -> bool:
+def may_evict(incoming: IncomingPod, pod: PlacedPod) -> bool:
     """Source: ``defaultpreemption/default_preemption.go``, isPreemptionAllowed."""
     return pod.priority < incoming.pod.priority
 
@@ -124,7 +124,7 @@ def _tied(
     return any(number > 1 for number in covered.values())
 
 
-def is_searched_in_part(nodes: int) -> bool:
+def is_search_sampled(nodes: int) -> bool:
     """Whether of so many nodes where evicting may help only some are looked at, from a place chosen by chance.
 
     Source: ``defaultpreemption/default_preemption.go``, calculateNumCandidates: a tenth, but a hundred at least.

@@ -10,18 +10,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.capacity.admission_orders import QueueOutcome, is_hopeless, outcome
-from gpuctl.capacity.cohorts import Slot, cohort_of
+from gpuctl.capacity.admission_orders import QueueOutcome, is_never_admitted, simulate_admission
+from gpuctl.capacity.cohorts import FlavorResource, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.kueue_configuration import QueueConfiguration, queue_configuration
+from gpuctl.capacity.kueue_configuration import KueueConfiguration, kueue_configuration
 from gpuctl.capacity.kueue_entries import asks_for_topology
-from gpuctl.capacity.kueue_requests import NamespaceDefaults, counted_units, multiplied, waiting_requests
-from gpuctl.capacity.limit_ranges import kueue_refuses
+from gpuctl.capacity.kueue_requests import NamespaceDefaults, kueue_units, times, waiting_requests
+from gpuctl.capacity.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.namespace_labels import NamespaceLabels
 from gpuctl.capacity.pod_requests import amounts, pod_requests
-from gpuctl.capacity.queue_messages import QueueSpot, too_much, unusable
-from gpuctl.capacity.queue_state import UNBORN, PodSet, QueuedJob, QueueRules, QueueWorld, pod_set, queue_world
+from gpuctl.capacity.queue_messages import QueuePath, never_admitted_message, queue_refusal
+from gpuctl.capacity.queue_state import (
+    NOT_CREATED,
+    ClusterQueueRules,
+    PodSet,
+    QueuedJob,
+    QueueState,
+    build_queue_state,
+    pod_set,
+)
 from gpuctl.capacity.scheduler_model import Units, units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
@@ -39,31 +47,31 @@ KUEUE_COUNTS = "kueueCounts"
 """Where an object has what Kueue counts of its pods in all, pod set by pod set, if that is known of another source."""
 
 
-class Standing(NamedTuple):
+class QueuedJobStatus(NamedTuple):
     """What is known of a job in its queue. ``refusal`` is why it is never admitted as things are, ``doubt`` why it
     cannot be told; ``later_doubt`` is what decides once it has quota.
     """
 
-    spot: QueueSpot
+    path: QueuePath
     refusal: str = ""
-    doubt: str = ""
-    later_doubt: str = ""
+    unknown_reason: str = ""
+    unknown_after_admission: str = ""
     job: QueuedJob | None = None
 
 
-class QueueStage(NamedTuple):
+class QueueAdmission(NamedTuple):
     """The jobs in queues by the number of their demand, and what becomes of those of each root.
 
     ``workloads`` are the snapshot's by the number of their job; ``unready`` are those that have quota while pods of
     theirs are not ready.
     """
 
-    standings: dict[int, Standing]
+    statuses: dict[int, QueuedJobStatus]
     outcomes: dict[str, QueueOutcome]
-    world: QueueWorld
+    state: QueueState
     workloads: dict[int, Object]
     flavors: dict[str, Object]
-    configuration: QueueConfiguration = QueueConfiguration()
+    configuration: KueueConfiguration = KueueConfiguration()
     unready: frozenset[int] = frozenset()
 
 
@@ -82,11 +90,13 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
     return DEFAULT_QUEUE if has_default else ""
 
 
-def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:
+def admit_queued_jobs(
+    snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]
+) -> QueueAdmission | None:
     """Let the jobs into their queues; None when none of them goes to one."""
     by_key = {key_of(obj): obj for obj in objects}
     lists = snapshot.kueue or {}
-    configuration = queue_configuration(lists)
+    configuration = kueue_configuration(lists)
     named: dict[int, tuple[Object, str]] = {}
     for number, demand in enumerate(demands):
         obj = by_key.get(demand.key)
@@ -97,10 +107,16 @@ def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence
         return None
     missing = [name for name in _LISTS if name not in lists]
     if missing:
-        doubt = f"what decides in Kueue's queues may not be read ({', '.join(missing)})"
-        spots = {number: QueueSpot(queue, "", "") for number, (_, queue) in named.items()}
-        world = queue_world([], [], [])
-        return QueueStage({number: Standing(spot, doubt=doubt) for number, spot in spots.items()}, {}, world, {}, {})
+        unknown_reason = f"what decides in Kueue's queues may not be read ({', '.join(missing)})"
+        spots = {number: QueuePath(queue, "", "") for number, (_, queue) in named.items()}
+        state = build_queue_state([], [], [])
+        return QueueAdmission(
+            {number: QueuedJobStatus(path, unknown_reason=unknown_reason) for number, path in spots.items()},
+            {},
+            state,
+            {},
+            {},
+        )
     return _Builder(snapshot, demands, named, objects, configuration).stage()
 
 
@@ -113,7 +129,7 @@ class _Builder:
         demands: Sequence[Demand],
         named: Mapping[int, tuple[Object, str]],
         objects: Sequence[Object],
-        configuration: QueueConfiguration,
+        configuration: KueueConfiguration,
     ) -> None:
         lists = snapshot.kueue or {}
         self._lists = lists
@@ -127,41 +143,45 @@ class _Builder:
         self._knows_ranks = "workloadpriorityclasses" in lists
         self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
         self._spaces = NamespaceLabels(snapshot, objects)
-        self._world = queue_world(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
+        self._state = build_queue_state(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
         moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
         self._ages = {moment: age for age, moment in enumerate(moments)}
         self._workloads: dict[int, Object] = {}
         self._freed: set[str] = set()
         self._guessed: set[str] = set()
 
-    def stage(self) -> QueueStage:
+    def stage(self) -> QueueAdmission:
         replaced = {
             id(item) for obj, _ in self._named.values() for item in self._lists["workloads"] if is_of(obj, item)
         }
         for item in self._lists["workloads"]:
             if id(item) in replaced:
                 held = (item.get("admission") or {}).get("clusterQueue")
-                self._freed.update([self._world.roots[held]] if held in self._world.roots else [])
+                self._freed.update([self._state.roots[held]] if held in self._state.roots else [])
             else:
                 self._add(item)
-        standings = {number: self._standing(number, *named) for number, named in self._named.items()}
+        statuses = {number: self._status(number, *named) for number, named in self._named.items()}
         coming: dict[str, list[QueuedJob]] = {}
-        for number in sorted(standings, key=lambda number: self._demands[number].created):
-            job = standings[number].job
+        for number in sorted(statuses, key=lambda number: self._demands[number].creation_order):
+            job = statuses[number].job
             if job is not None:
-                coming.setdefault(self._world.roots[job.queue], []).append(job)
-        loose = self._loose(standings.values())
+                coming.setdefault(self._state.roots[job.queue], []).append(job)
+        loose = self._loose(statuses.values())
         found = {}
         for root, jobs in coming.items():
-            doubt = self._order_doubt(root)
-            own = outcome(self._world.part(root), jobs, fresh=root in self._freed, ordered=not doubt)
-            found[root] = own._replace(is_all=False, sure={}) if root in loose else own
-            for job in jobs if doubt else ():
-                if job.number not in own.sure and not standings[job.number].refusal:
-                    standings[job.number] = Standing(standings[job.number].spot, doubt=doubt)
-        holding = {job.number: self._workloads[job.number] for job in self._world.holding}
+            unknown_reason = self._unknown_order(root)
+            own = simulate_admission(
+                self._state.part(root), jobs, retries_waiting=root in self._freed, ordered=not unknown_reason
+            )
+            found[root] = own._replace(holds_in_every_order=False, decided={}) if root in loose else own
+            for job in jobs if unknown_reason else ():
+                if job.number not in own.decided and not statuses[job.number].refusal:
+                    statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)
+        holding = {job.number: self._workloads[job.number] for job in self._state.holding}
         unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
-        return QueueStage(standings, found, self._world, self._workloads, self._flavors, self._configuration, unready)
+        return QueueAdmission(
+            statuses, found, self._state, self._workloads, self._flavors, self._configuration, unready
+        )
 
     def _add(self, item: Object) -> None:
         """A Workload of the cluster."""
@@ -171,7 +191,7 @@ class _Builder:
             return
         owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
         number = len(self._demands) + len(self._workloads)
-        rules = self._world.rules[queue]
+        rules = self._state.rules[queue]
         sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
         created = self._configuration.created(item)
         job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
@@ -184,15 +204,15 @@ class _Builder:
         self._workloads[number] = item
         if admission is not None:
             job.held = _held(admission)
-            self._world.holding.append(job)
-        elif not item.get("later") and (rules.is_strict or not is_hopeless(self._world, job)):
-            self._world.waiting.append(job)
+            self._state.holding.append(job)
+        elif not item.get("later") and (rules.is_strict or not is_never_admitted(self._state, job)):
+            self._state.waiting.append(job)
 
-    def _waiting_set(self, item: Object, part: Object, rules: QueueRules) -> PodSet:
+    def _waiting_set(self, item: Object, part: Object, rules: ClusterQueueRules) -> PodSet:
         requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
         found = pod_set(part["name"], requests, part["count"], waiting_spec(part["pod"]), rules, self._flavors)
         # A flavor without a topology is for nobody who asks for one: checkPodSetAndFlavorMatchForTAS.
-        return found.shut(rules) if "refused" in item or "byTopology" in part else found
+        return found.without_flavors(rules) if "refused" in item or "byTopology" in part else found
 
     def _is_drained(self, item: Object, queue: str) -> bool:
         """Whether Kueue is about to stop a Workload that has quota, because its queue is."""
@@ -205,60 +225,64 @@ class _Builder:
         queue = self._queues.get(local["clusterQueue"])
         if queue is None:
             return ""
-        refusal, doubt = self._unusable(local, queue, item["namespace"])
-        if doubt:
-            self._guessed.add(self._world.roots[queue["name"]])
+        refusal, unknown_reason = self._unusable(local, queue, item["namespace"])
+        if unknown_reason:
+            self._guessed.add(self._state.roots[queue["name"]])
         return "" if refusal else str(queue["name"])
 
     def _unusable(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
         """Why the queues take no job of a namespace, and why that is not known."""
         labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
         if self._spaces.decide(selector, namespace):
-            return unusable(local, queue, labels, namespace), ""
+            return queue_refusal(local, queue, labels, namespace), ""
         anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
-        refusal = unusable(local, anywhere, labels, namespace)
-        doubt = f"its ClusterQueue takes jobs of some namespaces, and the labels of {namespace} may not be read"
-        return refusal, "" if refusal else doubt
+        refusal = queue_refusal(local, anywhere, labels, namespace)
+        unknown_reason = (
+            f"its ClusterQueue takes jobs of some namespaces, and the labels of {namespace} may not be read"
+        )
+        return refusal, "" if refusal else unknown_reason
 
-    def _standing(self, number: int, obj: Object, name: str) -> Standing:
+    def _status(self, number: int, obj: Object, name: str) -> QueuedJobStatus:
         demand = self._demands[number]
         if not name:
-            doubt = "Kueue holds back jobs that name no queue (manageJobsWithoutQueueName)"
-            return Standing(QueueSpot("", "", ""), doubt=doubt)
+            unknown_reason = "Kueue holds back jobs that name no queue (manageJobsWithoutQueueName)"
+            return QueuedJobStatus(QueuePath("", "", ""), unknown_reason=unknown_reason)
         local = self._local.get((demand.namespace, name))
         if local is None:
             what = "is how gpuctl holds a job back" if name.endswith(_HELD) else f"does not exist in {demand.namespace}"
-            return Standing(QueueSpot(name, "", ""), refusal=f"Kueue's queue {name} {what}: nothing starts it")
+            return QueuedJobStatus(QueuePath(name, "", ""), refusal=f"Kueue's queue {name} {what}: nothing starts it")
         queue = self._queues.get(local["clusterQueue"])
-        spot = QueueSpot(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
+        path = QueuePath(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
         if queue is None:
-            message = f"Kueue's queue {name} leads to the ClusterQueue {spot.cluster_queue}, which does not exist"
-            return Standing(spot, refusal=message)
+            message = f"Kueue's queue {name} leads to the ClusterQueue {path.cluster_queue}, which does not exist"
+            return QueuedJobStatus(path, refusal=message)
         refusal, unsure = self._unusable(local, queue, demand.namespace)
         if refusal:
-            return Standing(spot, refusal=f"{spot} {refusal}")
-        rules = self._world.rules[spot.cluster_queue]
+            return QueuedJobStatus(path, refusal=f"{path} {refusal}")
+        rules = self._state.rules[path.cluster_queue]
         if not rules.is_active:
-            return Standing(
-                spot, refusal=f"{spot} is not active: a flavor of it or a cohort above it is not as it must be"
+            return QueuedJobStatus(
+                path, refusal=f"{path} is not active: a flavor of it or a cohort above it is not as it must be"
             )
         rank = labels_of(obj).get(PRIORITY_LABEL)
         if rank and rank not in self._ranks:
             if self._knows_ranks:
-                return Standing(spot, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not look at it")
-            return Standing(spot, doubt=f"WorkloadPriorityClass {rank} may not be read")
-        doubt = unsure or self._unmanaged(demand) or self._doubt(obj, queue)
-        if doubt:
-            return Standing(spot, doubt=doubt)
+                return QueuedJobStatus(
+                    path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not look at it"
+                )
+            return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} may not be read")
+        unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(obj, queue)
+        if unknown_reason:
+            return QueuedJobStatus(path, unknown_reason=unknown_reason)
         priority = self._ranks[rank] if rank else _first_priority(demand, obj)
-        sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
-        created = obj["metadata"].get("creationTimestamp") or f"{UNBORN}{number:06d}"
+        sets = tuple(self._pod_sets(demand, obj, path.cluster_queue))
+        created = obj["metadata"].get("creationTimestamp") or f"{NOT_CREATED}{number:06d}"
         job = QueuedJob(
             number,
             demand.namespace,
             demand.kind,
             demand.name,
-            spot.cluster_queue,
+            path.cluster_queue,
             priority,
             created,
             sets,
@@ -266,14 +290,16 @@ class _Builder:
         )
         refused = self._refused(demand, obj)
         if refused:
-            shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))
-            return Standing(spot, refusal=f"{spot} does not admit it: {refused}", job=shut if rules.is_strict else None)
-        if is_hopeless(self._world, job):
-            refusal = too_much(spot, job, rules, self._world)
-            return Standing(spot, refusal=refusal, job=job if rules.is_strict else None)
+            without_flavors = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))
+            return QueuedJobStatus(
+                path, refusal=f"{path} does not admit it: {refused}", job=without_flavors if rules.is_strict else None
+            )
+        if is_never_admitted(self._state, job):
+            refusal = never_admitted_message(path, job, rules, self._state)
+            return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
         checks = ", ".join(queue["spec"].get("checks") or ())
         later = f"once it has its quota, Kueue's admission checks decide ({checks})" if checks else ""
-        return Standing(spot, later_doubt=later, job=job)
+        return QueuedJobStatus(path, unknown_after_admission=later, job=job)
 
     def _refused(self, demand: Demand, obj: Object) -> str:
         """Why Kueue does not look at what a job asks for: what it has said itself, or by the LimitRanges."""
@@ -281,17 +307,17 @@ class _Builder:
             return str(obj["refused"])
         ranges = self._defaults.ranges(demand.namespace)
         for template, _ in pod_templates(obj):
-            if kueue_refuses(self._defaults.added(template["spec"], demand.namespace), ranges):
+            if is_rejected_by_kueue(self._defaults.added(template["spec"], demand.namespace), ranges):
                 return f"its pods are not within the LimitRanges of {demand.namespace}"
         return ""
 
     def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
-        rules = self._world.rules[queue]
+        rules = self._state.rules[queue]
         sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
         for (_, count), (template, _), asked in zip(demand.groups, pod_templates(obj), sums, strict=True):
             if asked is None:
-                each = counted_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
-                asked = multiplied(self._configuration.counted(each), count)
+                each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
+                asked = times(self._configuration.counted(each), count)
             yield pod_set("", asked, count, template["spec"], rules, self._flavors)
 
     def _unmanaged(self, demand: Demand) -> str:
@@ -305,11 +331,11 @@ class _Builder:
             return f"{settings} leaves out the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
         return ""
 
-    def _doubt(self, obj: Object, queue: Object) -> str:
+    def _unknown_reason(self, obj: Object, queue: Object) -> str:
         """What decides that is not in a snapshot, or not understood."""
         if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
-        transformed = self._configuration.transforms(self._asked(self._world.roots[queue["name"]]))
+        transformed = self._configuration.transforms(self._asked(self._state.roots[queue["name"]]))
         if transformed:
             return f"Kueue counts other resources for {' and '.join(transformed)} (resources.transformations)"
         annotations = obj["metadata"].get("annotations") or {}
@@ -320,16 +346,16 @@ class _Builder:
             return "flavorFungibility.preference is understood differently by different versions of Kueue"
         return ""
 
-    def _loose(self, standings: Iterable[Standing]) -> set[str]:
+    def _loose(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
         """The roots where somebody takes part of whom it cannot be told what he takes: nothing is certain there."""
-        roots = self._world.roots
-        found = {roots[item.spot.cluster_queue] for item in standings if item.doubt and item.spot.cluster_queue}
+        roots = self._state.roots
+        found = {roots[item.path.cluster_queue] for item in statuses if item.unknown_reason and item.path.cluster_queue}
         return (
             found
             | self._guessed
             | {
                 roots[job.queue]
-                for job in self._world.waiting
+                for job in self._state.waiting
                 if any({"minCount", "byTopology"} & part.keys() for part in self._workloads[job.number]["podSets"])
                 or self._topologies(self._queues[job.queue])
             }
@@ -340,9 +366,9 @@ class _Builder:
         names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
         return [name for name in names if self._flavors.get(name, {}).get("topology")]
 
-    def _order_doubt(self, root: str) -> str:
+    def _unknown_order(self, root: str) -> str:
         """Why it cannot be told in which order Kueue takes the jobs of a root, and who is preempted; "" if it can."""
-        own = [item for item in self._lists["clusterqueues"] if self._world.roots[item["name"]] == root]
+        own = [item for item in self._lists["clusterqueues"] if self._state.roots[item["name"]] == root]
         shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
         if shared:
             return f"Kueue shares quota fairly in cohort {shared[0]}, which is not worked out here (fair sharing)"
@@ -358,10 +384,10 @@ class _Builder:
         for number, (_, name) in self._named.items():
             demand = self._demands[number]
             local = self._local.get((demand.namespace, name)) or {}
-            if self._world.roots.get(local.get("clusterQueue", "")) == root:
+            if self._state.roots.get(local.get("clusterQueue", "")) == root:
                 found.update(*(group.incoming.pod.requests for group, _ in demand.groups))
         for item in self._lists["workloads"]:
-            if "admission" not in item and self._world.roots.get(self._queue_of(item)) == root:
+            if "admission" not in item and self._state.roots.get(self._queue_of(item)) == root:
                 found.update(*(part["pod"]["requests"] for part in item["podSets"]))
         return found
 
@@ -377,13 +403,13 @@ def is_of(obj: Object, workload: Object) -> bool:
     return owns(obj, {"namespace": workload["namespace"], "owner": owner, "labels": labels})
 
 
-def _held(admission: Object) -> dict[Slot, int]:
+def _held(admission: Object) -> dict[FlavorResource, int]:
     """Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission: pods that have ended give their share back."""
-    held: dict[Slot, int] = {}
+    held: dict[FlavorResource, int] = {}
     for item in admission["podSets"]:
         count, ended = item["count"], min(item.get("ended", 0), item["count"])
         for resource, amount in units(amounts(item["resourceUsage"])).items():
-            slot = Slot(item["flavors"].get(resource, ""), resource)
+            slot = FlavorResource(item["flavors"].get(resource, ""), resource)
             left = amount // count * (count - ended) if ended else amount
             held[slot] = held.get(slot, 0) + left
     return held

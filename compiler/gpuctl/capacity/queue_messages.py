@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import Slot
-from gpuctl.capacity.queue_quota import QuotaNode, forest
-from gpuctl.capacity.queue_state import QueuedJob, QueueRules, QueueWorld
-from gpuctl.capacity.shortage import told
+from gpuctl.capacity.cohorts import FlavorResource
+from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
+from gpuctl.capacity.queue_state import ClusterQueueRules, QueuedJob, QueueState
+from gpuctl.capacity.shortage import format_units
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import Labels, selects
 
 
-class QueueSpot(NamedTuple):
+class QueuePath(NamedTuple):
     """A queue of Kueue, and what is behind it: "" where there is none."""
 
     queue: str
@@ -26,14 +26,14 @@ class QueueSpot(NamedTuple):
         return f"Kueue's queue {self.queue}" + (f" ({', '.join(behind)})" if behind else "")
 
 
-class QueueRoom(NamedTuple):
+class FlavorRoom(NamedTuple):
     """What a ClusterQueue has of one resource that a job asks for, in one flavor, in the scheduler's units.
 
     ``free`` is what the job finds, with what its cohort lends; ``used`` is of the ClusterQueue's ``nominal`` quota.
     ``largest`` is what the pod set asks for that asks for most of those that may have the flavor.
     """
 
-    slot: Slot
+    slot: FlavorResource
     asked: int
     largest: int
     nominal: int
@@ -42,7 +42,7 @@ class QueueRoom(NamedTuple):
     most: int
 
 
-def unusable(local: Object, queue: Object, labels: Labels, namespace: str) -> str:
+def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) -> str:
     """Why a LocalQueue, or the ClusterQueue behind it, takes no job of a namespace; "" where it does."""
     for item in (local, queue["spec"]):
         if (item.get("stopPolicy") or "None") != "None":
@@ -54,11 +54,11 @@ def unusable(local: Object, queue: Object, labels: Labels, namespace: str) -> st
     return ""
 
 
-def rooms(job: QueuedJob, rules: QueueRules, node: QuotaNode) -> list[QueueRoom]:
+def flavor_rooms(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -> list[FlavorRoom]:
     """What there is for a job in each flavor that is for one of its pod sets."""
     return [
-        QueueRoom(
-            slot := Slot(flavor, resource),
+        FlavorRoom(
+            slot := FlavorResource(flavor, resource),
             asked,
             max(sizes),
             node.own[slot].nominal,
@@ -70,43 +70,45 @@ def rooms(job: QueuedJob, rules: QueueRules, node: QuotaNode) -> list[QueueRoom]
         for flavor in group.flavors
         for resource, asked in job.requests.items()
         if resource in group.resources
-        for sizes in [[pods.requests.get(resource, 0) for pods in job.pod_sets if flavor not in pods.closed]]
+        for sizes in [[pods.requests.get(resource, 0) for pods in job.pod_sets if flavor not in pods.excluded]]
         if sizes
     ]
 
 
-def too_much(spot: QueueSpot, job: QueuedJob, rules: QueueRules, world: QueueWorld) -> str:
+def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueRules, state: QueueState) -> str:
     """Why a job is never admitted."""
     covered = {resource for group in rules.groups for resource in group.resources}
     uncovered = [name for name in job.requests if name not in covered]
     if uncovered:
-        return f"{spot} has no quota for {' and '.join(uncovered)}, which it asks for"
-    found = rooms(job, rules, forest(world.cluster_queues, world.cohorts)[job.queue])
+        return f"{path} has no quota for {' and '.join(uncovered)}, which it asks for"
+    found = flavor_rooms(job, rules, quota_trees(state.cluster_queues, state.cohorts)[job.queue])
     for pods in job.pod_sets:
         for resource, asked in pods.requests.items():
-            own = [item for item in found if item.slot.resource == resource and item.slot.flavor not in pods.closed]
+            own = [item for item in found if item.slot.resource == resource and item.slot.flavor not in pods.excluded]
             if not own:
-                said = ", ".join(f"flavor {flavor} {why}" for flavor, why in pods.closed.items())
-                return f"no flavor of {spot} is for it: {said}"
+                said = ", ".join(f"flavor {flavor} {why}" for flavor, why in pods.excluded.items())
+                return f"no flavor of {path} is for it: {said}"
             most = max(item.most for item in own)
             if most < asked:
                 whose = f"its pod set {pods.name} asks" if asked < own[0].asked else "it asks"
-                return _never(spot, whose, resource, asked, most)
+                return _never(path, whose, resource, asked, most)
     for resource, asked in job.requests.items():
         most = sum(item.most for item in found if item.slot.resource == resource)
         if most < asked:
-            return _never(spot, "it asks", resource, asked, most)
-    return f"it never fits into {spot}: no flavor has all that it asks for"
+            return _never(path, "it asks", resource, asked, most)
+    return f"it never fits into {path}: no flavor has all that it asks for"
 
 
-def _never(spot: QueueSpot, whose: str, resource: str, asked: int, most: int) -> str:
-    lent = f", with what cohort {spot.cohort} lends" if spot.cohort else ""
+def _never(path: QueuePath, whose: str, resource: str, asked: int, most: int) -> str:
+    lent = f", with what cohort {path.cohort} lends" if path.cohort else ""
     in_all = " in all" if whose == "it asks" else ""
-    has = told(resource, most).split()[0]
-    return f"it never fits into {spot}: {whose} for {told(resource, asked)}{in_all}, and {has} is the most{lent}"
+    has = format_units(resource, most).split()[0]
+    return (
+        f"it never fits into {path}: {whose} for {format_units(resource, asked)}{in_all}, and {has} is the most{lent}"
+    )
 
 
-def waits(spot: QueueSpot, found: Iterable[QueueRoom], ahead: int) -> str:
+def waiting_message(path: QueuePath, found: Iterable[FlavorRoom], ahead: int) -> str:
     """Why a job is not admitted now: what it lacks in every flavor, and how many of its ClusterQueue come first."""
     kept = list(found)
     parts = []
@@ -116,18 +118,20 @@ def waits(spot: QueueSpot, found: Iterable[QueueRoom], ahead: int) -> str:
             parts.append(_lack(own))
     # GPUs are what people ask about.
     parts.sort(key=lambda part: "/" not in part)
-    lent = f", with what cohort {spot.cohort} lends" if spot.cohort and parts else ""
+    lent = f", with what cohort {path.cohort} lends" if path.cohort and parts else ""
     lacks = (
         f"{' and '.join(parts)}{lent}" if parts else "no single flavor has all that it asks for" if not ahead else ""
     )
     first = f"{ahead} job{'s' if ahead > 1 else ''} there {'come' if ahead > 1 else 'comes'} first" if ahead else ""
-    return f"waits in {spot}: {'; '.join(part for part in (lacks, first) if part)}"
+    return f"waits in {path}: {'; '.join(part for part in (lacks, first) if part)}"
 
 
-def _lack(own: list[QueueRoom]) -> str:
+def _lack(own: list[FlavorRoom]) -> str:
     parts = []
     for item in own:
         resource = item.slot.resource
-        free, used, nominal = (told(resource, amount).split()[0] for amount in (item.free, item.used, item.nominal))
+        free, used, nominal = (
+            format_units(resource, amount).split()[0] for amount in (item.free, item.used, item.nominal)
+        )
         parts.append(f"{free} free in flavor {item.slot.flavor} ({used} of {nominal} used)")
-    return f"it asks for {told(own[0].slot.resource, own[0].asked)}, {', '.join(parts)}"
+    return f"it asks for {format_units(own[0].slot.resource, own[0].asked)}, {', '.join(parts)}"

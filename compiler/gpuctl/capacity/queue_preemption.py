@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import Slot
+from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.queue_quota import QuotaNode
-from gpuctl.capacity.queue_state import QueuedJob, QueueRules, QueueWorld
+from gpuctl.capacity.queue_state import ClusterQueueRules, QueuedJob, QueueState
 
 
 class QuotaVictim(NamedTuple):
@@ -32,8 +32,8 @@ class _Candidate(NamedTuple):
 class QuotaHolders:
     """Who has quota in one run; taking it changes the use of the nodes."""
 
-    def __init__(self, world: QueueWorld, nodes: Mapping[str, QuotaNode]) -> None:
-        self._rules = world.rules
+    def __init__(self, state: QueueState, nodes: Mapping[str, QuotaNode]) -> None:
+        self._rules = state.rules
         self._nodes = nodes
         self._by_queue: dict[str, list[QueuedJob]] = {}
 
@@ -49,17 +49,19 @@ class QuotaHolders:
 
     def use(self, job: QueuedJob) -> None:
         """Count a job's quota as used."""
-        use(self._nodes[job.queue], job.held or {})
+        reserve_quota(self._nodes[job.queue], job.held or {})
 
     def free(self, job: QueuedJob) -> None:
         """Count it as free."""
-        free(self._nodes[job.queue], job.held or {})
+        release_quota(self._nodes[job.queue], job.held or {})
 
     def of(self, queue: str) -> list[QueuedJob]:
         """Those of a ClusterQueue from which somebody may take quota."""
         return self._by_queue.get(queue, []) if self._rules[queue].is_active else []
 
-    def victims(self, job: QueuedJob, needed: frozenset[Slot], usage: Mapping[Slot, int]) -> list[QuotaVictim]:
+    def victims(
+        self, job: QueuedJob, needed: frozenset[FlavorResource], usage: Mapping[FlavorResource, int]
+    ) -> list[QuotaVictim]:
         """Whom a job preempts to get so much, of which it lacks the ``needed``; nobody when that does not help."""
         rules, node = self._rules[job.queue], self._nodes[job.queue]
         if not rules.preempts:
@@ -86,8 +88,8 @@ class QuotaHolders:
         self,
         job: QueuedJob,
         candidates: Iterable[_Candidate],
-        needed: frozenset[Slot],
-        usage: Mapping[Slot, int],
+        needed: frozenset[FlavorResource],
+        usage: Mapping[FlavorResource, int],
         *,
         borrowing: bool,
     ) -> list[QuotaVictim]:
@@ -123,7 +125,9 @@ class QuotaHolders:
             else:
                 self.free(found[index].job)
 
-    def _is_valid(self, job: QueuedJob, candidate: _Candidate, needed: frozenset[Slot], *, borrowing: bool) -> bool:
+    def _is_valid(
+        self, job: QueuedJob, candidate: _Candidate, needed: frozenset[FlavorResource], *, borrowing: bool
+    ) -> bool:
         """Whether preempting a job of another ClusterQueue is still taking back. Source: candidateIsValid."""
         victim = candidate.victim.job
         if victim.queue == job.queue:
@@ -140,13 +144,20 @@ class QuotaHolders:
                 return False
         return True
 
-    def _same_queue(self, job: QueuedJob, rules: QueueRules, needed: frozenset[Slot]) -> Iterator[_Candidate]:
+    def _same_queue(
+        self, job: QueuedJob, rules: ClusterQueueRules, needed: frozenset[FlavorResource]
+    ) -> Iterator[_Candidate]:
         for other in self.of(job.queue):
             if _uses(other, needed) and may_preempt(job, other, rules.within):
                 yield _Candidate(QuotaVictim(other, False), None, True)
 
     def _others(
-        self, job: QueuedJob, rules: QueueRules, node: QuotaNode, needed: frozenset[Slot], usage: Mapping[Slot, int]
+        self,
+        job: QueuedJob,
+        rules: ClusterQueueRules,
+        node: QuotaNode,
+        needed: frozenset[FlavorResource],
+        usage: Mapping[FlavorResource, int],
     ) -> tuple[list[_Candidate], list[_Candidate]]:
         """Those over whom the job's place among the cohorts gives it precedence, and those by priority.
 
@@ -175,19 +186,21 @@ class QuotaHolders:
         return above, others
 
 
-def use(node: QuotaNode, usage: Mapping[Slot, int]) -> None:
+def reserve_quota(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
     """Use quota of a ClusterQueue."""
     for slot, amount in usage.items():
         node.add(slot, amount)
 
 
-def free(node: QuotaNode, usage: Mapping[Slot, int]) -> None:
+def release_quota(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
     """Give quota back."""
     for slot, amount in usage.items():
         node.remove(slot, amount)
 
 
-def _borrowing_queues(top: QuotaNode, skipped: QuotaNode | None, needed: frozenset[Slot]) -> Iterator[QuotaNode]:
+def _borrowing_queues(
+    top: QuotaNode, skipped: QuotaNode | None, needed: frozenset[FlavorResource]
+) -> Iterator[QuotaNode]:
     """The ClusterQueues below a cohort that use more than their own. Source: collectCandidatesInSubtree."""
     for cohort in top.cohorts:
         if cohort is not skipped and not cohort.within(needed):
@@ -200,7 +213,7 @@ def _ordered(found: Iterable[_Candidate]) -> list[_Candidate]:
     return sorted(found, key=lambda item: item.victim.job.importance)
 
 
-def _uses(job: QueuedJob, needed: frozenset[Slot]) -> bool:
+def _uses(job: QueuedJob, needed: frozenset[FlavorResource]) -> bool:
     return not needed.isdisjoint(job.held or {})
 
 
@@ -213,7 +226,7 @@ def may_preempt(job: QueuedJob, other: QueuedJob, policy: str) -> bool:
     return policy == "Any"
 
 
-def _is_below(job: QueuedJob, other: QueuedJob, rules: QueueRules) -> bool:
+def _is_below(job: QueuedJob, other: QueuedJob, rules: ClusterQueueRules) -> bool:
     """Whether a job may be preempted also by one that borrows. Source: classifyPreemptionVariant."""
     if not rules.borrows or other.priority >= job.priority:
         return False

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import Slot, cohort_of, parent_of, quotas
+from gpuctl.capacity.cohorts import FlavorResource, cohort_of, flavor_quotas, parent_of
 from gpuctl.capacity.scheduler_model import units
 from gpuctl.objects.api_resources import Object
 
 
-class SlotQuota(NamedTuple):
+class UnitQuota(NamedTuple):
     """Of one slot, in the units of :func:`gpuctl.capacity.scheduler_model.units`; None: no limit."""
 
     nominal: int
@@ -23,7 +23,7 @@ class SlotQuota(NamedTuple):
     lending_limit: int | None
 
 
-_NOTHING = SlotQuota(0, None, None)
+_NOTHING = UnitQuota(0, None, None)
 
 
 class QuotaNode:
@@ -32,15 +32,15 @@ class QuotaNode:
     ``height`` is the distance to its furthest member (getNodeHeight).
     """
 
-    def __init__(self, name: str, own: Mapping[Slot, SlotQuota]) -> None:
+    def __init__(self, name: str, own: Mapping[FlavorResource, UnitQuota]) -> None:
         self.name = name
         self.own = own
         self.parent: QuotaNode | None = None
         self.queues: list[QuotaNode] = []
         self.cohorts: list[QuotaNode] = []
-        self.subtree: dict[Slot, int] = {}
-        self.kept: dict[Slot, int] = {}
-        self.used: dict[Slot, int] = {}
+        self.subtree: dict[FlavorResource, int] = {}
+        self.kept: dict[FlavorResource, int] = {}
+        self.used: dict[FlavorResource, int] = {}
         self.height = 0
 
     def settle(self) -> None:
@@ -56,11 +56,11 @@ class QuotaNode:
             if limit is not None:
                 self.kept[slot] = max(0, amount - limit)
 
-    def local(self, slot: Slot) -> int:
+    def local(self, slot: FlavorResource) -> int:
         """What is free of what it never lends. Source: LocalAvailable."""
         return max(0, self.kept.get(slot, 0) - self.used.get(slot, 0))
 
-    def available(self, slot: Slot) -> int:
+    def available(self, slot: FlavorResource) -> int:
         """What a new job may get without anybody being preempted; it may be below 0. Source: available."""
         used, subtree = self.used.get(slot, 0), self.subtree.get(slot, 0)
         if self.parent is None:
@@ -72,7 +72,7 @@ class QuotaNode:
             lent = min(subtree - kept - max(0, used - kept) + limit, lent)
         return self.local(slot) + lent
 
-    def potential(self, slot: Slot) -> int:
+    def potential(self, slot: FlavorResource) -> int:
         """What a job may get at most, when nothing is used. Source: potentialAvailable."""
         if self.parent is None:
             return self.subtree.get(slot, 0)
@@ -80,25 +80,25 @@ class QuotaNode:
         limit = self.own.get(slot, _NOTHING).borrowing_limit
         return most if limit is None else min(self.subtree.get(slot, 0) + limit, most)
 
-    def add(self, slot: Slot, amount: int) -> None:
+    def add(self, slot: FlavorResource, amount: int) -> None:
         """Use more. Source: addUsage."""
         passed = amount - self.local(slot)
         self.used[slot] = self.used.get(slot, 0) + amount
         if self.parent is not None and passed > 0:
             self.parent.add(slot, passed)
 
-    def remove(self, slot: Slot, amount: int) -> None:
+    def remove(self, slot: FlavorResource, amount: int) -> None:
         """Use less. Source: removeUsage."""
         stored = self.used.get(slot, 0) - self.kept.get(slot, 0)
         self.used[slot] = self.used.get(slot, 0) - amount
         if self.parent is not None and stored > 0:
             self.parent.remove(slot, min(amount, stored))
 
-    def exceeds(self, slot: Slot, amount: int = 0) -> bool:
+    def exceeds(self, slot: FlavorResource, amount: int = 0) -> bool:
         """Whether it would use more than it has, and borrow from others. Source: BorrowingWith."""
         return self.used.get(slot, 0) + amount > self.subtree.get(slot, 0)
 
-    def within(self, slots: Iterable[Slot]) -> bool:
+    def within(self, slots: Iterable[FlavorResource]) -> bool:
         """Whether it borrows none of these. Source: IsWithinNominalInResources."""
         return not any(self.exceeds(slot) for slot in slots)
 
@@ -109,7 +109,7 @@ class QuotaNode:
             yield node
             node = node.parent
 
-    def borrowing(self, slot: Slot, amount: int) -> tuple[int, bool]:
+    def borrowing(self, slot: FlavorResource, amount: int) -> tuple[int, bool]:
         """How far away so much more would come from (0: it has it itself), and whether that is below the root.
 
         Source: FindHeightOfLowestSubtreeThatFits.
@@ -124,13 +124,13 @@ class QuotaNode:
             root = node
         return root.height, False
 
-    def fits_quota(self, requests: Mapping[Slot, int]) -> tuple[bool, dict[Slot, int]]:
+    def fits_quota(self, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
         """Whether it has so much itself, and what is left to ask of its cohort. Source: QuantitiesFitInQuota."""
         fits = not any(self.exceeds(slot, amount) for slot, amount in requests.items())
         return fits, {slot: max(0, amount - self.local(slot)) for slot, amount in requests.items()}
 
 
-def forest(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, QuotaNode]:
+def quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, QuotaNode]:
     """The ClusterQueues by name, each in its tree, with nothing used.
 
     A cohort that only others name exists all the same. One that is its own ancestor is left without a parent: its
@@ -146,7 +146,7 @@ def forest(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[
             node.parent = groups.setdefault(name, QuotaNode(name, {}))
             node.parent.queues.append(node)
     for name, parent in parents.items():
-        if parent and not in_circle(name, parents):
+        if parent and not is_in_cycle(name, parents):
             node = groups[name]
             node.parent = groups.setdefault(parent, QuotaNode(parent, {}))
             node.parent.cohorts.append(node)
@@ -156,7 +156,7 @@ def forest(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[
     return found
 
 
-def in_circle(name: str, parents: Mapping[str, str]) -> bool:
+def is_in_cycle(name: str, parents: Mapping[str, str]) -> bool:
     """Whether following parents from a cohort comes to no end."""
     seen: set[str] = set()
     while name and name not in seen:
@@ -165,13 +165,13 @@ def in_circle(name: str, parents: Mapping[str, str]) -> bool:
     return bool(name)
 
 
-def _quotas(obj: Object) -> dict[Slot, SlotQuota]:
-    def amount(slot: Slot, value: Fraction | None) -> int | None:
+def _quotas(obj: Object) -> dict[FlavorResource, UnitQuota]:
+    def amount(slot: FlavorResource, value: Fraction | None) -> int | None:
         return None if value is None else units({slot.resource: value}).get(slot.resource, 0)
 
     return {
-        slot: SlotQuota(
+        slot: UnitQuota(
             amount(slot, quota.nominal) or 0, amount(slot, quota.borrowing_limit), amount(slot, quota.lending_limit)
         )
-        for slot, quota in quotas(obj).items()
+        for slot, quota in flavor_quotas(obj).items()
     }

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import Slot, cohort_of, parent_of
-from gpuctl.capacity.queue_quota import forest, in_circle
+from gpuctl.capacity.cohorts import FlavorResource, cohort_of, parent_of
+from gpuctl.capacity.queue_quota import is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import holds, tolerates
 
-UNBORN = "~"
+NOT_CREATED = "~"
 """The times at which jobs that come will be created begin with this, and so are after all others."""
 _NEVER = "Never"
 _BLOCKING = ("NoSchedule", "NoExecute")
@@ -35,14 +35,14 @@ class PodSet(NamedTuple):
 
     name: str
     requests: Units
-    closed: Mapping[str, str]
+    excluded: Mapping[str, str]
 
-    def shut(self, rules: QueueRules) -> PodSet:
+    def without_flavors(self, rules: ClusterQueueRules) -> PodSet:
         """The same pods where Kueue admits them with no flavor."""
-        return self._replace(closed={flavor: "" for group in rules.groups for flavor in group.flavors})
+        return self._replace(excluded={flavor: "" for group in rules.groups for flavor in group.flavors})
 
 
-class QueueRules(NamedTuple):
+class ClusterQueueRules(NamedTuple):
     """A ClusterQueue's own rules. ``threshold`` is up to which priority others are preempted while it borrows.
 
     ``stops_at_...`` tell that no further flavor is looked at once one would do by that. Not ``is_active``: it admits
@@ -83,7 +83,7 @@ class QueuedJob:
     priority: int
     created: str
     pod_sets: tuple[PodSet, ...]
-    held: dict[Slot, int] | None = None
+    held: dict[FlavorResource, int] | None = None
     since: int = 0
     uid: str = ""
     evicted: bool = False
@@ -107,19 +107,19 @@ class QueuedJob:
 
 
 @dataclass
-class QueueWorld:
+class QueueState:
     """The ClusterQueues of a cluster, with those who hold quota of them and those who wait, as of now."""
 
     cluster_queues: list[Object]
     cohorts: list[Object]
-    rules: dict[str, QueueRules]
+    rules: dict[str, ClusterQueueRules]
     roots: dict[str, str]
     holding: list[QueuedJob] = field(default_factory=list)
     waiting: list[QueuedJob] = field(default_factory=list)
 
-    def part(self, root: str) -> QueueWorld:
+    def part(self, root: str) -> QueueState:
         """The world of the ClusterQueues that may lend each other quota."""
-        return QueueWorld(
+        return QueueState(
             [item for item in self.cluster_queues if self.roots[item["name"]] == root],
             self.cohorts,
             self.rules,
@@ -129,23 +129,23 @@ class QueueWorld:
         )
 
 
-def queue_world(cluster_queues: list[Object], cohorts: list[Object], flavors: Iterable[Object]) -> QueueWorld:
+def build_queue_state(cluster_queues: list[Object], cohorts: list[Object], flavors: Iterable[Object]) -> QueueState:
     """The queues without any job. ``roots`` tells by a ClusterQueue's name with whom it shares a cohort."""
     known = {item["name"] for item in flavors}
     parents = {item["name"]: parent_of(item) for item in cohorts}
     rules, roots = {}, {}
-    nodes = forest(cluster_queues, cohorts)
+    nodes = quota_trees(cluster_queues, cohorts)
     for item in cluster_queues:
         found = _rules(item)
         used = {flavor for group in found.groups for flavor in group.flavors}
-        is_whole = used <= known and not in_circle(cohort_of(item), parents)
+        is_whole = used <= known and not is_in_cycle(cohort_of(item), parents)
         rules[found.name] = found._replace(is_active=found.is_active and is_whole)
         top = [cohort.name for cohort in nodes[found.name].path()]
         roots[found.name] = f"cohort {top[-1]}" if top else f"queue {found.name}"
-    return QueueWorld(cluster_queues, cohorts, rules, roots)
+    return QueueState(cluster_queues, cohorts, rules, roots)
 
 
-def _rules(item: Object) -> QueueRules:
+def _rules(item: Object) -> ClusterQueueRules:
     spec = item["spec"]
     preemption, fungibility = spec.get("preemption") or {}, spec.get("flavorFungibility") or {}
     borrow = preemption.get("borrowWithinCohort") or {}
@@ -153,7 +153,7 @@ def _rules(item: Object) -> QueueRules:
         FlavorGroup(frozenset(group["coveredResources"]), tuple(flavor["name"] for flavor in group["flavors"]))
         for group in spec.get("resourceGroups") or ()
     )
-    return QueueRules(
+    return ClusterQueueRules(
         item["name"],
         groups,
         spec.get("queueingStrategy") == "StrictFIFO",
@@ -168,7 +168,7 @@ def _rules(item: Object) -> QueueRules:
 
 
 def pod_set(
-    name: str, requests: Units, count: int, spec: Object, rules: QueueRules, flavors: Mapping[str, Object]
+    name: str, requests: Units, count: int, spec: Object, rules: ClusterQueueRules, flavors: Mapping[str, Object]
 ) -> PodSet:
     """The pods of one template, which request so much together, in a ClusterQueue.
 
@@ -177,14 +177,14 @@ def pod_set(
     total = {**requests}
     if any("pods" in group.resources for group in rules.groups):
         total["pods"] = count
-    closed: dict[str, str] = {}
+    excluded: dict[str, str] = {}
     for group in rules.groups:
         keys = {key for name in group.flavors for key in flavors.get(name, {}).get("labels") or {}}
         for flavor in group.flavors:
             found = _excluded(spec, flavors[flavor], keys) if flavor in flavors else "does not exist"
             if found is not None:
-                closed[flavor] = found
-    return PodSet(name, total, closed)
+                excluded[flavor] = found
+    return PodSet(name, total, excluded)
 
 
 def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.kueue_configuration import queue_configuration
+from gpuctl.capacity.kueue_configuration import kueue_configuration
 from gpuctl.capacity.kueue_entries import TOPOLOGY
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.pod_requests import pod_requests
@@ -27,7 +27,7 @@ def queued_objects(lists: Object, defaults: NamespaceDefaults) -> tuple[list[Obj
         left["workloads"] = [item for item in lists["workloads"] if id(item) not in taken]
         known = lists.get("workloadpriorityclasses") or []
         left["workloadpriorityclasses"] = [*known, *({"name": name, "value": value} for name, value in ranks.items())]
-    configuration = queue_configuration(lists)
+    configuration = kueue_configuration(lists)
     found = []
     for item in sorted(waiting, key=configuration.created):
         counts = [waiting_requests(part, item["namespace"], defaults, configuration) for part in item["podSets"]]

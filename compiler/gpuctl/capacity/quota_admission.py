@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.quota_charges import Shortfall, Usage, charged, room, unspecified
+from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, charges_in_quota, quota_headroom, unspecified
 from gpuctl.objects.api_resources import Object
 
 Limit = tuple[str, str]
@@ -21,7 +21,7 @@ Limit = tuple[str, str]
 _Charge = dict[Limit, int]
 
 
-class Admission(NamedTuple):
+class QuotaAdmission(NamedTuple):
     """The pods of a job that quotas admit, by group, and the reason against the others.
 
     Not ``settled``: the number depends on the order in which pods are created. ``for_ever``: the job is refused even
@@ -40,7 +40,7 @@ class Admission(NamedTuple):
         return sum(count for _, count in self.groups)
 
 
-def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> list[Admission]:
+def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> list[QuotaAdmission]:
     """Return what quotas let through of jobs that are created together."""
     own: dict[str, list[Object]] = {}
     for quota in quotas:
@@ -49,13 +49,13 @@ def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> lis
         [*demand.refusals, *map(str, unspecified(own.get(demand.namespace, ()), demand.usages))] for demand in demands
     ]
     result = [
-        Admission([], reasons, True, []) if reasons else Admission(demand.groups, [], False, [])
+        QuotaAdmission([], reasons, True, []) if reasons else QuotaAdmission(demand.groups, [], False, [])
         for demand, reasons in zip(demands, refused, strict=True)
     ]
     for namespace, limiting in own.items():
         here = [number for number, demand in enumerate(demands) if demand.namespace == namespace]
-        created = sorted(here, key=lambda number: demands[number].created)
-        freed = [usage for number in here for usage in given_back(demands[number])]
+        created = sorted(here, key=lambda number: demands[number].creation_order)
+        freed = [usage for number in here for usage in freed_objects(demands[number])]
         coming = {number: demands[number] for number in created if not refused[number]}
         for number, admission in _Space(limiting, coming, freed).admissions():
             result[number] = admission
@@ -87,11 +87,15 @@ class _Space:
     Amounts are whole numbers, so many to one as ``_scale`` says.
     """
 
-    def __init__(self, quotas: Sequence[Object], coming: dict[int, Demand], freed: Sequence[Usage]) -> None:
-        self._rooms = {(item.quota, item.resource): item for quota in quotas for item in room(quota, freed)}
+    def __init__(self, quotas: Sequence[Object], coming: dict[int, Demand], freed: Sequence[ChargedObjects]) -> None:
+        self._rooms = {(item.quota, item.resource): item for quota in quotas for item in quota_headroom(quota, freed)}
         charges = {
             number: [
-                {(_name(quota), key): amount for quota in quotas for key, amount in charged(quota, usage).items()}
+                {
+                    (_name(quota), key): amount
+                    for quota in quotas
+                    for key, amount in charges_in_quota(quota, usage).items()
+                }
                 for usage in demand.usages
             ]
             for number, demand in coming.items()
@@ -127,7 +131,7 @@ class _Space:
         ]
         return _Claim(demand, asked, own, pods, most)
 
-    def admissions(self) -> Iterator[tuple[int, Admission]]:
+    def admissions(self) -> Iterator[tuple[int, QuotaAdmission]]:
         """Yield what passes of each job."""
         passed = self._in_turn()
         taken = {number: claim.taken(passed.get(number, claim.most)) for number, claim in self._claims.items()}
@@ -136,19 +140,19 @@ class _Space:
             found = self._told(claim, passed.get(number, claim.most), _less(every, taken[number]))
             yield number, found._replace(settled=number not in self._open)
 
-    def _told(self, claim: _Claim, counts: Sequence[int], others: _Charge) -> Admission:
+    def _told(self, claim: _Claim, counts: Sequence[int], others: _Charge) -> QuotaAdmission:
         """What is said when so many pods of each group pass, and others take so much."""
         demand = claim.demand
         groups = [(group, count) for (group, _), count in zip(demand.groups, counts, strict=True)]
         if groups == demand.groups:
-            return Admission(groups, [], False, [])
+            return QuotaAdmission(groups, [], False, [])
         short, for_ever = [], False
         for limit, item in self._rooms.items():
             own, together = claim.asked.get(limit, 0), claim.asked.get(limit, 0) + others.get(limit, 0)
             if own and together > self._left[limit]:
                 short.append(item._replace(needed=Fraction(together, self._scale)))
                 for_ever = for_ever or Fraction(own, self._scale) > item.hard
-        return Admission(groups, [str(item) for item in short], for_ever, short)
+        return QuotaAdmission(groups, [str(item) for item in short], for_ever, short)
 
     def _in_turn(self) -> dict[int, list[int]]:
         """Return how many pods of each group pass of the jobs on which the order decides."""
@@ -193,7 +197,7 @@ def _has(left: _Charge, charge: _Charge) -> bool:
     return all(amount <= left[limit] for limit, amount in charge.items())
 
 
-def given_back(demand: Demand) -> list[Usage]:
+def freed_objects(demand: Demand) -> list[ChargedObjects]:
     """What a job that is replaced gives back. Its limits are not in a snapshot; gpuctl's are equal to its requests.
 
     Of a deadline only whether there is one matters, to the scopes Terminating and NotTerminating.
@@ -208,5 +212,5 @@ def given_back(demand: Demand) -> list[Usage]:
             spec["priorityClassName"] = pod.priority_class
         if pod.has_deadline:
             spec["activeDeadlineSeconds"] = 1
-        pods.append(Usage({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec}))
+        pods.append(ChargedObjects({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec}))
     return [*(usage for usage in demand.usages if usage.object["kind"] != "Pod"), *pods]

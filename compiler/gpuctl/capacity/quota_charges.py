@@ -54,7 +54,7 @@ _UNSPECIFIED = (
 )
 
 
-class Usage(NamedTuple):
+class ChargedObjects(NamedTuple):
     """``number`` objects alike that admission sees: a top object, or a Pod as a controller makes it (:func:`as_pod`).
 
     ``before`` is the live form of an object that is updated in place: then only the increase counts.
@@ -110,31 +110,34 @@ def as_pod(template: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": template.get("metadata") or {}, "spec": template["spec"]}
 
 
-def admissions(obj: Object, pods: Iterable[tuple[Object, int]] | None = None) -> list[Usage]:
+def charged_objects(obj: Object, pods: Iterable[tuple[Object, int]] | None = None) -> list[ChargedObjects]:
     """Everything that admission will see because ``obj`` is created: itself, its pods, what its controller makes.
 
     ``pods`` are its pod templates and counts where they are known better than from ``obj``: with the server's defaults
     and those of LimitRanges, or with the number an autoscaler wants. Claims of a StatefulSet's templates are left out:
     they outlive it. Source for JobSet: ``jobset_controller.go`` (a Job for each replica, a headless Service).
     """
-    result = [Usage(obj)]
+    result = [ChargedObjects(obj)]
     kind = obj["kind"]
     if kind == "Pod":
         return result
     if kind == "Deployment":
-        result.append(Usage({"kind": "ReplicaSet"}))
+        result.append(ChargedObjects({"kind": "ReplicaSet"}))
     elif kind == "StatefulSet":
-        result.append(Usage({"kind": "ControllerRevision"}))
+        result.append(ChargedObjects({"kind": "ControllerRevision"}))
     elif kind == "JobSet":
-        result.append(Usage({"kind": "Job"}, sum(number for _, number in job_templates(obj))))
+        result.append(ChargedObjects({"kind": "Job"}, sum(number for _, number in job_templates(obj))))
         if ((obj["spec"].get("network") or {}).get("enableDNSHostnames")) is not False:
-            result.append(Usage({"kind": "Service", "spec": {"clusterIP": "None"}}))
+            result.append(ChargedObjects({"kind": "Service", "spec": {"clusterIP": "None"}}))
     templates = pod_templates(obj) if pods is None else pods
-    return result + [Usage(as_pod(template), count) for template, count in templates]
+    return result + [ChargedObjects(as_pod(template), count) for template, count in templates]
 
 
 def shortfalls(
-    quotas: Iterable[Object], added: Iterable[Usage], freed: Iterable[Usage] = (), now: datetime | None = None
+    quotas: Iterable[Object],
+    added: Iterable[ChargedObjects],
+    freed: Iterable[ChargedObjects] = (),
+    now: datetime | None = None,
 ) -> list[Shortfall]:
     """Where ``added`` objects do not fit into the quotas of their namespace, even after ``freed`` ones are gone.
 
@@ -147,12 +150,16 @@ def shortfalls(
     result = []
     for quota in quotas:
         needed = _total(_increase(quota, usage, now) for usage in added)
-        found = (item._replace(needed=needed.get(item.resource, item.needed)) for item in room(quota, freed, now))
+        found = (
+            item._replace(needed=needed.get(item.resource, item.needed)) for item in quota_headroom(quota, freed, now)
+        )
         result += [item for item in found if item.needed > 0 and item.total > item.hard]
     return result
 
 
-def room(quota: Object, freed: Iterable[Usage] = (), now: datetime | None = None) -> Iterator[Shortfall]:
+def quota_headroom(
+    quota: Object, freed: Iterable[ChargedObjects] = (), now: datetime | None = None
+) -> Iterator[Shortfall]:
     """Every limit of a quota, with what is in use and given back, before anything is needed."""
     used, given = amounts((quota.get("status") or {}).get("used")), _total(_increase(quota, one, now) for one in freed)
     for resource, hard in sorted(_hard(quota).items()):
@@ -162,14 +169,14 @@ def room(quota: Object, freed: Iterable[Usage] = (), now: datetime | None = None
         yield Shortfall(_name(quota), resource, hard, in_use, back, Fraction(0))
 
 
-def charged(quota: Object, usage: Usage) -> Amounts:
+def charges_in_quota(quota: Object, usage: ChargedObjects) -> Amounts:
     """What one of a usage's objects counts for in a quota, by the resources that this limits."""
     return {
         key: amount for key, amount in _increase(quota, usage._replace(number=1), None).items() if key in _hard(quota)
     }
 
 
-def with_use(quota: Object, added: Iterable[Usage], freed: Iterable[Usage] = ()) -> Object:
+def with_charges(quota: Object, added: Iterable[ChargedObjects], freed: Iterable[ChargedObjects] = ()) -> Object:
     """The quota as it stands when ``added`` objects are there and ``freed`` ones are gone."""
     status = quota.get("status") or {}
     needed, given = (_total(_increase(quota, usage, None) for usage in usages) for usages in (added, freed))
@@ -180,7 +187,7 @@ def with_use(quota: Object, added: Iterable[Usage], freed: Iterable[Usage] = ())
     return {**quota, "status": {**status, "used": {key: format_amount(key, value) for key, value in used.items()}}}
 
 
-def unspecified(quotas: Iterable[Object], added: Iterable[Usage]) -> list[Unspecified]:
+def unspecified(quotas: Iterable[Object], added: Iterable[ChargedObjects]) -> list[Unspecified]:
     """Resources that quotas want of every container and pods in ``added`` leave open.
 
     A pod that sets its own ``resources`` need not. LimitRanges' defaults must be in the pods already.
@@ -292,7 +299,7 @@ def _total(parts: Iterable[Amounts]) -> Amounts:
     return result
 
 
-def _increase(quota: Object, usage: Usage, now: datetime | None) -> Amounts:
+def _increase(quota: Object, usage: ChargedObjects, now: datetime | None) -> Amounts:
     """What a quota would count more for a usage. Source: controller.go, CheckRequest."""
     if not _matches(quota, usage.object):
         return {}

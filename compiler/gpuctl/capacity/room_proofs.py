@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from gpuctl.capacity.component_input import Scene
-from gpuctl.capacity.placement import PodGroup, Rooms
+from gpuctl.capacity.component_input import ComponentInput
+from gpuctl.capacity.placement import PodGroup, RoomCount
 
 
-class Proofs:
+class RoomProofs:
     """Statements that hold for every order of pods and every choice of nodes."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._rooms: dict[object, Rooms] = {}
+    def __init__(self, component: ComponentInput) -> None:
+        self._component = component
+        self._rooms: dict[object, RoomCount] = {}
         self._known: dict[tuple[int, bool], bool] = {}
         # Where pods keep others away, labels tell pods apart.
-        self._apart = any(seat.repelling for seat in scene.cluster.seats) or any(
-            pod.anti_affinity for _, pod in scene.cluster.nominated
+        self._apart = any(node_info.repelling for node_info in component.cluster.node_infos) or any(
+            pod.anti_affinity for _, pod in component.cluster.nominated
         )
-        groups = [group for demand in scene.demands for group, _ in demand.groups]
+        groups = [group for demand in component.demands for group, _ in demand.groups]
         bold = [group.incoming.pod.priority for group in groups if group.incoming.preempts]
-        residents = [pod for seat in scene.cluster.seats for pod in seat.pods if bold and pod.priority < max(bold)]
+        residents = [
+            pod
+            for node_info in component.cluster.node_infos
+            for pod in node_info.pods
+            if bold and pod.priority < max(bold)
+        ]
         self._peaceful = not residents
         # Each of the pods that may be evicted, or end with one, once.
-        lost = dict.fromkeys(other for pod in residents for other in scene.cluster.returning.may_end_with(pod))
-        comers = [comer for pod in lost if (comer := scene.cluster.returning.of(pod)) is not None]
-        comers += scene.cluster.waiting
+        lost = dict.fromkeys(other for pod in residents for other in component.cluster.recreated.may_end_with(pod))
+        comers = [comer for pod in lost if (comer := component.cluster.recreated.of(pod)) is not None]
+        comers += component.cluster.waiting
         self._others = [(PodGroup(("comer", number), comer), 1) for number, comer in enumerate(comers)]
 
     def fits(self, position: int) -> bool:
@@ -33,9 +38,9 @@ class Proofs:
         Less important ones take no room from it that it does not get back by evicting them. It must not be evicted
         itself if it fails then; and what is evicted for more important ones may come again.
         """
-        demand = self._scene.demands[position]
-        if demand.frail or not self._peaceful:
-            above = (number for number, other in enumerate(self._scene.demands) if other.priority > demand.priority)
+        demand = self._component.demands[position]
+        if demand.may_fail or not self._peaceful:
+            above = (number for number, other in enumerate(self._component.demands) if other.priority > demand.priority)
             if not all(self._has_room(number) for number in above):
                 return False
         preempts = all(group.incoming.preempts for group, _ in demand.groups)
@@ -49,17 +54,17 @@ class Proofs:
         return self._known[key]
 
     def _fits_beside(self, position: int, least: int | None) -> bool:
-        scene = self._scene
-        demand, admission = scene.demands[position], scene.admissions[position]
-        if demand.refusals or demand.doubts or admission.refusals or not (admission.settled and demand.pods):
+        component = self._component
+        demand, admission = component.demands[position], component.admissions[position]
+        if demand.refusals or demand.unknown_reasons or admission.refusals or not (admission.settled and demand.pods):
             return False
         others = [
             (group, self._most(group, count))
-            for number, (other, groups) in enumerate(zip(scene.demands, scene.shown, strict=True))
+            for number, (other, groups) in enumerate(zip(component.demands, component.reported_groups, strict=True))
             if number != position and (least is None or other.priority >= least)
             for group, count in groups
         ]
-        own = scene.shown[position]
+        own = component.reported_groups[position]
         return all(
             self._rooms_of(group).suffice(
                 number, [*others, *self._others, *(item for item in own if item[0] is not group)]
@@ -74,15 +79,15 @@ class Proofs:
 
     def lacks_room(self, position: int) -> bool:
         """Return True if none of a job's pods has room, not even alone, and no eviction or end of a pod makes room."""
-        groups = self._scene.shown[position]
+        groups = self._component.reported_groups[position]
         if not self._peaceful or not groups:
             return False
         rooms = [self._rooms_of(group) for group, _ in groups]
         return all(room.known and not room.total for room in rooms)
 
-    def _rooms_of(self, group: PodGroup) -> Rooms:
+    def _rooms_of(self, group: PodGroup) -> RoomCount:
         own = group.incoming.pod
-        start, open_to = self._scene.start(own.priority), self._scene.open_to(group.incoming)
+        start, open_to = self._component.start(own.priority), self._component.open_to(group.incoming)
         labels = (own.namespace, frozenset(own.labels.items())) if self._apart else None
         # States and lists of nodes are kept by the scene, so that their ids stay theirs.
         key = (
@@ -95,5 +100,5 @@ class Proofs:
             labels,
         )
         if key not in self._rooms:
-            self._rooms[key] = Rooms(start, group, open_to)
+            self._rooms[key] = RoomCount(start, group, open_to)
         return self._rooms[key]

@@ -21,7 +21,7 @@ Units = dict[str, int]
 Volume = tuple[str, str]
 """A volume that a CSI driver attaches: the driver, and its own name for the volume."""
 HOST_NAME = "kubernetes.io/hostname"
-CLUSTER = "(cluster)"
+CLUSTER_TOPOLOGY = "(cluster)"
 """A label that no node can have, with one value for all nodes: what is near by it is in the cluster."""
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API's word for all addresses of a node, nothing is bound here
 
@@ -35,20 +35,20 @@ def units(amounts: Amounts) -> Units:
     }
 
 
-class Port(NamedTuple):
+class HostPort(NamedTuple):
     """A port of the node that a container binds."""
 
     ip: str
     protocol: str
     number: int
 
-    def conflicts(self, other: Port) -> bool:
+    def conflicts(self, other: HostPort) -> bool:
         """Source: kube-scheduler ``framework/types.go``, HostPortInfo.CheckConflict."""
         same = (self.protocol, self.number) == (other.protocol, other.number)
         return same and (self.ip == other.ip or _EVERYWHERE in (self.ip, other.ip))
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     """A required term of pod affinity or anti-affinity: other pods, and the label of nodes that makes them near."""
 
     topology: str
@@ -60,22 +60,22 @@ class Term(NamedTuple):
         return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
 
 
-class Spread(NamedTuple):
+class SpreadConstraint(NamedTuple):
     """A topology spread constraint that forbids (``DoNotSchedule``)."""
 
     topology: str
     selector: Object | None
-    most: int
-    domains: int
+    max_skew: int
+    min_domains: int
     honour_affinity: bool
     honour_taints: bool
 
 
-class LateClaim(NamedTuple):
+class DelayedClaim(NamedTuple):
     """A claim that gets its volume with the first pod; ``own``: each pod has one (an ephemeral volume)."""
 
     claim: Object
-    own: bool
+    is_ephemeral: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -98,8 +98,8 @@ class PlacedPod:
     labels: Labels = field(default_factory=dict)
     priority: int = 0
     requests: Units = field(default_factory=dict)
-    ports: tuple[Port, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
     start: str = ""
     stays: bool = False
     deleting: bool = False
@@ -130,7 +130,7 @@ class SchedulableNode:
 
 
 @dataclass(frozen=True, eq=False)
-class Seat:
+class NodeInfo:
     """A node with the pods on it. Never changes: moving a pod makes another one."""
 
     node: SchedulableNode
@@ -175,9 +175,9 @@ class Seat:
             ]
         return self._held[name]
 
-    def with_pod(self, pod: PlacedPod) -> Seat:
+    def with_pod(self, pod: PlacedPod) -> NodeInfo:
         """The same with one pod more."""
-        more = Seat(self.node, (*self.pods, pod))
+        more = NodeInfo(self.node, (*self.pods, pod))
         if "used" in self.__dict__:
             # Its sum is known from this one's: of many pods, most of what it costs.
             used = dict(self.used)
@@ -186,10 +186,10 @@ class Seat:
             more.__dict__["used"] = used
         return more
 
-    def without(self, pods: Iterable[PlacedPod]) -> Seat:
+    def without(self, pods: Iterable[PlacedPod]) -> NodeInfo:
         """The same without some of its pods."""
         gone = {id(pod): pod for pod in pods}
-        fewer = Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
+        fewer = NodeInfo(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
         if "used" in self.__dict__ and len(fewer.pods) + len(gone) == len(self.pods):
             used = dict(self.used)
             for pod in gone.values():
@@ -215,7 +215,7 @@ class Seat:
 
 
 @dataclass(frozen=True, eq=False)
-class Incoming:
+class IncomingPod:
     """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives.
 
     ``volume_terms`` are those of the volumes that its claims are bound to, ``late`` its claims that have none yet,
@@ -228,18 +228,18 @@ class Incoming:
     tolerations: Sequence[Object] = ()
     node_selector: Labels = field(default_factory=dict)
     node_terms: Sequence[Sequence[Object]] = ()
-    affinity: tuple[Term, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
     preempts: bool = True
     preferred_nodes: Sequence[tuple[int, Object]] = ()
     volume_terms: Sequence[Sequence[Object]] = ()
-    late: tuple[LateClaim, ...] = ()
+    delayed_claims: tuple[DelayedClaim, ...] = ()
     volume_nodes: frozenset[str] | None = None
 
     @cached_property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[AffinityTerm, ...]:
         """All that its rules say of other pods, whatever they say."""
-        spread = (Term(rule.topology, rule.selector, frozenset((self.pod.namespace,))) for rule in self.spread)
+        spread = (AffinityTerm(rule.topology, rule.selector, frozenset((self.pod.namespace,))) for rule in self.spread)
         return (*self.affinity, *self.pod.anti_affinity, *spread)
 
     @property

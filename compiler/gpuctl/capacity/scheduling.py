@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, SchedulableNode, Seat, Spread, Term
+from gpuctl.capacity.scheduler_model import (
+    AffinityTerm,
+    IncomingPod,
+    NodeInfo,
+    PlacedPod,
+    SchedulableNode,
+    SpreadConstraint,
+)
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import Labels, holds, selects, tolerates
 
@@ -20,7 +27,7 @@ _BLOCKING = ("NoSchedule", "NoExecute")
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-class Census(NamedTuple):
+class NeighbourCounts(NamedTuple):
     """Pods near which a pod must or must not be, by domain: what the plugins count before they look at nodes."""
 
     affinity: Counter[Pair]
@@ -29,35 +36,35 @@ class Census(NamedTuple):
     spread: tuple[Counter[str], ...]
 
 
-NO_CENSUS = Census(Counter(), Counter(), Counter(), ())
+NO_NEIGHBOURS = NeighbourCounts(Counter(), Counter(), Counter(), ())
 
 
-def census(incoming: Incoming, seats: Iterable[Seat]) -> Census:
+def count_neighbours(incoming: IncomingPod, node_infos: Iterable[NodeInfo]) -> NeighbourCounts:
     """Count the pods that matter to an incoming one.
 
     Source: ``interpodaffinity/filtering.go`` (PreFilter), ``podtopologyspread/filtering.go`` (calPreFilterState).
     """
-    result = Census(Counter(), Counter(), Counter(), tuple(Counter() for _ in incoming.spread))
-    for seat in seats:
-        labels = seat.node.labels
-        for pod in seat.repelling:
+    result = NeighbourCounts(Counter(), Counter(), Counter(), tuple(Counter() for _ in incoming.spread))
+    for node_info in node_infos:
+        labels = node_info.node.labels
+        for pod in node_info.repelling:
             _count(result.repelled, [term for term in pod.anti_affinity if term.matches(incoming.pod)], labels)
         if not incoming.has_neighbours:
             continue
-        for pod in seat.pods:
+        for pod in node_info.pods:
             if incoming.affinity and all(term.matches(pod) for term in incoming.affinity):
                 _count(result.affinity, incoming.affinity, labels)
             _count(result.anti_affinity, [term for term in incoming.pod.anti_affinity if term.matches(pod)], labels)
         if all(rule.topology in labels for rule in incoming.spread):
             for rule, counts in zip(incoming.spread, result.spread, strict=True):
-                if is_counted(rule, incoming, seat.node):
-                    counts[labels[rule.topology]] += sum(is_spread(rule, incoming, pod) for pod in seat.pods)
+                if counts_node(rule, incoming, node_info.node):
+                    counts[labels[rule.topology]] += sum(counts_pod(rule, incoming, pod) for pod in node_info.pods)
     return result
 
 
-def recounted(counted: Census, incoming: Incoming, before: Seat, now: Seat) -> Census:
+def updated_counts(counted: NeighbourCounts, incoming: IncomingPod, before: NodeInfo, now: NodeInfo) -> NeighbourCounts:
     """A census after one node has changed."""
-    old, new = census(incoming, (before,)), census(incoming, (now,))
+    old, new = count_neighbours(incoming, (before,)), count_neighbours(incoming, (now,))
 
     def pairs(total: Counter[Pair], less: Counter[Pair], more: Counter[Pair]) -> Counter[Pair]:
         total = Counter(total)
@@ -71,7 +78,7 @@ def recounted(counted: Census, incoming: Incoming, before: Seat, now: Seat) -> C
         total.subtract(less)
         total.update(more)
         spread.append(total)
-    return Census(
+    return NeighbourCounts(
         pairs(counted.affinity, old.affinity, new.affinity),
         pairs(counted.anti_affinity, old.anti_affinity, new.anti_affinity),
         pairs(counted.repelled, old.repelled, new.repelled),
@@ -79,23 +86,23 @@ def recounted(counted: Census, incoming: Incoming, before: Seat, now: Seat) -> C
     )
 
 
-def _count(counts: Counter[Pair], terms: Iterable[Term], labels: Labels) -> None:
+def _count(counts: Counter[Pair], terms: Iterable[AffinityTerm], labels: Labels) -> None:
     for term in terms:
         if term.topology in labels:
             counts[term.topology, labels[term.topology]] += 1
 
 
-def is_counted(rule: Spread, incoming: Incoming, node: SchedulableNode) -> bool:
+def counts_node(rule: SpreadConstraint, incoming: IncomingPod, node: SchedulableNode) -> bool:
     """Whether a node is one of those among which a rule spreads pods.
 
     Source: ``podtopologyspread/common.go``, matchNodeInclusionPolicies.
     """
     if rule.honour_affinity and not (_selected(incoming, node) and _in_terms(incoming, node)):
         return False
-    return not rule.honour_taints or untolerated(incoming, node) is None
+    return not rule.honour_taints or untolerated_taint(incoming, node) is None
 
 
-def is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
+def counts_pod(rule: SpreadConstraint, incoming: IncomingPod, pod: PlacedPod) -> bool:
     """Whether a rule of spreading counts a pod: an empty selector counts nothing.
 
     Source: ``podtopologyspread/common.go``, countPodsMatchSelector.
@@ -105,7 +112,7 @@ def is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
     return selects(rule.selector, pod.labels)
 
 
-def in_term(term: Object, node: SchedulableNode) -> bool:
+def matches_node_term(term: Object, node: SchedulableNode) -> bool:
     """Whether a node is in a node selector's term; an empty term has no nodes.
 
     Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
@@ -117,12 +124,12 @@ def in_term(term: Object, node: SchedulableNode) -> bool:
     return all(holds(item, node.labels) for item in expressions) and all(holds(item, names) for item in fields)
 
 
-def _open(incoming: Incoming, seat: Seat, _: Census) -> bool:
+def _is_schedulable(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``nodeunschedulable/node_unschedulable.go``."""
-    return not seat.node.unschedulable or any(tolerates(item, _UNSCHEDULABLE) for item in incoming.tolerations)
+    return not node_info.node.unschedulable or any(tolerates(item, _UNSCHEDULABLE) for item in incoming.tolerations)
 
 
-def untolerated(incoming: Incoming, node: SchedulableNode) -> Object | None:
+def untolerated_taint(incoming: IncomingPod, node: SchedulableNode) -> Object | None:
     """The first taint of a node that keeps a pod away. Source: ``tainttoleration/taint_toleration.go``."""
     for taint in node.taints:
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in incoming.tolerations):
@@ -130,69 +137,69 @@ def untolerated(incoming: Incoming, node: SchedulableNode) -> Object | None:
     return None
 
 
-def _selected(incoming: Incoming, node: SchedulableNode) -> bool:
+def _selected(incoming: IncomingPod, node: SchedulableNode) -> bool:
     return incoming.node_selector.items() <= node.labels.items()
 
 
-def _in_terms(incoming: Incoming, node: SchedulableNode) -> bool:
-    return all(any(in_term(term, node) for term in terms) for terms in incoming.node_terms)
+def _in_terms(incoming: IncomingPod, node: SchedulableNode) -> bool:
+    return all(any(matches_node_term(term, node) for term in terms) for terms in incoming.node_terms)
 
 
-def _has_volumes(incoming: Incoming, seat: Seat, _: Census) -> bool:
+def _reaches_volumes(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``volumebinding/binder.go``, FindPodVolumes; ``volumezone/volume_zone.go``."""
-    if incoming.volume_nodes is not None and seat.node.name not in incoming.volume_nodes:
+    if incoming.volume_nodes is not None and node_info.node.name not in incoming.volume_nodes:
         return False
-    return all(any(in_term(term, seat.node) for term in terms) for terms in incoming.volume_terms)
+    return all(any(matches_node_term(term, node_info.node) for term in terms) for terms in incoming.volume_terms)
 
 
-def _ports_free(incoming: Incoming, seat: Seat, _: Census) -> bool:
+def _has_free_ports(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``nodeports/node_ports.go``."""
-    taken = [port for pod in seat.pods for port in pod.ports] if incoming.pod.ports else []
+    taken = [port for pod in node_info.pods for port in pod.ports] if incoming.pod.ports else []
     return not any(port.conflicts(other) for port in incoming.pod.ports for other in taken)
 
 
-def _room_for_pod(incoming: Incoming, seat: Seat, _: Census) -> bool:
+def _has_pod_slot(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``noderesources/fit.go``, fitsRequest: ``Too many pods``."""
-    return len(seat.pods) < seat.node.allocatable.get("pods", 0)
+    return len(node_info.pods) < node_info.node.allocatable.get("pods", 0)
 
 
-def _enough(incoming: Incoming, seat: Seat, _: Census) -> bool:
+def _has_resources(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``noderesources/fit.go``, fitsRequest: ``Insufficient ...``."""
-    return all(amount <= seat.free(name) for name, amount in incoming.pod.requests.items())
+    return all(amount <= node_info.free(name) for name, amount in incoming.pod.requests.items())
 
 
-def _attachable(incoming: Incoming, seat: Seat, _: Census) -> bool:
+def _within_attach_limits(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``nodevolumelimits/csi.go``, Filter: of one volume in several pods there is one.
 
     As there, a volume that is attached and that no pod of the node has counts beside itself.
     """
-    limits = seat.node.attachable
+    limits = node_info.node.attachable
     if not limits or not incoming.pod.volumes:
         return True
-    used = frozenset().union(*(pod.volumes for pod in seat.pods))
-    new, there = incoming.pod.volumes - used, used | seat.node.attached
+    used = frozenset().union(*(pod.volumes for pod in node_info.pods))
+    new, there = incoming.pod.volumes - used, used | node_info.node.attached
     return all(
         sum(driver == name for name, _ in there) + sum(driver == name for name, _ in new) <= limits[driver]
         for driver in {driver for driver, _ in new} & limits.keys()
     )
 
 
-def _even(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+def _keeps_max_skew(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
     """Source: ``podtopologyspread/filtering.go``, Filter."""
     for rule, counts in zip(incoming.spread, counted.spread, strict=True):
-        value = seat.node.labels.get(rule.topology)
+        value = node_info.node.labels.get(rule.topology)
         if value is None:
             return False
-        least = min(counts.values(), default=0) if len(counts) >= rule.domains else 0
+        least = min(counts.values(), default=0) if len(counts) >= rule.min_domains else 0
         own = selects(rule.selector, incoming.pod.labels)
-        if counts[value] + own - least > rule.most:
+        if counts[value] + own - least > rule.max_skew:
             return False
     return True
 
 
-def _near(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+def _satisfies_affinity(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
     """Source: ``interpodaffinity/filtering.go``, satisfyPodAffinity: the first of a series needs no other."""
-    labels = seat.node.labels
+    labels = node_info.node.labels
     if any(term.topology not in labels for term in incoming.affinity):
         return False
     if all(counted.affinity[term.topology, labels[term.topology]] > 0 for term in incoming.affinity):
@@ -200,39 +207,39 @@ def _near(incoming: Incoming, seat: Seat, counted: Census) -> bool:
     return not counted.affinity and all(term.matches(incoming.pod) for term in incoming.affinity)
 
 
-def _far(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+def _satisfies_anti_affinity(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
     """Source: ``interpodaffinity/filtering.go``, satisfyPodAntiAffinity."""
-    pairs = ((term.topology, seat.node.labels.get(term.topology, "")) for term in incoming.pod.anti_affinity)
+    pairs = ((term.topology, node_info.node.labels.get(term.topology, "")) for term in incoming.pod.anti_affinity)
     return not any(counted.anti_affinity[pair] > 0 for pair in pairs)
 
 
-def _welcome(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+def _satisfies_existing_anti_affinity(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
     """Source: ``interpodaffinity/filtering.go``, satisfyExistingPodsAntiAffinity."""
-    return not any(seat.node.labels.get(key) == value for key, value in counted.repelled)
+    return not any(node_info.node.labels.get(key) == value for key, value in counted.repelled)
 
 
 class SchedulingRule(NamedTuple):
     """A reason for which a node is out. ``resolvable`` tells that evicting others may help."""
 
     name: str
-    holds: Callable[[Incoming, Seat, Census], bool]
+    holds: Callable[[IncomingPod, NodeInfo, NeighbourCounts], bool]
     resolvable: bool
 
 
 RULES: list[SchedulingRule] = [
-    SchedulingRule("cordon", _open, False),
-    SchedulingRule("taints", lambda incoming, seat, _: untolerated(incoming, seat.node) is None, False),
-    SchedulingRule("node-selector", lambda incoming, seat, _: _selected(incoming, seat.node), False),
-    SchedulingRule("node-affinity", lambda incoming, seat, _: _in_terms(incoming, seat.node), False),
-    SchedulingRule("host-ports", _ports_free, True),
-    SchedulingRule("pods", _room_for_pod, True),
-    SchedulingRule("resources", _enough, True),
-    SchedulingRule("attach-limits", _attachable, True),
-    SchedulingRule("volumes", _has_volumes, False),
-    SchedulingRule("topology-spread", _even, True),
-    SchedulingRule("pod-affinity", _near, False),
-    SchedulingRule("pod-anti-affinity", _far, True),
-    SchedulingRule("existing-anti-affinity", _welcome, True),
+    SchedulingRule("cordon", _is_schedulable, False),
+    SchedulingRule("taints", lambda incoming, node_info, _: untolerated_taint(incoming, node_info.node) is None, False),
+    SchedulingRule("node-selector", lambda incoming, node_info, _: _selected(incoming, node_info.node), False),
+    SchedulingRule("node-affinity", lambda incoming, node_info, _: _in_terms(incoming, node_info.node), False),
+    SchedulingRule("host-ports", _has_free_ports, True),
+    SchedulingRule("pods", _has_pod_slot, True),
+    SchedulingRule("resources", _has_resources, True),
+    SchedulingRule("attach-limits", _within_attach_limits, True),
+    SchedulingRule("volumes", _reaches_volumes, False),
+    SchedulingRule("topology-spread", _keeps_max_skew, True),
+    SchedulingRule("pod-affinity", _satisfies_affinity, False),
+    SchedulingRule("pod-anti-affinity", _satisfies_anti_affinity, True),
+    SchedulingRule("existing-anti-affinity", _satisfies_existing_anti_affinity, True),
 ]
 """In the order of the plugins (``apis/config/v1/default_plugins.go``): the first that fails is the node's status."""
 
@@ -240,15 +247,15 @@ RULES: list[SchedulingRule] = [
 _OF_NODES = ("node-selector", "node-affinity", "volumes", "cordon", "taints", "pods", "resources")
 
 
-def rules_of_nodes() -> list[SchedulingRule]:
+def node_rules() -> list[SchedulingRule]:
     """The rules of which a node without pods tells whether pods that leave may ever open it; the cheapest first."""
     rules = {rule.name: rule for rule in RULES}
     return [rules[name] for name in _OF_NODES if name in rules]
 
 
-def obstacle(incoming: Incoming, seat: Seat, counted: Census) -> SchedulingRule | None:
+def failing_rule(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> SchedulingRule | None:
     """The first rule that keeps a pod from a node, or None."""
     for rule in RULES:
-        if not rule.holds(incoming, seat, counted):
+        if not rule.holds(incoming, node_info, counted):
             return rule
     return None

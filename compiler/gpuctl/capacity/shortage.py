@@ -13,11 +13,11 @@ from operator import attrgetter, floordiv, is_not
 from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import PodGroup, State, initial, settle
+from gpuctl.capacity.placement import ClusterState, PodGroup, initial_state, place_pods
 from gpuctl.capacity.quota_charges import Shortfall, format_amount
-from gpuctl.capacity.scheduler_model import Incoming, Seat, Units
-from gpuctl.capacity.scheduling import RULES, census, untolerated
-from gpuctl.capacity.unready_nodes import is_passing
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, Units
+from gpuctl.capacity.scheduling import RULES, count_neighbours, untolerated_taint
+from gpuctl.capacity.unready_nodes import is_transient_taint
 from gpuctl.objects.api_resources import TRAININGS
 
 PODS = "pods"
@@ -38,7 +38,7 @@ _CORDON = "node.kubernetes.io/unschedulable"
 Groups = Sequence[tuple[PodGroup, int]]
 
 
-class Holder(NamedTuple):
+class ResourceHolder(NamedTuple):
     """A workload that has some of the resource that is short."""
 
     namespace: str
@@ -48,7 +48,7 @@ class Holder(NamedTuple):
     amount: int
 
 
-class Balance(NamedTuple):
+class ResourceBalance(NamedTuple):
     """What a job needs and what the nodes open to it have. ``scarce`` is the resource that has room for the fewest."""
 
     per_pod: Units
@@ -56,23 +56,25 @@ class Balance(NamedTuple):
     free: Units
     largest: tuple[str, Units] | None
     scarce: str
-    held_by: list[Holder]
+    held_by: list[ResourceHolder]
 
 
-def told(resource: str, amount: int) -> str:
+def format_units(resource: str, amount: int) -> str:
     """``3 nvidia.com/gpu``, ``1500m cpu``, ``64Gi memory``."""
     exact = Fraction(amount, 1000) if resource == "cpu" else Fraction(amount)
     return f"{format_amount(resource, exact)} {resource}"
 
 
-def open_seats(incoming: Incoming, seats: Sequence[Seat]) -> list[Seat]:
+def eligible_nodes(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
     """The nodes that nothing but what runs there keeps a pod from."""
-    counted = census(incoming, ())
+    counted = count_neighbours(incoming, ())
     rules = [rule for rule in RULES if rule.name in _OF_NODES]
-    return [seat for seat in seats if all(rule.holds(incoming, seat, counted) for rule in rules)]
+    return [node_info for node_info in node_infos if all(rule.holds(incoming, node_info, counted) for rule in rules)]
 
 
-def balance(demand: Demand, seats: Sequence[Seat], counted: CountedNodes | None = None) -> Balance:
+def resource_balance(
+    demand: Demand, node_infos: Sequence[NodeInfo], counted: CountedNodes | None = None
+) -> ResourceBalance:
     """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node.
 
     :param counted: the nodes that are open to its pods, where they are known, with what was counted on them before.
@@ -82,13 +84,13 @@ def balance(demand: Demand, seats: Sequence[Seat], counted: CountedNodes | None 
         for name, amount in group.incoming.pod.requests.items():
             need[name] = need.get(name, 0) + amount * number
     if not demand.groups:
-        return Balance({}, need, {}, None, PODS, [])
+        return ResourceBalance({}, need, {}, None, PODS, [])
     incoming = demand.groups[0][0].incoming
     own = incoming.pod.requests
     if counted is None:
-        seats = open_seats(incoming, seats)
-        counted = CountedNodes(range(len(seats)))
-    nodes = counted.follow(seats)
+        node_infos = eligible_nodes(incoming, node_infos)
+        counted = CountedNodes(range(len(node_infos)))
+    nodes = counted.follow(node_infos)
     names = [*sorted(own, key=lambda name: "/" not in name), PODS]
     left = {name: counted.left(name) for name in names}
     rooms = {name: _rooms(left[name], own.get(name, 1)) for name in names}
@@ -97,15 +99,15 @@ def balance(demand: Demand, seats: Sequence[Seat], counted: CountedNodes | None 
     most = max(left[scarce], default=0)
     best = nodes[left[scarce].index(most)] if nodes else None
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
-    return Balance(own, need, free, largest, scarce, counted.held(scarce))
+    return ResourceBalance(own, need, free, largest, scarce, counted.held(scarce))
 
 
-def _left(name: str, seats: Sequence[Seat]) -> list[int]:
+def _left(name: str, node_infos: Sequence[NodeInfo]) -> list[int]:
     """What nodes have left of a resource."""
     if name == PODS:
-        left = [seat.node.allocatable.get(name, 0) - len(seat.pods) for seat in seats]
+        left = [node_info.node.allocatable.get(name, 0) - len(node_info.pods) for node_info in node_infos]
     else:
-        left = [seat.node.allocatable.get(name, 0) - seat.used.get(name, 0) for seat in seats]
+        left = [node_info.node.allocatable.get(name, 0) - node_info.used.get(name, 0) for node_info in node_infos]
     return [amount if amount > 0 else 0 for amount in left]
 
 
@@ -122,30 +124,30 @@ class CountedNodes:
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = numbers
-        self._seats: list[Seat] = []
+        self._node_infos: list[NodeInfo] = []
         self._left: dict[str, list[int]] = {}
         self._held: dict[str, HeldAmounts] = {}
 
-    def follow(self, seats: Sequence[Seat]) -> list[Seat]:
+    def follow(self, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
         """These nodes as they are now, among all."""
-        before, self._seats = self._seats, [seats[number] for number in self._numbers]
+        before, self._node_infos = self._node_infos, [node_infos[number] for number in self._numbers]
         if self._left:
-            changed = list(compress(range(len(before)), map(is_not, before, self._seats)))
-            now = [self._seats[index] for index in changed]
+            changed = list(compress(range(len(before)), map(is_not, before, self._node_infos)))
+            now = [self._node_infos[index] for index in changed]
             for name, left in self._left.items():
                 for index, amount in zip(changed, _left(name, now), strict=True):
                     left[index] = amount
-        return self._seats
+        return self._node_infos
 
     def left(self, name: str) -> Sequence[int]:
         """What each of them has left of a resource, now."""
         if name not in self._left:
-            self._left[name] = _left(name, self._seats)
+            self._left[name] = _left(name, self._node_infos)
         return self._left[name]
 
-    def held(self, name: str) -> list[Holder]:
+    def held(self, name: str) -> list[ResourceHolder]:
         """Who has how much of a resource on them, now."""
-        return self._held.setdefault(name, HeldAmounts(name)).of(self._seats)
+        return self._held.setdefault(name, HeldAmounts(name)).of(self._node_infos)
 
 
 class HeldAmounts:
@@ -153,51 +155,53 @@ class HeldAmounts:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._seats: Sequence[Seat | None] = ()
-        self._found: dict[tuple[str, str, int], Holder] = {}
+        self._node_infos: Sequence[NodeInfo | None] = ()
+        self._found: dict[tuple[str, str, int], ResourceHolder] = {}
         self._in_order: list[tuple[str, str, int]] = []
 
-    def of(self, seats: Sequence[Seat]) -> list[Holder]:
+    def of(self, node_infos: Sequence[NodeInfo]) -> list[ResourceHolder]:
         """Who has how much on these nodes, the largest holder first: always the same nodes, in the same order."""
-        before = self._seats or [None] * len(seats)
-        for index in compress(range(len(seats)), map(is_not, before, seats)):
+        before = self._node_infos or [None] * len(node_infos)
+        for index in compress(range(len(node_infos)), map(is_not, before, node_infos)):
             self._count(before[index], -1)
-            self._count(seats[index], 1)
-        self._seats = seats
+            self._count(node_infos[index], 1)
+        self._node_infos = node_infos
         # Python's sort keeps the order of what is equal, from behind, too.
         holders = map(self._found.__getitem__, self._in_order)
         return sorted(holders, key=attrgetter("amount"), reverse=True)
 
-    def _count(self, seat: Seat | None, sign: int) -> None:
+    def _count(self, node_info: NodeInfo | None, sign: int) -> None:
         found = self._found
-        for key, amount in seat.held(self._resource) if seat else ():
+        for key, amount in node_info.held(self._resource) if node_info else ():
             before = found.get(key)
             if before is None:
                 insort(self._in_order, key)
-                found[key] = Holder(*key, sign, sign * amount)
+                found[key] = ResourceHolder(*key, sign, sign * amount)
             elif before.pods + sign:
-                found[key] = Holder(*key, before.pods + sign, before.amount + sign * amount)
+                found[key] = ResourceHolder(*key, before.pods + sign, before.amount + sign * amount)
             else:
                 del found[key], self._in_order[bisect_left(self._in_order, key)]
 
 
-def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
+def resource_holders(resource: str, node_infos: Sequence[NodeInfo]) -> list[ResourceHolder]:
     """Who has how much of a resource on some nodes, the largest holder first."""
-    return HeldAmounts(resource).of(seats)
+    return HeldAmounts(resource).of(node_infos)
 
 
-def shortage(demand: Demand, found: Balance, starts: int) -> str:
+def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> str:
     """Why not all pods of a job have room now."""
-    asked = ", ".join(told(name, amount) for name, amount in found.per_pod.items()) or "no resources"
+    asked = ", ".join(format_units(name, amount) for name, amount in found.per_pod.items()) or "no resources"
     if found.largest is None:
         return "no node is open to its pods"
     name, room = found.largest
-    room_there = told(found.scarce, room[found.scarce]).split()[0]
-    here = f"{told(found.scarce, found.free[found.scarce])} free in all, at most {room_there} on one node ({name})"
+    room_there = format_units(found.scarce, room[found.scarce]).split()[0]
+    here = (
+        f"{format_units(found.scarce, found.free[found.scarce])} free in all, at most {room_there} on one node ({name})"
+    )
     return f"{starts} of {demand.pods} pods ({asked} each) have room now; {here}"
 
 
-def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
+def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[NodeInfo]) -> str:
     """Return a sentence if too few nodes have the host ports free; "" if something else is short, or nothing.
 
     Two pods with one host port need two nodes. Nodes are taken as they are before the job comes.
@@ -205,16 +209,16 @@ def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
     if len(demand.groups) != 1 or not demand.groups[0][0].incoming.pod.ports:
         return ""
     incoming = demand.groups[0][0].incoming
-    counted = census(incoming, seats)
+    counted = count_neighbours(incoming, node_infos)
     rules = {rule.name: rule for rule in RULES}
     roomy = [
-        seat
-        for seat in open_seats(incoming, seats)
-        if all(rules[name].holds(incoming, seat, counted) for name in ("pods", "resources"))
+        node_info
+        for node_info in eligible_nodes(incoming, node_infos)
+        if all(rules[name].holds(incoming, node_info, counted) for name in ("pods", "resources"))
     ]
-    free = [seat for seat in roomy if rules["host-ports"].holds(incoming, seat, counted)]
+    free = [node_info for node_info in roomy if rules["host-ports"].holds(incoming, node_info, counted)]
     own = {**incoming.pod.requests, PODS: 1}
-    rooms = sum(min(seat.free(name) // amount for name, amount in own.items() if amount) for seat in roomy)
+    rooms = sum(min(node_info.free(name) // amount for name, amount in own.items() if amount) for node_info in roomy)
     if len(free) >= demand.pods or rooms < demand.pods:
         return ""
     ports = ", ".join(str(port.number) for port in incoming.pod.ports)
@@ -225,91 +229,98 @@ def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
     )
 
 
-def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:
+def describe_exclusions(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> str:
     """Why a pod may go to none of some nodes: how many which rule excludes."""
-    counted = census(incoming, seats)
-    excluded: dict[str, list[Seat]] = {}
-    for seat in seats:
-        rule = next((rule for rule in RULES if not rule.holds(incoming, seat, counted)), None)
+    counted = count_neighbours(incoming, node_infos)
+    excluded: dict[str, list[NodeInfo]] = {}
+    for node_info in node_infos:
+        rule = next((rule for rule in RULES if not rule.holds(incoming, node_info, counted)), None)
         if rule is not None:
-            excluded.setdefault(rule.name, []).append(seat)
+            excluded.setdefault(rule.name, []).append(node_info)
     if not excluded:
         return "there are no nodes"
     parts = (_excluded(name, incoming, among) for name, among in excluded.items())
     return "no node takes one of its pods: " + ", ".join(parts)
 
 
-def _excluded(rule: str, incoming: Incoming, seats: Sequence[Seat]) -> str:
+def _excluded(rule: str, incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> str:
     """``3 excluded by taints``, ``2 excluded by resources (16 nvidia.com/gpu needed, the largest, gpu-1, has 8)``."""
-    said = f"{len(seats)} excluded by {rule}"
+    said = f"{len(node_infos)} excluded by {rule}"
     if rule == "node-selector":
         return f"{said} ({', '.join(f'{key}={value}' for key, value in incoming.node_selector.items())})"
     if rule != "resources":
         return said
     asked = incoming.pod.requests
     # The resource that the fewest nodes have enough of.
-    short = min(asked, key=lambda name: (sum(seat.free(name) >= asked[name] for seat in seats), "/" not in name, name))
-    best = max(seats, key=lambda seat: seat.free(short))
-    most = told(short, max(0, best.free(short))).split()[0]
-    return f"{said} ({told(short, asked[short])} needed, the largest, {best.node.name}, has {most})"
+    short = min(
+        asked,
+        key=lambda name: (sum(node_info.free(name) >= asked[name] for node_info in node_infos), "/" not in name, name),
+    )
+    best = max(node_infos, key=lambda node_info: node_info.free(short))
+    most = format_units(short, max(0, best.free(short))).split()[0]
+    return f"{said} ({format_units(short, asked[short])} needed, the largest, {best.node.name}, has {most})"
 
 
 def smallest_change(
-    state: State, demand: Demand, found: Balance, refused: Sequence[Shortfall], *, names_hosts: bool
+    state: ClusterState, demand: Demand, found: ResourceBalance, refused: Sequence[Shortfall], *, names_hosts: bool
 ) -> str | None:
     """The first change, the smallest kinds first, with which all pods have room and nobody is evicted; else None."""
     if refused:
         raised = ", ".join(
             f"{item.resource} of quota {item.quota} to {format_amount(item.resource, item.total)}" for item in refused
         )
-        return f"raise {raised}" if _fits(list(state.seats), demand.groups, names_hosts) else None
-    for text, seats, groups in _changes(state, demand, found, names_hosts):
-        if _fits(seats, groups, names_hosts):
+        return f"raise {raised}" if _fits(list(state.node_infos), demand.groups, names_hosts) else None
+    for text, node_infos, groups in _changes(state, demand, found, names_hosts):
+        if _fits(node_infos, groups, names_hosts):
             return text
     return None
 
 
-def _fits(seats: Sequence[Seat], groups: Groups, names_hosts: bool) -> bool:
-    outcome = settle(initial(seats, names_hosts), groups, (), final=True)
+def _fits(node_infos: Sequence[NodeInfo], groups: Groups, names_hosts: bool) -> bool:
+    outcome = place_pods(initial_state(node_infos, names_hosts), groups, (), final=True)
     wanted = sum(number for _, number in groups)
-    if not (outcome.exhaustive or outcome.confluent):
+    if not (outcome.exhaustive or outcome.is_uniform):
         return False
     return all(sum(end.placed.values()) == wanted and not end.evicted for end in outcome.states)
 
 
 def _changes(
-    state: State, demand: Demand, found: Balance, names_hosts: bool
-) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
-    seats, groups = list(state.seats), demand.groups
-    cordoned = [index for index, seat in enumerate(seats) if seat.node.unschedulable]
+    state: ClusterState, demand: Demand, found: ResourceBalance, names_hosts: bool
+) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
+    node_infos, groups = list(state.node_infos), demand.groups
+    cordoned = [index for index, node_info in enumerate(node_infos) if node_info.node.unschedulable]
     for index in cordoned[:_TRIED]:
-        seat = seats[index]
-        taints = [taint for taint in seat.node.taints if taint["key"] != _CORDON]
-        opened = replace(seat, node=replace(seat.node, unschedulable=False, taints=taints))
-        yield f"uncordon node {seat.node.name}", [*seats[:index], opened, *seats[index + 1 :]], groups
-    for taint in _taints(groups, seats)[:_TRIED]:
-        yield f"tolerate the taint {_title(taint)}", seats, [(_tolerant(group, taint), n) for group, n in groups]
+        node_info = node_infos[index]
+        taints = [taint for taint in node_info.node.taints if taint["key"] != _CORDON]
+        opened = replace(node_info, node=replace(node_info.node, unschedulable=False, taints=taints))
+        yield f"uncordon node {node_info.node.name}", [*node_infos[:index], opened, *node_infos[index + 1 :]], groups
+    for taint in _taints(groups, node_infos)[:_TRIED]:
+        yield f"tolerate the taint {_title(taint)}", node_infos, [(_tolerant(group, taint), n) for group, n in groups]
     if len(groups) != 1:
         return
     (group, number), *_ = groups
-    yield from _freed(seats, group, number, names_hosts)
-    yield from _leaner(seats, group, number, found.scarce, names_hosts)
-    fewer = _most(number - 1, lambda count: _fits(seats, [(group, count)], names_hosts))
+    yield from _freed(node_infos, group, number, names_hosts)
+    yield from _leaner(node_infos, group, number, found.scarce, names_hosts)
+    fewer = _most(number - 1, lambda count: _fits(node_infos, [(group, count)], names_hosts))
     if fewer:
-        yield f"run {fewer} pod{'s' if fewer > 1 else ''} instead of {number}", seats, [(group, fewer)]
+        yield f"run {fewer} pod{'s' if fewer > 1 else ''} instead of {number}", node_infos, [(group, fewer)]
 
 
-def _taints(groups: Groups, seats: Sequence[Seat]) -> list[dict[str, str]]:
+def _taints(groups: Groups, node_infos: Sequence[NodeInfo]) -> list[dict[str, str]]:
     result: list[dict[str, str]] = []
-    for seat in seats:
+    for node_info in node_infos:
         for group, _ in groups:
-            taint = untolerated(group.incoming, seat.node)
-            if taint is not None and taint not in result and not (is_upkeep(taint) or is_passing(taint)):
+            taint = untolerated_taint(group.incoming, node_info.node)
+            if (
+                taint is not None
+                and taint not in result
+                and not (is_maintenance_taint(taint) or is_transient_taint(taint))
+            ):
                 result.append(taint)
     return result
 
 
-def is_upkeep(taint: dict[str, str]) -> bool:
+def is_maintenance_taint(taint: dict[str, str]) -> bool:
     """Whether a taint tells of a node's state, or keeps it free for work on it: tolerating it mends nothing."""
     return bool(_UPKEEP.search(f"{taint.get('key')}={taint.get('value') or ''}"))
 
@@ -326,23 +337,27 @@ def _tolerant(group: PodGroup, taint: dict[str, str]) -> PodGroup:
 
 
 def _freed(
-    seats: Sequence[Seat], group: PodGroup, number: int, names_hosts: bool
-) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
+    node_infos: Sequence[NodeInfo], group: PodGroup, number: int, names_hosts: bool
+) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
     """Free what the pods that find no room lack, on the nodes where that is least."""
     peaceful = group._replace(incoming=replace(group.incoming, preempts=False))
-    outcome = settle(initial(seats, names_hosts), [(peaceful, number)], (), final=True)
+    outcome = place_pods(initial_state(node_infos, names_hosts), [(peaceful, number)], (), final=True)
     end = outcome.states[0]
     left = number - sum(end.placed.values())
-    now, given = list(end.seats), [dict[str, int]() for _ in seats]
+    now, given = list(end.node_infos), [dict[str, int]() for _ in node_infos]
     own = {**group.incoming.pod.requests, PODS: 1}
-    nodes = open_seats(group.incoming, now)
+    nodes = eligible_nodes(group.incoming, now)
     for _ in range(min(left, _TRIED)):
         lacks = []
-        for index, seat in enumerate(now):
-            lack = {name: amount - seat.free(name) for name, amount in own.items() if amount > seat.free(name)}
-            held = {name: sum(pod.requests.get(name, 0) for pod in seats[index].pods) for name in lack}
-            held[PODS] = len(seats[index].pods)
-            if seat in nodes and all(amount + given[index].get(name, 0) <= held[name] for name, amount in lack.items()):
+        for index, node_info in enumerate(now):
+            lack = {
+                name: amount - node_info.free(name) for name, amount in own.items() if amount > node_info.free(name)
+            }
+            held = {name: sum(pod.requests.get(name, 0) for pod in node_infos[index].pods) for name in lack}
+            held[PODS] = len(node_infos[index].pods)
+            if node_info in nodes and all(
+                amount + given[index].get(name, 0) <= held[name] for name, amount in lack.items()
+            ):
                 share = sum(Fraction(amount, own[name]) for name, amount in lack.items())
                 lacks.append((len(lack), share, index, lack))
         if not lacks:
@@ -352,31 +367,31 @@ def _freed(
             given[index][name] = given[index].get(name, 0) + amount
         before = now[index]
         now[index] = _with_more(before, lack).with_pod(group.incoming.pod)
-        nodes = [now[index] if seat is before else seat for seat in nodes]
+        nodes = [now[index] if node_info is before else node_info for node_info in nodes]
     # Hidden nodes read alike, and are one.
     by_node: dict[str, Counter[str]] = {}
-    for seat, lack in zip(seats, given, strict=True):
+    for node_info, lack in zip(node_infos, given, strict=True):
         if lack:
-            by_node.setdefault(f"{seat.node.name}", Counter()).update(lack)
+            by_node.setdefault(f"{node_info.node.name}", Counter()).update(lack)
     parts = [
-        f"{' and '.join(told(name, amount) for name, amount in lack.items())} on {node}"
+        f"{' and '.join(format_units(name, amount) for name, amount in lack.items())} on {node}"
         for node, lack in by_node.items()
     ]
     if parts and left <= _TRIED:
-        freed = [_with_more(seat, lack) for seat, lack in zip(seats, given, strict=True)]
+        freed = [_with_more(node_info, lack) for node_info, lack in zip(node_infos, given, strict=True)]
         yield f"free {', '.join(parts)}", freed, [(group, number)]
 
 
-def _with_more(seat: Seat, more: Units) -> Seat:
-    allocatable = dict(seat.node.allocatable)
+def _with_more(node_info: NodeInfo, more: Units) -> NodeInfo:
+    allocatable = dict(node_info.node.allocatable)
     for name, amount in more.items():
         allocatable[name] = allocatable.get(name, 0) + amount
-    return replace(seat, node=replace(seat.node, allocatable=allocatable))
+    return replace(node_info, node=replace(node_info.node, allocatable=allocatable))
 
 
 def _leaner(
-    seats: Sequence[Seat], group: PodGroup, number: int, scarce: str, names_hosts: bool
-) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
+    node_infos: Sequence[NodeInfo], group: PodGroup, number: int, scarce: str, names_hosts: bool
+) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
     """Ask less of the scarce resource for each pod."""
     asked = group.incoming.pod.requests.get(scarce, 0)
     step = min(_STEPS.get(scarce, 1), max(asked, 1))
@@ -385,11 +400,11 @@ def _leaner(
         pod = replace(group.incoming.pod, requests={**group.incoming.pod.requests, scarce: steps * step})
         return [(group._replace(incoming=replace(group.incoming, pod=pod)), number)]
 
-    most = _most((asked - 1) // step, lambda steps: _fits(seats, leaner(steps), names_hosts))
+    most = _most((asked - 1) // step, lambda steps: _fits(node_infos, leaner(steps), names_hosts))
     if most:
         yield (
-            f"ask for {told(scarce, most * step)} per pod instead of {told(scarce, asked).split()[0]}",
-            seats,
+            f"ask for {format_units(scarce, most * step)} per pod instead of {format_units(scarce, asked).split()[0]}",
+            node_infos,
             leaner(most),
         )
 

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.preemption import Eviction, eviction
-from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat
-from gpuctl.capacity.scheduling import census, obstacle, recounted
-from gpuctl.capacity.scoring import NodeRanks, amounts_score
-from gpuctl.capacity.suitable_nodes import Landscape, shape_key
+from gpuctl.capacity.preemption import Eviction, find_eviction
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, PlacedPod
+from gpuctl.capacity.scheduling import count_neighbours, failing_rule, updated_counts
+from gpuctl.capacity.scoring import NodeRanks, resource_score
+from gpuctl.capacity.suitable_nodes import SuitableNodes, scheduling_key
 
 _ROUNDS = 12
 """How often pods that wait are tried again at most."""
@@ -41,7 +41,12 @@ class _Kind:
     """
 
     def __init__(
-        self, incoming: Incoming, nodes: Sequence[int], seats: Sequence[Seat], others: Iterable[PlacedPod], now: int
+        self,
+        incoming: IncomingPod,
+        nodes: Sequence[int],
+        node_infos: Sequence[NodeInfo],
+        others: Iterable[PlacedPod],
+        now: int,
     ) -> None:
         """
         :param others: pods with anti-affinity that are in the cluster or may come.
@@ -54,9 +59,9 @@ class _Kind:
         repelled = any(term.matches(pod) for other in others for term in other.anti_affinity)
         self.alone = not (incoming.has_neighbours or repelled)
         self.by_amounts = self.alone and not (pod.ports or pod.volumes)
-        self.census = census(incoming, () if self.alone else seats)
+        self.census = count_neighbours(incoming, () if self.alone else node_infos)
         self.counted = now
-        self.ranks = NodeRanks(incoming, [seats[place].node for place in nodes], nodes)
+        self.ranks = NodeRanks(incoming, [node_infos[place].node for place in nodes], nodes)
         self.rooms: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
         self.rooms_at = -1
@@ -72,31 +77,31 @@ class Run:
     from the start.
     """
 
-    def __init__(self, cluster: Cluster, coming: Iterable[PodGroup], *, last: bool = False) -> None:
+    def __init__(self, cluster: ClusterModel, coming: Iterable[PodGroup], *, last: bool = False) -> None:
         """
         :param coming: the pods that may come.
         :param last: of equal nodes the last one is taken.
         """
         self._last = last
-        self.seats = list(cluster.seats)
+        self.node_infos = list(cluster.node_infos)
         self._budgets = cluster.budgets
-        self._returning = cluster.returning
+        self._recreated = cluster.recreated
         self._promised = {pod for _, pod in cluster.nominated}
         for place, pod in cluster.nominated:
-            self.seats[place] = self.seats[place].with_pod(pod)
-        self._places = {pod: place for place, seat in enumerate(self.seats) for pod in seat.pods}
-        self._landscape = Landscape(self.seats)
-        self._repelling = [pod for seat in self.seats for pod in seat.repelling]
+            self.node_infos[place] = self.node_infos[place].with_pod(pod)
+        self._places = {pod: place for place, node_info in enumerate(self.node_infos) for pod in node_info.pods}
+        self._suitable_nodes = SuitableNodes(self.node_infos)
+        self._repelling = [pod for node_info in self.node_infos for pod in node_info.repelling]
         self._repelling += [group.incoming.pod for group in coming if group.incoming.pod.anti_affinity]
         self._repelling += [rival.pod for rival in cluster.waiting if rival.pod.anti_affinity]
         self.bound: Counter[int | None] = Counter()
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
         self._kinds: dict[object, _Kind] = {}
-        self._changes: list[tuple[int, Seat, Seat]] = []
+        self._changes: list[tuple[int, NodeInfo, NodeInfo]] = []
         self._departures = 0
         self._entries: dict[PlacedPod, QueuedPod] = {}
         self._gone: list[PlacedPod] = []
-        self._over: set[PlacedPod | None] = set()
+        self._not_recreated: set[PlacedPod | None] = set()
         # Jobs make pods again after seconds: those that come are there first.
         self._later: list[QueuedPod] = []
         # They have been tried before: if they could evict others, they would have been promised a node.
@@ -122,22 +127,22 @@ class Run:
         """Return True if any pod of a job came."""
         return any(entry.job == job for entry in self._entries.values())
 
-    def seats_without(self, job: int) -> list[Seat]:
+    def nodes_without(self, job: int) -> list[NodeInfo]:
         """Return the nodes as all others leave them to a job."""
         own = [pod for pod, entry in self._entries.items() if entry.job == job and pod in self._places]
-        seats = list(self.seats)
+        node_infos = list(self.node_infos)
         for pod in own:
             place = self._places[pod]
-            seats[place] = seats[place].without([pod])
-        return seats
+            node_infos[place] = node_infos[place].without([pod])
+        return node_infos
 
-    def _entry(self, incoming: Incoming, job: int | None = None, origin: PlacedPod | None = None) -> QueuedPod:
+    def _entry(self, incoming: IncomingPod, job: int | None = None, origin: PlacedPod | None = None) -> QueuedPod:
         # Where pods keep others away, labels tell pods apart.
         labels = (incoming.pod.namespace, frozenset(incoming.pod.labels.items())) if self._repelling else None
-        key = shape_key(incoming), labels
+        key = scheduling_key(incoming), labels
         if key not in self._kinds:
-            nodes = self._landscape.open_to(incoming)
-            self._kinds[key] = _Kind(incoming, nodes, self.seats, self._repelling, len(self._changes))
+            nodes = self._suitable_nodes.open_to(incoming)
+            self._kinds[key] = _Kind(incoming, nodes, self.node_infos, self._repelling, len(self._changes))
         pod = replace(incoming.pod)
         entry = self._entries[pod] = QueuedPod(pod, self._kinds[key], job, origin)
         return entry
@@ -158,7 +163,7 @@ class Run:
 
     def _try(self, entry: QueuedPod) -> bool:
         """Return True if a pod is bound, or not wanted any longer. Source: ``schedule_one.go``, schedulingAlgorithm."""
-        if entry.origin in self._over:
+        if entry.origin in self._not_recreated:
             return True
         kind = entry.kind
         stage = self._departures if kind.alone else len(self._changes)
@@ -185,12 +190,12 @@ class Run:
         """Find the nodes with room for a pod. Source: ``schedule_one.go``, findNodesThatPassFilters."""
         if not kind.alone:
             for _, before, now in self._changes[kind.counted :]:
-                kind.census = recounted(kind.census, kind.incoming, before, now)
+                kind.census = updated_counts(kind.census, kind.incoming, before, now)
             kind.counted = len(self._changes)
         for place in self._changed(kind, kind.rooms_at):
-            seat = self.seats[place]
-            if self._fits(kind, seat):
-                kind.rooms[place] = amounts_score(kind.incoming.pod, seat)
+            node_info = self.node_infos[place]
+            if self._fits(kind, node_info):
+                kind.rooms[place] = resource_score(kind.incoming.pod, node_info)
             else:
                 kind.rooms.pop(place, None)
         kind.rooms_at = len(self._changes)
@@ -202,15 +207,15 @@ class Run:
         return {place for place, _, _ in self._changes[since:] if place in kind.open_to}
 
     @staticmethod
-    def _fits(kind: _Kind, seat: Seat) -> bool:
+    def _fits(kind: _Kind, node_info: NodeInfo) -> bool:
         if kind.by_amounts:
-            return _has_amounts(kind.incoming, seat)
-        return obstacle(kind.incoming, seat, kind.census) is None
+            return _has_amounts(kind.incoming, node_info)
+        return failing_rule(kind.incoming, node_info, kind.census) is None
 
     def _cheapest(self, kind: _Kind) -> tuple[int, Eviction] | None:
         """Return the node on which evicting costs least. Source: ``preemption.go``, SelectCandidate."""
         for place in self._changed(kind, kind.evictions_at):
-            found = self._eviction(kind, self.seats[place])
+            found = self._eviction(kind, self.node_infos[place])
             if found is None:
                 kind.evictions.pop(place, None)
             else:
@@ -221,55 +226,55 @@ class Run:
         order = -1 if self._last else 1
         return min(kind.evictions.items(), key=lambda item: (item[1].cost, order * item[0]))
 
-    def _eviction(self, kind: _Kind, seat: Seat) -> Eviction | None:
+    def _eviction(self, kind: _Kind, node_info: NodeInfo) -> Eviction | None:
         incoming = kind.incoming
-        lower = seat.below(incoming.pod.priority)
+        lower = node_info.below(incoming.pod.priority)
         if lower is None:
             return None
-        has, used = seat.node.allocatable, seat.used
+        has, used = node_info.node.allocatable, node_info.used
         for name, amount in incoming.pod.requests.items():
             if amount > has.get(name, 0) - used.get(name, 0) + lower.get(name, 0):
                 return None
         if kind.by_amounts:
-            return eviction(incoming, seat, lambda left: _has_amounts(incoming, left), self._budgets)
-        rule = obstacle(incoming, seat, kind.census)
+            return find_eviction(incoming, node_info, lambda left: _has_amounts(incoming, left), self._budgets)
+        rule = failing_rule(incoming, node_info, kind.census)
         if rule is None or not rule.resolvable:
             return None
 
-        def fits(changed: Seat) -> bool:
-            now = kind.census if kind.alone else recounted(kind.census, incoming, seat, changed)
-            return obstacle(incoming, changed, now) is None
+        def fits(changed: NodeInfo) -> bool:
+            now = kind.census if kind.alone else updated_counts(kind.census, incoming, node_info, changed)
+            return failing_rule(incoming, changed, now) is None
 
-        return eviction(incoming, seat, fits, self._budgets)
+        return find_eviction(incoming, node_info, fits, self._budgets)
 
     def _bind(self, entry: QueuedPod, place: int) -> None:
-        self._change(place, self.seats[place].with_pod(entry.pod))
+        self._change(place, self.node_infos[place].with_pod(entry.pod))
         self._places[entry.pod] = place
         self.bound[entry.job] += 1
 
-    def _change(self, place: int, now: Seat) -> None:
-        self._changes.append((place, self.seats[place], now))
-        self.seats[place] = now
+    def _change(self, place: int, now: NodeInfo) -> None:
+        self._changes.append((place, self.node_infos[place], now))
+        self.node_infos[place] = now
 
     def _evict(self, entry: QueuedPod, found: Eviction) -> None:
         """Let victims leave, and what ends with them; what controllers make again waits then."""
         mine = self.evicted.setdefault(entry.job, [])
         self._gone += found.victims
-        lost = self._returning.jobs.lost_with(self._gone)
-        self._over |= lost.over
-        for pod in dict.fromkeys((*found.victims, *lost.ending, *(self._promised & lost.over))):
+        lost = self._recreated.jobs.lost_with(self._gone)
+        self._not_recreated |= lost.not_recreated
+        for pod in dict.fromkeys((*found.victims, *lost.ending, *(self._promised & lost.not_recreated))):
             if pod not in self._places:
                 continue
             place = self._places.pop(pod)
-            self._change(place, self.seats[place].without([pod]))
+            self._change(place, self.node_infos[place].without([pod]))
             own = self._entries.get(pod)
             if own is None and pod not in self._promised:
                 mine.append((pod, place))
             if own is not None:
                 self.bound[own.job] -= 1
                 self._later.append(own)
-            elif pod not in lost.over and (again := self._returning.of(pod)) is not None:
-                of_job = self._returning.jobs.whole_of(pod) is not None
+            elif pod not in lost.not_recreated and (again := self._recreated.of(pod)) is not None:
+                of_job = self._recreated.jobs.domain_of(pod) is not None
                 (self._later if of_job else self._pending).append(self._entry(again, origin=pod))
         self._departures += 1
 
@@ -279,9 +284,9 @@ def _rank(entry: QueuedPod) -> int:
     return -entry.pod.priority
 
 
-def _has_amounts(incoming: Incoming, seat: Seat) -> bool:
+def _has_amounts(incoming: IncomingPod, node_info: NodeInfo) -> bool:
     """Return True if a node has all amounts left. Source: ``noderesources/fit.go``, fitsRequest."""
-    has, used = seat.node.allocatable, seat.used
-    if len(seat.pods) >= has.get("pods", 0):
+    has, used = node_info.node.allocatable, node_info.used
+    if len(node_info.pods) >= has.get("pods", 0):
         return False
     return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in incoming.pod.requests.items())

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from gpuctl.capacity.snapshot_schema import ADDED, check
+from gpuctl.capacity.snapshot_schema import ADDED_LISTS, check_schema
 from gpuctl.objects.api_resources import Object
 
 KIND = "ClusterSnapshot"
@@ -95,7 +95,7 @@ class DamagedSnapshot(ValueError):
 
 def render(snapshot: Snapshot) -> str:
     """The snapshot as JSON, with a line for each item so that two can be compared."""
-    value = {camel(name): item for name, item in asdict(snapshot).items() if name != "missing"}
+    value = {json_name(name): item for name, item in asdict(snapshot).items() if name != "missing"}
     parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
     queues = value.pop("kueue")
     parts += [f'"{name}": {_listed(item)}' for name, item in value.items()]
@@ -130,18 +130,18 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
         told = json.dumps(version)
         raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads versions 1 to {VERSION}", hint)
-    missing = [key for since, keys in ADDED.items() if version < since for key in keys if key not in value]
+    missing = [key for since, keys in ADDED_LISTS.items() if version < since for key in keys if key not in value]
     value.update({key: [] for key in missing})
     try:
-        check(value)
+        check_schema(value)
     except ValueError as error:
         raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
-    known = {camel(item): item for item in Snapshot.__dataclass_fields__}
+    known = {json_name(item): item for item in Snapshot.__dataclass_fields__}
     found = {known[key]: item for key, item in value.items() if key in known}
     return Snapshot(**{**found, "missing": missing})
 
 
-def camel(name: str) -> str:
+def json_name(name: str) -> str:
     """A field's name in the document: ``limit_ranges`` is ``limitRanges``."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpuctl.capacity.eviction_tolerance import endurance, restarts
+from gpuctl.capacity.eviction_tolerance import eviction_tolerance, restarts_on_failure
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
@@ -15,7 +15,7 @@ ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The field of affinity that only ranks nodes."""
-STAYING = ("DaemonSet", "Node")
+NODE_BOUND_OWNERS = ("DaemonSet", "Node")
 """Controllers whose pods stay on their nodes."""
 _POD_LEVEL = {"cpu", "memory"}
 _TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
@@ -31,14 +31,14 @@ SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
 
 
-def counted_node(node: Object) -> Object:
+def node_entry(node: Object) -> Object:
     spec = node.get("spec") or {}
     taints = [_pick(taint, "key", "value", "effect") for taint in spec.get("taints") or []]
     rest = _without_empty({"taints": taints, "unschedulable": spec.get("unschedulable")})
     return {**_labelled(node), "allocatable": (node.get("status") or {}).get("allocatable") or {}, **rest}
 
 
-def is_seen(pod: Object) -> bool:
+def is_seen_by_scheduler(pod: Object) -> bool:
     """Whether the scheduler counts a pod: it is on a node, or waits for the scheduler to find one."""
     spec, status = pod["spec"], pod.get("status") or {}
     if status.get("phase") in ENDED:
@@ -48,7 +48,7 @@ def is_seen(pod: Object) -> bool:
     return bool(spec.get("nodeName")) or (is_ours and not leaves and not spec.get("schedulingGates"))
 
 
-def counted_pod(pod: Object) -> Object:
+def pod_entry(pod: Object) -> Object:
     spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
     requests = {name: format_amount(name, amount) for name, amount in sorted(pod_requests(spec, status).items())}
     node, owner = spec.get("nodeName"), _owner(metadata)
@@ -75,7 +75,7 @@ def counted_pod(pod: Object) -> Object:
 
 def _wants_room(node: str | None, owner: Object | None) -> bool:
     """Whether a pod wants room, or will if it is evicted: then its controller makes it again."""
-    return node is None or (owner is not None and owner["kind"] not in STAYING)
+    return node is None or (owner is not None and owner["kind"] not in NODE_BOUND_OWNERS)
 
 
 def _end(spec: Object, start: str | None, pod: Object) -> str | None:
@@ -91,7 +91,7 @@ def _end(spec: Object, start: str | None, pod: Object) -> str | None:
     return end.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def counted_job(job: Object) -> Object | None:
+def job_entry(job: Object) -> Object | None:
     """A Job that has not ended, with what it endures (:class:`~gpuctl.capacity.eviction_tolerance.Endurance`).
 
     ``endsBy`` tells when it ends at the latest, ``final`` that it fails with the first pod that does. When one in a
@@ -101,24 +101,24 @@ def counted_job(job: Object) -> Object | None:
     spec, status = job["spec"], job.get("status") or {}
     if spec.get("suspend") or _has_condition(status, _JOB_ENDS):
         return None
-    own = endurance(spec, status)
+    own = eviction_tolerance(spec, status)
     found: Object = {"spared": own.spared or None, "enough": own.enough}
     if QUEUE_LABEL not in labels_of(job):
         end = _end(spec, status.get("startTime"), spec["template"]["spec"])
-        found.update(endsBy=end, final=endurance(spec, status, evicted=False).fails(1))
+        found.update(endsBy=end, final=eviction_tolerance(spec, status, evicted=False).fails(1))
     return {**_named(job, namespaced=True), **_without_empty(found)}
 
 
-def counted_job_set(obj: Object) -> Object | None:
+def job_set_entry(obj: Object) -> Object | None:
     """A JobSet that has not ended: whether it ``restarts`` when a Job has failed, or its rules leave it ``unsure``."""
     if _has_condition(obj.get("status") or {}, _SET_ENDS):
         return None
-    again = restarts(obj)
+    again = restarts_on_failure(obj)
     found = {"restarts": again, "unsure": again is None, "queued": QUEUE_LABEL in labels_of(obj)}
     return {**_named(obj, namespaced=True), **_without_empty(found)}
 
 
-def finished_training(obj: Object) -> Object | None:
+def finished_entry(obj: Object) -> Object | None:
     """A Job or JobSet that has ended: the ``condition`` that says so, and ``since`` when; None if it has not ended.
 
     ``app`` is the job's name where a GitOps controller has made it under a name with a hash.
@@ -216,11 +216,11 @@ def _owner(metadata: Object) -> Object | None:
     return None
 
 
-def counted_priority_class(obj: Object) -> Object:
+def priority_class_entry(obj: Object) -> Object:
     return {**_named(obj), "value": obj["value"], **_pick(obj, "preemptionPolicy", "globalDefault")}
 
 
-def counted_runtime_class(obj: Object) -> Object:
+def runtime_class_entry(obj: Object) -> Object:
     overhead = (obj.get("overhead") or {}).get("podFixed")
     return {**_named(obj), **_without_empty({"overhead": overhead}), **_scheduling(obj.get("scheduling"))}
 
@@ -229,21 +229,21 @@ def _scheduling(scheduling: Object | None) -> Object:
     return _pick(scheduling, "nodeSelector", "tolerations")
 
 
-def counted_quota(quota: Object) -> Object:
+def quota_entry(quota: Object) -> Object:
     metadata = {"namespace": quota["metadata"]["namespace"], "name": quota["metadata"]["name"]}
     parts = {"spec": quota.get("spec") or {}, "status": quota.get("status") or {}}
     return {"kind": "ResourceQuota", "metadata": metadata, **parts}
 
 
-def counted_limit_range(obj: Object) -> Object:
+def limit_range_entry(obj: Object) -> Object:
     return {**_named(obj, namespaced=True), "limits": (obj.get("spec") or {}).get("limits") or []}
 
 
-def counted_namespace(obj: Object) -> Object:
+def namespace_entry(obj: Object) -> Object:
     return {**_labelled(obj), **_without_empty({"deleting": bool(obj["metadata"].get("deletionTimestamp"))})}
 
 
-def counted_storage_class(obj: Object) -> Object:
+def storage_class_entry(obj: Object) -> Object:
     terms = [
         [{"key": item["key"], "values": item["values"]} for item in term.get("matchLabelExpressions") or []]
         for term in obj.get("allowedTopologies") or []
@@ -253,21 +253,21 @@ def counted_storage_class(obj: Object) -> Object:
     return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **_without_empty(rest)}
 
 
-def counted_csi_node(obj: Object) -> Object:
-    return {**_named(obj), "drivers": [_counted_driver(item) for item in obj["spec"].get("drivers") or []]}
+def csi_node_entry(obj: Object) -> Object:
+    return {**_named(obj), "drivers": [_driver_entry(item) for item in obj["spec"].get("drivers") or []]}
 
 
-def _counted_driver(driver: Object) -> Object:
+def _driver_entry(driver: Object) -> Object:
     count = (driver.get("allocatable") or {}).get("count")
     own = {"name": driver["name"], "topologyKeys": driver.get("topologyKeys") or []}
     return own if count is None else {**own, "count": count}
 
 
-def counted_csi_driver(obj: Object) -> Object:
+def csi_driver_entry(obj: Object) -> Object:
     return {**_named(obj), **_pick(obj["spec"], "storageCapacity")}
 
 
-def counted_storage_capacity(obj: Object) -> Object:
+def storage_capacity_entry(obj: Object) -> Object:
     """Source of the size: ``volumebinding/binder.go``, volumeLimit."""
     size = obj.get("maximumVolumeSize") or obj.get("capacity")
     rest = {"size": size} if size is not None else {}
@@ -275,18 +275,18 @@ def counted_storage_capacity(obj: Object) -> Object:
     return {"storageClass": obj["storageClassName"], **rest, **topology}
 
 
-def counted_device_class(obj: Object) -> Object | None:
+def device_class_entry(obj: Object) -> Object | None:
     """A DeviceClass whose devices pods may request as an extended resource (KEP-5004); None for another."""
     resource = obj["spec"].get("extendedResourceName")
     return {**_named(obj), "extendedResource": resource} if resource else None
 
 
-def counted_resource_slice(obj: Object) -> Object:
+def resource_slice_entry(obj: Object) -> Object:
     """The number of devices that a driver offers in a ResourceSlice."""
     return {"driver": obj["spec"]["driver"], "devices": len(obj["spec"].get("devices") or [])}
 
 
-def counted_attachment(obj: Object) -> Object:
+def attachment_entry(obj: Object) -> Object:
     spec = obj["spec"]
     return {
         "node": spec["nodeName"],
@@ -295,21 +295,21 @@ def counted_attachment(obj: Object) -> Object:
     }
 
 
-def counted_budget(obj: Object) -> Object:
+def budget_entry(obj: Object) -> Object:
     status = obj.get("status") or {}
     own = {**_named(obj, namespaced=True), "disruptionsAllowed": status.get("disruptionsAllowed") or 0}
     disrupted: Iterable[str] = status.get("disruptedPods") or {}
     return {**own, **_pick(obj.get("spec"), "selector"), **_without_empty({"disruptedPods": sorted(disrupted)})}
 
 
-def counted_claim(obj: Object) -> Object:
+def claim_entry(obj: Object) -> Object:
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
     named = spec.get("volumeName")
     rest = {
         "volume": named if phase in ("Bound", "Lost") else None,
         "storageClass": _class_of(obj),
         # What is asked of a volume is over when there is one.
-        **({} if phase in ("Bound", "Lost") else {**wanted_volume(spec), "named": named}),
+        **({} if phase in ("Bound", "Lost") else {**volume_request(spec), "named": named}),
         "selectedNode": None if phase in ("Bound", "Lost") else _annotations(obj).get(_SELECTED_NODE),
         # Bound goes without saying.
         "phase": None if phase == "Bound" else phase,
@@ -318,7 +318,7 @@ def counted_claim(obj: Object) -> Object:
     return {**_named(obj, namespaced=True), **_without_empty(rest), **_pick(spec, "accessModes")}
 
 
-def wanted_volume(spec: Object) -> Object:
+def volume_request(spec: Object) -> Object:
     """What a claim, by its spec, asks of a volume that is there already."""
     block = (spec.get("volumeMode") or _FILES) != _FILES
     rest = {"block": block, "attributesClass": spec.get("volumeAttributesClassName")}
@@ -327,7 +327,7 @@ def wanted_volume(spec: Object) -> Object:
     return {**_without_empty({**rest, "size": size}), **selector}
 
 
-def counted_volume(obj: Object) -> Object:
+def volume_entry(obj: Object) -> Object:
     required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     source = obj["spec"].get("csi") or {}
     rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
@@ -364,7 +364,7 @@ def _annotations(obj: Object) -> Mapping[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def counted_custom_resource(obj: Object) -> Object:
+def custom_resource_entry(obj: Object) -> Object:
     versions = [item["name"] for item in obj["spec"]["versions"] if item.get("served")]
     return {**_named(obj), "kind": obj["spec"]["names"]["kind"], "versions": versions}
 

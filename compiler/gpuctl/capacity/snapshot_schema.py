@@ -14,15 +14,15 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", re.ASCII)
 class _Maybe:
     """A part that may be absent."""
 
-    def __init__(self, shape: Any) -> None:
-        self.shape = shape
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
 
 
 class _Each:
     """An object with any keys, all of one shape."""
 
-    def __init__(self, shape: Any) -> None:
-        self.shape = shape
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
 
 
 def _moment(value: Any) -> None:
@@ -61,7 +61,7 @@ _SPREAD = {
     "matchLabelKeys": _Maybe([str]),
 }
 _SIZE = {"size": _Maybe(quantity), "block": _Maybe(bool), "attributesClass": _Maybe(str)}
-SHAPE: dict[str, Any] = {
+SCHEMA: dict[str, Any] = {
     "takenAt": _moment,
     "nodes": [
         {
@@ -254,7 +254,7 @@ _QUEUES: dict[str, Any] = {
                     {
                         "name": str,
                         "count": int,
-                        "pod": SHAPE["pods"][0],
+                        "pod": SCHEMA["pods"][0],
                         "spec": _Maybe(
                             {
                                 "containers": _CONTAINERS,
@@ -348,11 +348,11 @@ _QUEUES: dict[str, Any] = {
         }
     ),
 }
-SHAPE["kueue"] = _Maybe(_QUEUES)
+SCHEMA["kueue"] = _Maybe(_QUEUES)
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
 
 
-ADDED = {
+ADDED_LISTS = {
     2: ("storageClasses", "csiNodes", "attachments"),
     3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
     4: ("finished", "deviceClasses", "resourceSlices"),
@@ -360,33 +360,33 @@ ADDED = {
 """Version of snapshots -> the lists that are new in it."""
 
 
-def check(value: Any, shape: Any = SHAPE, path: str = "") -> None:
+def check_schema(value: Any, schema: Any = SCHEMA, path: str = "") -> None:
     """Raise ValueError where a value has not the shape."""
-    if isinstance(shape, _Maybe):
-        shape = shape.shape
-    if isinstance(shape, list):
+    if isinstance(schema, _Maybe):
+        schema = schema.schema
+    if isinstance(schema, list):
         if not isinstance(value, list):
             raise ValueError(f"{path} is not a list")
         for index, item in enumerate(value):
-            check(item, shape[0], f"{path}[{index}]")
-    elif isinstance(shape, (dict, _Each)):
+            check_schema(item, schema[0], f"{path}[{index}]")
+    elif isinstance(schema, (dict, _Each)):
         if not isinstance(value, dict):
             raise ValueError(f"{path} is not an object")
-        if isinstance(shape, _Each):
+        if isinstance(schema, _Each):
             for key, item in value.items():
-                check(item, shape.shape, f"{path}.{key}")
+                check_schema(item, schema.schema, f"{path}.{key}")
             return
-        for key, item in shape.items():
+        for key, item in schema.items():
             inner = f"{path}.{key}".lstrip(".")
             if key in value:
-                check(value[key], item, inner)
+                check_schema(value[key], item, inner)
             elif not isinstance(item, _Maybe):
                 raise ValueError(f"{inner} is missing")
-    elif isinstance(shape, type):
-        if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
-            raise ValueError(f"{path} is not {_NAMES[shape]}")
+    elif isinstance(schema, type):
+        if not isinstance(value, schema) or (schema is int and isinstance(value, bool)):
+            raise ValueError(f"{path} is not {_NAMES[schema]}")
     else:
         try:
-            shape(value)
+            schema(value)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None

@@ -9,7 +9,7 @@ from gpuctl.frontend.diagnostics import SourceSpan
 
 Value = str | int | None
 Fields = Mapping[str, Value]
-Machines = Mapping[str, Mapping[str, list[int]]]
+GpuInventory = Mapping[str, Mapping[str, list[int]]]
 """As :func:`gpuctl.capacity.gpu_inventory.machines` has them."""
 
 Kind = Literal[
@@ -45,7 +45,7 @@ class Suggestion(NamedTuple):
     changes: list[FieldChange]
 
 
-class Asked(NamedTuple):
+class RequestedResources(NamedTuple):
     """What a document asks for in ``resources``: ``gpu`` of each node, ``nodes`` None for what has none.
 
     ``scarce`` is the resource of which nodes have least room, ``amount`` what is asked of it: Gi of memory, cores.
@@ -71,7 +71,7 @@ class Candidates(NamedTuple):
     is_graded: bool = False
 
 
-def candidates(asked: Asked, machines: Machines) -> Iterator[Candidates]:
+def candidates(asked: RequestedResources, machines: GpuInventory) -> Iterator[Candidates]:
     """What might be asked for instead, those kinds first that change least."""
     if asked.scarce == "memory":
         yield Candidates("less memory", [{"memory": f"{number}Gi"} for number in range(asked.amount - 1, 0, -1)], True)
@@ -92,7 +92,7 @@ def candidates(asked: Asked, machines: Machines) -> Iterator[Candidates]:
     yield Candidates("fewer nodes", [{"nodes": number} for number in range(asked.nodes - 1, 0, -1)], True)
 
 
-def _pools(asked: Asked, machines: Machines) -> Iterator[Fields]:
+def _pools(asked: RequestedResources, machines: GpuInventory) -> Iterator[Fields]:
     """Other pools, with the same type where they have it."""
     for pool, types in sorted(machines.items()):
         fitting = [name for name, counts in sorted(types.items()) if _has(counts, asked)]
@@ -104,6 +104,6 @@ def _pools(asked: Asked, machines: Machines) -> Iterator[Fields]:
             yield from ({"pool": pool, "gpu-type": name or None} for name in fitting)
 
 
-def _has(counts: list[int], asked: Asked) -> bool:
+def _has(counts: list[int], asked: RequestedResources) -> bool:
     """Whether some node is large enough."""
     return any(count >= asked.gpu for count in counts)

@@ -4,55 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuctl.capacity.scheduler_model import Incoming, Seat
-from gpuctl.capacity.scheduling import NO_CENSUS, SchedulingRule, rules_of_nodes
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo
+from gpuctl.capacity.scheduling import NO_NEIGHBOURS, SchedulingRule, node_rules
 
 _SELECTING = ("node-selector", "node-affinity", "volumes")
 _AMOUNTS = ("pods", "resources")
 
 
-class Landscape:
+class SuitableNodes:
     """Nodes without their pods: which of them suit pods, worked out once for all that select the same ones."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        self._seats = [Seat(seat.node) for seat in seats]
-        rules = rules_of_nodes()
+    def __init__(self, node_infos: Sequence[NodeInfo]) -> None:
+        self._node_infos = [NodeInfo(node_info.node) for node_info in node_infos]
+        rules = node_rules()
         self._by_amounts = [rule for rule in rules if rule.name in _AMOUNTS]
         self._others = [rule for rule in rules if rule.name not in _AMOUNTS]
         # One node of each kind, by what there is on it: amounts do not tell the others from it.
         alike: dict[object, int] = {}
         self._alike = [
-            alike.setdefault(frozenset(seat.node.allocatable.items()), number)
-            for number, seat in enumerate(self._seats)
+            alike.setdefault(frozenset(node_info.node.allocatable.items()), number)
+            for number, node_info in enumerate(self._node_infos)
         ]
         self._suiting: dict[object, list[int]] = {}
         self._open: dict[object, list[int]] = {}
 
-    def open_to(self, incoming: Incoming) -> list[int]:
+    def open_to(self, incoming: IncomingPod) -> list[int]:
         """The numbers of the nodes that suit a pod, and are large enough for it."""
-        selection = *selection_of(incoming), str(incoming.tolerations)
+        selection = *node_selection_key(incoming), str(incoming.tolerations)
         key = *selection, frozenset(incoming.pod.requests.items())
         if selection not in self._suiting:
-            self._suiting[selection] = self._kept(incoming, self._others, range(len(self._seats)))
+            self._suiting[selection] = self._kept(incoming, self._others, range(len(self._node_infos)))
         if key not in self._open:
             large = set(self._kept(incoming, self._by_amounts, set(self._alike)))
             self._open[key] = [index for index in self._suiting[selection] if self._alike[index] in large]
         return self._open[key]
 
-    def selected_by(self, incoming: Incoming) -> list[int]:
+    def selected_by(self, incoming: IncomingPod) -> list[int]:
         """The numbers of the nodes that a pod selects, whatever keeps it from them."""
-        key = selection_of(incoming)
+        key = node_selection_key(incoming)
         if key not in self._open:
             rules = [rule for rule in self._others if rule.name in _SELECTING]
-            self._open[key] = self._kept(incoming, rules, range(len(self._seats)))
+            self._open[key] = self._kept(incoming, rules, range(len(self._node_infos)))
         return self._open[key]
 
-    def _kept(self, incoming: Incoming, rules: Sequence[SchedulingRule], numbers: Iterable[int]) -> list[int]:
-        seats = self._seats
-        return [index for index in numbers if all(rule.holds(incoming, seats[index], NO_CENSUS) for rule in rules)]
+    def _kept(self, incoming: IncomingPod, rules: Sequence[SchedulingRule], numbers: Iterable[int]) -> list[int]:
+        node_infos = self._node_infos
+        return [
+            index for index in numbers if all(rule.holds(incoming, node_infos[index], NO_NEIGHBOURS) for rule in rules)
+        ]
 
 
-def selection_of(incoming: Incoming) -> tuple[object, ...]:
+def node_selection_key(incoming: IncomingPod) -> tuple[object, ...]:
     """Equal for pods that select the same nodes."""
     return (
         frozenset(incoming.node_selector.items()),
@@ -62,7 +64,7 @@ def selection_of(incoming: Incoming) -> tuple[object, ...]:
     )
 
 
-def shape_key(incoming: Incoming) -> object:
+def scheduling_key(incoming: IncomingPod) -> object:
     """Equal for pods that no rule tells apart."""
     pod = incoming.pod
     return (
@@ -70,7 +72,7 @@ def shape_key(incoming: Incoming) -> object:
         pod.scored,
         pod.priority,
         incoming.preempts,
-        *selection_of(incoming),
+        *node_selection_key(incoming),
         str(incoming.tolerations),
         str(incoming.preferred_nodes),
         pod.ports,

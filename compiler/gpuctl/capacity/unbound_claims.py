@@ -11,54 +11,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.scheduler_model import Incoming, LateClaim, Seat, Term
+from gpuctl.capacity.scheduler_model import AffinityTerm, DelayedClaim, IncomingPod, NodeInfo
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.volume_binding import VolumeFinder, Way, is_reached
+from gpuctl.capacity.volume_binding import NodeVolumes, VolumeBinder, is_volume_reachable
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 
 Key = tuple[str, str]
-_Ways = Mapping[str, Way]
+_VolumesByNode = Mapping[str, NodeVolumes]
 
 
-class ClaimedVolumes(NamedTuple):
+class UnboundClaimModel(NamedTuple):
     """A cluster and the demands on it; ``drivers`` decide where volumes that several pods share are reached from."""
 
-    cluster: Cluster
+    cluster: ClusterModel
     demands: list[Demand]
     drivers: list[str]
 
 
-def with_volumes(
-    cluster: Cluster, demands: Sequence[Demand], snapshot: Snapshot, *, apart: bool = True
-) -> ClaimedVolumes:
+def model_unbound_claims(
+    cluster: ClusterModel, demands: Sequence[Demand], snapshot: Snapshot, *, node_local: bool = True
+) -> UnboundClaimModel:
     """The demands, and the nodes, with what claims without a volume mean for them.
 
     :param apart: volumes that are made are reached from the node alone that the first pod is on; else from everywhere.
     """
     every = [(group.incoming, number) for demand in demands for group, number in demand.groups]
     every += [(pod, 1) for pod in cluster.waiting]
-    if not any(incoming.late for incoming, _ in every):
-        return ClaimedVolumes(cluster, list(demands), [])
-    work = _Work(cluster, snapshot, apart)
+    if not any(incoming.delayed_claims for incoming, _ in every):
+        return UnboundClaimModel(cluster, list(demands), [])
+    work = _Work(cluster, snapshot, node_local)
     work.look_at(every)
     changed = [_with_groups(demand, work) for demand in demands]
     waiting = [work.placed(pod) for pod in cluster.waiting]
-    shown = cluster.shown | work.amounts.keys()
-    seats = [work.seat(seat) for seat in cluster.seats]
-    cluster = cluster._replace(seats=seats, waiting=waiting, shown=shown)
-    return ClaimedVolumes(cluster, changed, sorted(work.drivers))
+    reported = cluster.reported_resources | work.amounts.keys()
+    node_infos = [work.node_info(node_info) for node_info in cluster.node_infos]
+    cluster = cluster._replace(node_infos=node_infos, waiting=waiting, reported_resources=reported)
+    return UnboundClaimModel(cluster, changed, sorted(work.drivers))
 
 
 def _with_groups(demand: Demand, work: _Work) -> Demand:
     groups = [(PodGroup(group.number, work.placed(group.incoming)), number) for group, number in demand.groups]
-    doubts = dict.fromkeys(text for group, _ in demand.groups for text in work.doubts(group.incoming))
+    unknown_reasons = dict.fromkeys(text for group, _ in demand.groups for text in work.unknown_reasons(group.incoming))
     made = dict.fromkeys(text for group, _ in demand.groups for text in work.remarks(group.incoming))
-    known = {text: None for text in doubts if text not in demand.doubts}
-    return demand._replace(groups=groups, doubts=[*demand.doubts, *known], remarks=(*demand.remarks, *made))
+    known = {text: None for text in unknown_reasons if text not in demand.unknown_reasons}
+    return demand._replace(
+        groups=groups, unknown_reasons=[*demand.unknown_reasons, *known], remarks=(*demand.remarks, *made)
+    )
 
 
 @dataclass
@@ -68,104 +70,106 @@ class _Work:
     ``wanted`` which of these a claim takes, ``unclear`` why nobody can tell.
     """
 
-    cluster: Cluster
+    cluster: ClusterModel
     snapshot: Snapshot
-    apart: bool
+    node_local: bool
     domains: dict[Key, dict[str, str]] = field(default_factory=dict)
     loose: set[Key] = field(default_factory=set)
     amounts: dict[str, dict[str, int]] = field(default_factory=dict)
     wanted: dict[Key, str] = field(default_factory=dict)
     unclear: dict[Key, str] = field(default_factory=dict)
     drivers: set[str] = field(default_factory=set)
-    _ways: dict[str, _Ways] = field(default_factory=dict)
+    _known_volumes: dict[str, _VolumesByNode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._finder = VolumeFinder(self.snapshot)
-        self._nodes = {seat.node.name: seat for seat in self.cluster.seats}
+        self._binder = VolumeBinder(self.snapshot)
+        self._nodes = {node_info.node.name: node_info for node_info in self.cluster.node_infos}
         self._free_of_place = _reached_everywhere(self.snapshot)
 
-    def look_at(self, pods: Sequence[tuple[Incoming, int]]) -> None:
+    def look_at(self, pods: Sequence[tuple[IncomingPod, int]]) -> None:
         """See which claims are shared, and which want the same volumes."""
         users: Counter[Key] = Counter()
-        late: dict[Key, LateClaim] = {}
+        late: dict[Key, DelayedClaim] = {}
         together: dict[Key, set[frozenset[Key]]] = {}
         for incoming, number in pods:
-            for item in incoming.late:
+            for item in incoming.delayed_claims:
                 late[_key(item, incoming)] = item
                 users[_key(item, incoming)] += number
-        shared = {key for key, item in late.items() if not item.own and users[key] > 1}
+        shared = {key for key, item in late.items() if not item.is_ephemeral and users[key] > 1}
         for incoming, _ in pods:
-            own = frozenset(item.key for item in incoming.late if not item.own) & shared
+            own = frozenset(item.key for item in incoming.delayed_claims if not item.is_ephemeral) & shared
             for key in own:
                 together.setdefault(key, set()).add(own)
-                ways = self._ways_of(incoming)
-                self._share(late[key], ways, affine=bool(incoming.affinity))
+                volumes_by_node = self._volumes_by_node(incoming)
+                self._share(late[key], volumes_by_node, affine=bool(incoming.affinity))
         for key, sets in together.items():
             if len(sets) > 1:
                 self.unclear[key] = "it is shared by pods of which some share another claim, too"
         self._contend(late, users, shared)
 
-    def _share(self, late: LateClaim, ways: _Ways, *, affine: bool) -> None:
+    def _share(self, late: DelayedClaim, volumes_by_node: _VolumesByNode, *, affine: bool) -> None:
         name, key = late.claim["name"], late.key
-        made = [node for node, way in ways.items() if way.volumes[name] is None]
-        if made and self._finder.provisioner(late.claim) in self._free_of_place and len(made) == len(self._nodes):
+        made = [node for node, found in volumes_by_node.items() if found.volumes[name] is None]
+        if made and self._binder.provisioner(late.claim) in self._free_of_place and len(made) == len(self._nodes):
             return
         if affine:
             self.unclear[key] = "several pods with rules of affinity share it"
-        if len(made) < len(ways) and any(self._finder.is_made(late.claim, seat.node) for seat in self.cluster.seats):
+        if len(made) < len(volumes_by_node) and any(
+            self._binder.can_provision(late.claim, node_info.node) for node_info in self.cluster.node_infos
+        ):
             # While one pod binds a volume that is there, the scheduler lets the next one have another made elsewhere.
             self.unclear[key] = "several pods share it, of which one may find a volume, and another have one made"
         if made:
-            self.drivers.add(f"{name} ({self._finder.provisioner(late.claim)})")
-            if not self.apart:
+            self.drivers.add(f"{name} ({self._binder.provisioner(late.claim)})")
+            if not self.node_local:
                 self.loose.add(key)
                 return
         domains = {}
-        for node, way in ways.items():
-            volume = way.volumes[name]
+        for node, found in volumes_by_node.items():
+            volume = found.volumes[name]
             domains[node] = f"on {node}" if volume is None else f"volume {volume}"
-        if not self._is_partition(late, ways):
+        if not self._is_partition(late, volumes_by_node):
             self.unclear[key] = (
                 "several pods share it, and it may get volumes that are reached from some nodes together"
             )
         self.domains[key] = domains
 
-    def _is_partition(self, late: LateClaim, ways: _Ways) -> bool:
+    def _is_partition(self, late: DelayedClaim, volumes_by_node: _VolumesByNode) -> bool:
         """Whether the nodes that reach a volume would have chosen this one, too."""
         chosen: dict[str, set[str]] = {}
-        for node, way in ways.items():
-            volume = way.volumes[late.claim["name"]]
+        for node, found in volumes_by_node.items():
+            volume = found.volumes[late.claim["name"]]
             if volume is not None:
                 chosen.setdefault(volume, set()).add(node)
         for name, nodes in chosen.items():
             volume_there = self.snapshot.volumes_by_name[name]
-            if {node for node in ways if is_reached(volume_there, self._nodes[node].node)} != nodes:
+            if {node for node in volumes_by_node if is_volume_reachable(volume_there, self._nodes[node].node)} != nodes:
                 return False
             # Of volumes of one size the scheduler takes any.
             others = (
                 item
-                for item in self._finder.open_to(late.claim).volumes
+                for item in self._binder.open_to(late.claim).volumes
                 if item.get("size") == volume_there.get("size")
                 and item.get("nodeTerms") != volume_there.get("nodeTerms")
             )
-            if any(is_reached(item, self._nodes[node].node) for item in others for node in nodes):
+            if any(is_volume_reachable(item, self._nodes[node].node) for item in others for node in nodes):
                 return False
         return True
 
-    def _contend(self, late: Mapping[Key, LateClaim], users: Mapping[Key, int], shared: set[Key]) -> None:
+    def _contend(self, late: Mapping[Key, DelayedClaim], users: Mapping[Key, int], shared: set[Key]) -> None:
         """Find the claims that want volumes which another claim, or another pod's of its kind, may take."""
         offers = {key: {item["name"] for item in self._offers(late[key].claim)} for key in late}
         for key, names in offers.items():
             rivals = [other for other, theirs in offers.items() if other != key and theirs & names]
-            if not names or not (rivals or (late[key].own and users[key] > 1)):
+            if not names or not (rivals or (late[key].is_ephemeral and users[key] > 1)):
                 continue
             claim = late[key].claim
-            static = not any(self._finder.is_made(claim, seat.node) for seat in self.cluster.seats)
+            static = not any(self._binder.can_provision(claim, node_info.node) for node_info in self.cluster.node_infos)
             alike = static and key not in shared and all(offers[other] == names for other in rivals)
             alike = alike and not any(other in shared for other in rivals)
             places = self._places(names) if alike else None
             if places is None:
-                if key in shared or not self._is_made_wherever(claim):
+                if key in shared or not self._can_provision_everywhere(claim):
                     self.unclear[key] = "another claim may get the volume that it would get"
                 continue
             resource = f"volumes of storage class {claim['storageClass']}"
@@ -174,16 +178,16 @@ class _Work:
             self.wanted[key] = resource
 
     def _offers(self, claim: Object) -> list[Object]:
-        known = self._finder.open_to(claim)
+        known = self._binder.open_to(claim)
         return known.volumes if known.kept is None else []
 
-    def _is_made_wherever(self, claim: Object) -> bool:
+    def _can_provision_everywhere(self, claim: Object) -> bool:
         """Whether a volume is made on each node that has one to take."""
         offers = self._offers(claim)
         return all(
-            self._finder.is_made(claim, seat.node)
-            for seat in self.cluster.seats
-            if any(is_reached(item, seat.node) for item in offers)
+            self._binder.can_provision(claim, node_info.node)
+            for node_info in self.cluster.node_infos
+            if any(is_volume_reachable(item, node_info.node) for item in offers)
         )
 
     def _places(self, names: set[str]) -> dict[str, int] | None:
@@ -191,72 +195,81 @@ class _Work:
         result: dict[str, int] = {}
         for name in names:
             volume = self.snapshot.volumes_by_name[name]
-            nodes = [seat.node.name for seat in self.cluster.seats if is_reached(volume, seat.node)]
+            nodes = [
+                node_info.node.name
+                for node_info in self.cluster.node_infos
+                if is_volume_reachable(volume, node_info.node)
+            ]
             if len(nodes) > 1:
                 return None
             for node in nodes:
                 result[node] = result.get(node, 0) + 1
         return result
 
-    def _ways_of(self, incoming: Incoming) -> _Ways:
-        key = str([(item.claim, item.own) for item in incoming.late])
-        if key not in self._ways:
-            found = ((seat.node.name, self._finder.way(incoming.late, seat.node)) for seat in self.cluster.seats)
-            self._ways[key] = {name: way for name, way in found if way is not None}
-        return self._ways[key]
+    def _volumes_by_node(self, incoming: IncomingPod) -> _VolumesByNode:
+        key = str([(item.claim, item.is_ephemeral) for item in incoming.delayed_claims])
+        if key not in self._known_volumes:
+            found = (
+                (node_info.node.name, self._binder.volumes_on(incoming.delayed_claims, node_info.node))
+                for node_info in self.cluster.node_infos
+            )
+            self._known_volumes[key] = {name: volumes for name, volumes in found if volumes is not None}
+        return self._known_volumes[key]
 
-    def placed(self, incoming: Incoming) -> Incoming:
+    def placed(self, incoming: IncomingPod) -> IncomingPod:
         """A pod with where its claims get volumes."""
-        if not incoming.late:
+        if not incoming.delayed_claims:
             return incoming
-        keys = [_key(item, incoming) for item in incoming.late]
+        keys = [_key(item, incoming) for item in incoming.delayed_claims]
         bound = [key for key in keys if key in self.domains]
         requests = Counter(self.wanted[key] for key in keys if key in self.wanted)
         labels = {**incoming.pod.labels, **{_label(key): "" for key in bound}}
         pod = replace(incoming.pod, labels=labels, requests={**incoming.pod.requests, **requests})
         terms = tuple(
-            Term(_topology(key), {"matchLabels": {_label(key): ""}}, frozenset((incoming.pod.namespace,)))
+            AffinityTerm(_topology(key), {"matchLabels": {_label(key): ""}}, frozenset((incoming.pod.namespace,)))
             for key in bound
         )
-        nodes = None if self.loose.intersection(keys) else frozenset(self._ways_of(incoming))
+        nodes = None if self.loose.intersection(keys) else frozenset(self._volumes_by_node(incoming))
         return replace(incoming, pod=pod, affinity=(*incoming.affinity, *terms), volume_nodes=nodes)
 
-    def seat(self, seat: Seat) -> Seat:
+    def node_info(self, node_info: NodeInfo) -> NodeInfo:
         """A node with what is known of volumes there."""
-        name = seat.node.name
+        name = node_info.node.name
         labels = {_topology(key): domains[name] for key, domains in self.domains.items() if name in domains}
         amounts = {resource: places.get(name, 0) for resource, places in self.amounts.items()}
         if not (labels or amounts):
-            return seat
+            return node_info
         node = replace(
-            seat.node, labels={**seat.node.labels, **labels}, allocatable={**seat.node.allocatable, **amounts}
+            node_info.node,
+            labels={**node_info.node.labels, **labels},
+            allocatable={**node_info.node.allocatable, **amounts},
         )
-        return Seat(node, seat.pods)
+        return NodeInfo(node, node_info.pods)
 
-    def doubts(self, incoming: Incoming) -> Iterator[str]:
+    def unknown_reasons(self, incoming: IncomingPod) -> Iterator[str]:
         """What cannot be known of a pod's claims."""
-        for item in incoming.late:
+        for item in incoming.delayed_claims:
             why = self.unclear.get(_key(item, incoming))
             if why is not None:
                 yield f"{_title(item)} gets its volume with the first pod that uses it, and {why}"
 
-    def remarks(self, incoming: Incoming) -> Iterator[str]:
+    def remarks(self, incoming: IncomingPod) -> Iterator[str]:
         """What claims mean for a job, whether or not it fits."""
-        ways = self._ways_of(incoming) if incoming.late else {}
-        for item in incoming.late:
+        volumes_by_node = self._volumes_by_node(incoming) if incoming.delayed_claims else {}
+        for item in incoming.delayed_claims:
             if _key(item, incoming) in self.domains:
                 yield f"pods that share claim {item.claim['name']} go where its volume is then"
-            if any(way.volumes[item.claim["name"]] is None for way in ways.values()):
-                yield f"the volume of {_title(item)} is yet to be made, by {self._finder.provisioner(item.claim)}"
+            if any(found.volumes[item.claim["name"]] is None for found in volumes_by_node.values()):
+                yield f"the volume of {_title(item)} is yet to be made, by {self._binder.provisioner(item.claim)}"
 
 
-def _title(late: LateClaim) -> str:
-    return f"{'ephemeral volume' if late.own else 'claim'} {late.claim['name']}"
+def _title(late: DelayedClaim) -> str:
+    return f"{'ephemeral volume' if late.is_ephemeral else 'claim'} {late.claim['name']}"
 
 
-def _key(late: LateClaim, incoming: Incoming) -> Key:
+def _key(late: DelayedClaim, incoming: IncomingPod) -> Key:
     """What tells claims apart: each job's pods have ephemeral volumes of their own."""
-    return (late.key[0], f"{incoming.pod.owner} {late.key[1]}") if late.own else late.key
+    return (late.key[0], f"{incoming.pod.owner} {late.key[1]}") if late.is_ephemeral else late.key
 
 
 def _label(key: Key) -> str:

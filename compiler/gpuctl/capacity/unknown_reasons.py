@@ -9,7 +9,7 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.scheduler_model import units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot_entries import SCHEDULER
-from gpuctl.capacity.volume_binding import NEEDED, ephemeral_claim, is_late, storage_class_of
+from gpuctl.capacity.volume_binding import NEEDED_LISTS, ephemeral_claim, is_binding_delayed, storage_class_of
 from gpuctl.objects.api_resources import Object
 
 # Source: HAMi, docs/config.md (resource names); Volcano, pkg/scheduler/api/devices (vgpu).
@@ -22,12 +22,12 @@ def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
     return next((item for item in snapshot.runtime_classes if item["name"] == wanted), None)
 
 
-def doubts(
-    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], shown: frozenset[str]
+def unknown_reasons(
+    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], reported: frozenset[str]
 ) -> Iterator[str]:
     """Why it cannot be known from a snapshot where such pods would go."""
     for resource in units(pod_requests(spec)):
-        if resource not in shown:
+        if resource not in reported:
             yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
     scheduler = spec.get("schedulerName") or SCHEDULER
     if scheduler != SCHEDULER:
@@ -94,8 +94,8 @@ def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
     storage = storage_class_of(claim, snapshot)
     if claim.get("phase") != "Pending" or storage is None:
         yield f"{title} is not bound to a volume that was found"
-    elif not is_late(claim, snapshot):
+    elif not is_binding_delayed(claim, snapshot):
         yield f"{title} is not bound to a volume yet (storage class {storage['name']})"
-    elif lacking := snapshot.lacks(*NEEDED):
+    elif lacking := snapshot.lacks(*NEEDED_LISTS):
         where = f"gets its volume with the first pod that uses it (storage class {storage['name']})"
         yield f"{title} {where}, and {', '.join(lacking)} could not be read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gpuctl.capacity.scheduler_model import Seat
+from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import unique_names
 
@@ -27,29 +27,32 @@ _PASSING = frozenset(
 _AGENT = "/agent-not-ready"
 
 
-def is_passing(taint: Object) -> bool:
+def is_transient_taint(taint: Object) -> bool:
     """Whether a taint tells of a state that a node leaves by itself."""
     return taint["key"] in _PASSING or taint["key"].endswith(_AGENT)
 
 
-def unready(seats: Iterable[Seat]) -> list[Seat]:
+def unready_nodes(node_infos: Iterable[NodeInfo]) -> list[NodeInfo]:
     """The nodes that do not take pods yet."""
-    return [seat for seat in seats if any(map(is_passing, seat.node.taints))]
+    return [node_info for node_info in node_infos if any(map(is_transient_taint, node_info.node.taints))]
 
 
-def made_ready(seats: Sequence[Seat]) -> list[Seat]:
+def when_ready(node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
     """The nodes as they are once all of them take pods."""
-    return [_ready(seat) if any(map(is_passing, seat.node.taints)) else seat for seat in seats]
+    return [
+        _ready(node_info) if any(map(is_transient_taint, node_info.node.taints)) else node_info
+        for node_info in node_infos
+    ]
 
 
-def _ready(seat: Seat) -> Seat:
-    taints = [taint for taint in seat.node.taints if not is_passing(taint)]
-    return Seat(replace(seat.node, taints=taints), seat.pods)
+def _ready(node_info: NodeInfo) -> NodeInfo:
+    taints = [taint for taint in node_info.node.taints if not is_transient_taint(taint)]
+    return NodeInfo(replace(node_info.node, taints=taints), node_info.pods)
 
 
-def not_ready_yet(seats: Sequence[Seat]) -> str:
+def describe_unready(node_infos: Sequence[NodeInfo]) -> str:
     """Which nodes have to be ready first, and what says that they are not."""
-    first, *more = unique_names(seat.node.name for seat in seats)
-    keys = sorted({taint["key"] for taint in seats[0].node.taints if is_passing(taint)})
+    first, *more = unique_names(node_info.node.name for node_info in node_infos)
+    keys = sorted({taint["key"] for taint in node_infos[0].node.taints if is_transient_taint(taint)})
     others = f", nor are {len(more)} others" if len(more) > 1 else f", nor is {more[0]}" if more else ""
     return f"node {first} is not ready yet (taint {', '.join(keys)}){others}"

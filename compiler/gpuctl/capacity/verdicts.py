@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.partial_starts import held_in_vain
+from gpuctl.capacity.partial_starts import held_while_waiting
 from gpuctl.capacity.scheduler_model import PlacedPod, Units
-from gpuctl.capacity.shortage import Balance
+from gpuctl.capacity.shortage import ResourceBalance
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 STARTS: frozenset[Verdict] = frozenset({"fits", "preempts"})
@@ -28,7 +28,7 @@ class Victim(NamedTuple):
     node: str
 
 
-class Ending(NamedTuple):
+class EndingWorkload(NamedTuple):
     """Work that has ended at a time (RFC 3339), at the latest. ``job`` is ``Job/NAME``.
 
     ``at`` is None for all jobs together that the caller may not see.
@@ -47,7 +47,7 @@ class Opening(NamedTuple):
 
     now: str
     at: str
-    after: list[Ending]
+    after: list[EndingWorkload]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Fit:
     starts: int
     victims: list[Victim]
     certain: bool
-    balance: Balance
+    balance: ResourceBalance
     change: str | None
     opening: Opening | None = None
     admitted: bool | None = None
@@ -83,7 +83,7 @@ class Fit:
     @property
     def held(self) -> Units:
         """What the pods that start hold for nothing while the others of their job have no room."""
-        return held_in_vain(self.demand, self.starts)
+        return held_while_waiting(self.demand, self.starts)
 
 
 def with_remarks(answer: Fit) -> Fit:
@@ -94,7 +94,7 @@ def with_remarks(answer: Fit) -> Fit:
     return replace(answer, reason="; ".join(filter(None, (answer.reason, *remarks))))
 
 
-def agreed(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:
+def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:
     """What holds from wherever volumes are reached that are yet to be made: from one node alone, or from all of them.
 
     :param least: the answers when from one node alone, with the same jobs as ``most``.
@@ -114,7 +114,7 @@ def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
     return replace(one, certain=certain)
 
 
-def named(amounts: Units) -> dict[str, float | int]:
+def with_unit_names(amounts: Units) -> dict[str, float | int]:
     """Amounts with their units in the names: ``cpuCores``, ``memoryBytes``, ``nvidia.com/gpu``."""
     result: dict[str, float | int] = {}
     for name, amount in amounts.items():
@@ -123,7 +123,7 @@ def named(amounts: Units) -> dict[str, float | int]:
     return result
 
 
-def units_of(amounts: Mapping[str, float | int]) -> Units:
+def from_unit_names(amounts: Mapping[str, float | int]) -> Units:
     """Return amounts in the scheduler's units: the inverse of :func:`named`."""
     names = {key: (name, size) for name, (key, size) in _UNITS.items()}
     result: Units = {}

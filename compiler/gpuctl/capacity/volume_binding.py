@@ -11,20 +11,20 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import quantity
-from gpuctl.capacity.scheduler_model import HOST_NAME, LateClaim, SchedulableNode
-from gpuctl.capacity.scheduling import in_term
+from gpuctl.capacity.scheduler_model import HOST_NAME, DelayedClaim, SchedulableNode
+from gpuctl.capacity.scheduling import matches_node_term
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.snapshot_entries import wanted_volume
+from gpuctl.capacity.snapshot_entries import volume_request
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import selects
 
 _LATE = "WaitForFirstConsumer"
 _STATIC = "kubernetes.io/no-provisioner"
-NEEDED = ("volumes", "storageClasses", "csiDrivers", "storageCapacities")
+NEEDED_LISTS = ("volumes", "storageClasses", "csiDrivers", "storageCapacities")
 """The lists of a snapshot by which volumes are found."""
 
 
-class Way(NamedTuple):
+class NodeVolumes(NamedTuple):
     """How claims of a pod get their volumes on a node: the volume by the claim's name, None for one that is made."""
 
     volumes: Mapping[str, str | None]
@@ -39,7 +39,7 @@ def storage_class_of(claim: Object, snapshot: Snapshot) -> Object | None:
     return next((item for item in snapshot.storage_classes if item["name"] == named), None)
 
 
-def is_late(claim: Object, snapshot: Snapshot) -> bool:
+def is_binding_delayed(claim: Object, snapshot: Snapshot) -> bool:
     """Whether the scheduler decides where a claim's volume is. Source: GetPodVolumeClaims, IsDelayBindingMode."""
     if claim.get("phase") != "Pending" or claim.get("named"):
         return False
@@ -47,18 +47,18 @@ def is_late(claim: Object, snapshot: Snapshot) -> bool:
     return storage is not None and storage.get("bindingMode") == _LATE
 
 
-def late_claims(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[LateClaim]:
+def delayed_claims(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[DelayedClaim]:
     """The claims of a pod that get their volumes when it is placed."""
     for volume in spec.get("volumes") or []:
         if volume.get("persistentVolumeClaim"):
             name = volume["persistentVolumeClaim"]["claimName"]
             claim = snapshot.claims_by_name.get((namespace, name))
-            if claim is not None and is_late(claim, snapshot):
-                yield LateClaim(_with_class(claim, snapshot), False)
+            if claim is not None and is_binding_delayed(claim, snapshot):
+                yield DelayedClaim(_with_class(claim, snapshot), False)
         elif volume.get("ephemeral"):
             claim = ephemeral_claim(volume, namespace)
-            if is_late(claim, snapshot):
-                yield LateClaim(_with_class(claim, snapshot), True)
+            if is_binding_delayed(claim, snapshot):
+                yield DelayedClaim(_with_class(claim, snapshot), True)
 
 
 def ephemeral_claim(volume: Object, namespace: str) -> Object:
@@ -67,7 +67,7 @@ def ephemeral_claim(volume: Object, namespace: str) -> Object:
     named = {"storageClass": spec["storageClassName"]} if spec.get("storageClassName") is not None else {}
     modes = {"accessModes": spec.get("accessModes") or []}
     own = {"namespace": namespace, "name": volume["name"], "phase": "Pending"}
-    return {**own, **named, **modes, **wanted_volume(spec)}
+    return {**own, **named, **modes, **volume_request(spec)}
 
 
 def _with_class(claim: Object, snapshot: Snapshot) -> Object:
@@ -75,7 +75,7 @@ def _with_class(claim: Object, snapshot: Snapshot) -> Object:
     return claim if storage is None else {**claim, "storageClass": storage["name"]}
 
 
-class VolumeFinder:
+class VolumeBinder:
     """The volumes that nobody has, and what can be made where."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -88,9 +88,9 @@ class VolumeFinder:
         self._capacities: dict[str, list[Object]] = {}
         for item in snapshot.storage_capacities:
             self._capacities.setdefault(item["storageClass"], []).append(item)
-        self._open: dict[str, _Open] = {}
+        self._matching: dict[str, _MatchingVolumes] = {}
 
-    def way(self, claims: Sequence[LateClaim], node: SchedulableNode) -> Way | None:
+    def volumes_on(self, claims: Sequence[DelayedClaim], node: SchedulableNode) -> NodeVolumes | None:
         """How all claims get their volumes on a node; None where one of them gets none."""
         found: dict[str, str | None] = {}
         for late in sorted(claims, key=lambda item: _size(item.claim)):
@@ -99,27 +99,27 @@ class VolumeFinder:
             if selected is not None and selected != node.name:
                 return None
             volume = None if selected else self._smallest(claim, node, set(found.values()))
-            if volume is None and not self.is_made(claim, node):
+            if volume is None and not self.can_provision(claim, node):
                 return None
             found[claim["name"]] = None if volume is None else volume["name"]
-        return Way(found)
+        return NodeVolumes(found)
 
     def _smallest(self, claim: Object, node: SchedulableNode, taken: set[str | None]) -> Object | None:
         known = self.open_to(claim)
         if known.kept is not None:
-            return known.kept if is_reached(known.kept, node) else None
+            return known.kept if is_volume_reachable(known.kept, node) else None
         near = (item for item in known.on(node) if item["name"] not in taken)
-        return next((item for item in near if is_reached(item, node)), None)
+        return next((item for item in near if is_volume_reachable(item, node)), None)
 
-    def open_to(self, claim: Object) -> _Open:
+    def open_to(self, claim: Object) -> _MatchingVolumes:
         """The volumes that a claim may get, on whichever node, the smallest first."""
         key = str(sorted(claim.items(), key=str))
-        if key not in self._open:
+        if key not in self._matching:
             fitting = [item for item in self._by_class.get(claim["storageClass"], ()) if _suits(item, claim)]
-            self._open[key] = _Open(fitting, claim)
-        return self._open[key]
+            self._matching[key] = _MatchingVolumes(fitting, claim)
+        return self._matching[key]
 
-    def is_made(self, claim: Object, node: SchedulableNode) -> bool:
+    def can_provision(self, claim: Object, node: SchedulableNode) -> bool:
         """Whether the class's driver makes a volume for a node, as far as is known before."""
         storage = self._classes[claim["storageClass"]]
         if storage["provisioner"] in ("", _STATIC):
@@ -141,7 +141,7 @@ class VolumeFinder:
         return str(self._classes[claim["storageClass"]]["provisioner"])
 
 
-class _Open:
+class _MatchingVolumes:
     """Volumes that a claim may get; ``kept`` is the one that is kept for it, which is the only one then."""
 
     def __init__(self, volumes: Sequence[Object], claim: Object) -> None:
@@ -163,10 +163,10 @@ class _Open:
         return (item for _, item in sorted([*here, *self._anywhere], key=lambda found: found[0]))
 
 
-def is_reached(volume: Object, node: SchedulableNode) -> bool:
+def is_volume_reachable(volume: Object, node: SchedulableNode) -> bool:
     """Whether a volume is reached from a node."""
     terms = volume.get("nodeTerms")
-    return terms is None or any(in_term(term, node) for term in terms)
+    return terms is None or any(matches_node_term(term, node) for term in terms)
 
 
 def _suits(volume: Object, claim: Object) -> bool:

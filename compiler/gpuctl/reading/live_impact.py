@@ -14,11 +14,11 @@ from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain, ended, run
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.demand import is_object_of
-from gpuctl.capacity.gpu_inventory import machines
+from gpuctl.capacity.gpu_inventory import gpu_inventory
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
-from gpuctl.gitops.declared_state import JobId, Side
+from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.hashed_names import CHANGEABLE, spec_digest
@@ -28,8 +28,8 @@ _Workloads = dict[tuple[str, ...], Object]
 
 
 def with_machines(
-    before: Side, after: Side, old: Compilation | None, new: Compilation | None, snapshot: Snapshot
-) -> tuple[Side, Side]:
+    before: DeclaredState, after: DeclaredState, old: Compilation | None, new: Compilation | None, snapshot: Snapshot
+) -> tuple[DeclaredState, DeclaredState]:
     """Both sides with the GPUs that the nodes of the cluster have, for the pools that they are about.
 
     Where the platform shares cards, nodes show more of them than there are, and the documents' word stands.
@@ -43,7 +43,7 @@ def with_machines(
             result.append(side)
             continue
         left = named[0].keys() - named[1].keys() if side is after else ()
-        found = machines(snapshot, known.settings, labels, left)
+        found = gpu_inventory(snapshot, known.settings, labels, left)
         nodes: dict[str, dict[str, list[int | None]]] = {
             pool: {gpu_type: list(counts) for gpu_type, counts in found.get(pool, {}).items()} for pool in about
         }

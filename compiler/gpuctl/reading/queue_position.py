@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import (
     ZERO,
+    CohortNode,
     FlavorQuota,
-    Node,
-    Slot,
-    asked,
-    asked_by_pod_sets,
+    FlavorResource,
+    ancestor_cohorts,
     cluster_queue,
     cohort_of,
-    is_counted,
-    lineage,
-    tree,
+    cohort_tree,
+    has_recorded_requests,
+    requested_amounts,
+    requested_by_pod_sets,
 )
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
@@ -62,7 +62,7 @@ class Room:
     of its pods get the resource from one flavor.
     """
 
-    slot: Slot
+    slot: FlavorResource
     asked: Fraction
     largest: Fraction
     quota: FlavorQuota
@@ -90,7 +90,7 @@ class QueuePosition:
     ahead: list[Claim] | None = None
     waiting: int | None = None
     holders: list[Claim] = field(default_factory=list)
-    is_counted: bool = False
+    has_recorded_requests: bool = False
     is_put_off: bool = False
 
     @property
@@ -101,7 +101,7 @@ class QueuePosition:
     @property
     def too_small(self) -> list[Room]:
         """The rooms of the resources of which there is never enough; none before Kueue has counted what it asks for."""
-        return self._lacking(lambda room: room.most) if self.is_counted else []
+        return self._lacking(lambda room: room.most) if self.has_recorded_requests else []
 
     def _lacking(self, amount: Callable[[Room], Fraction | None]) -> list[Room]:
         found = []
@@ -155,7 +155,7 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePositio
     obj = next((item for item in lists.cluster_queues or [] if item["metadata"]["name"] == name), None)
     cohort = cohort_of(obj) if obj is not None else ""
     strategy = str(((obj or {}).get("spec") or {}).get("queueingStrategy") or "")
-    wants, counted = asked(workload), is_counted(workload)
+    wants, counted = requested_amounts(workload), has_recorded_requests(workload)
     rooms = list(_rooms(obj, workload, lists)) if obj is not None else []
     covered = {room.slot.resource for room in rooms}
     place = QueuePosition(
@@ -167,7 +167,7 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePositio
         wants,
         rooms,
         [resource for resource in wants if resource not in covered] if obj is not None and counted else [],
-        is_counted=counted,
+        has_recorded_requests=counted,
         is_put_off=is_put_off(workload),
     )
     if name is None or lists.workloads is None:
@@ -187,12 +187,12 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePositio
 
 def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[Room]:
     own = cluster_queue(obj)
-    node: Node | None = own
+    node: CohortNode | None = own
     if cohort_of(obj):
         # Without the cohorts what they have themselves, and whom they belong to, is not known.
         known = lists.cluster_queues is not None and lists.cohorts is not None
-        node = tree(own.name, lists.cluster_queues or [], lists.cohorts or []) if known else None
-    wants, sets = asked(workload), list(asked_by_pod_sets(workload))
+        node = cohort_tree(own.name, lists.cluster_queues or [], lists.cohorts or []) if known else None
+    wants, sets = requested_amounts(workload), list(requested_by_pod_sets(workload))
     for slot, quota in own.quotas.items():
         want = wants.get(slot.resource)
         if want is None:
@@ -247,9 +247,11 @@ def _order(workload: Object) -> tuple[int, str]:
 def _holding(workloads: Iterable[Object], name: str, cohort: str, lists: KueueLists) -> Iterator[Object]:
     """The Workloads that have quota of a ClusterQueue, or of others that may lend it theirs."""
     cohorts = {item["metadata"]["name"]: item for item in lists.cohorts or []}
-    kin = lineage(cohort, cohorts)
+    kin = ancestor_cohorts(cohort, cohorts)
     lenders = {
-        item["metadata"]["name"] for item in lists.cluster_queues or [] if kin & lineage(cohort_of(item), cohorts)
+        item["metadata"]["name"]
+        for item in lists.cluster_queues or []
+        if kin & ancestor_cohorts(cohort_of(item), cohorts)
     }
     for item in workloads:
         admission = (item.get("status") or {}).get("admission") or {}
@@ -267,4 +269,4 @@ def claim_of(workload: Object, keys: Records) -> Claim:
     if keys.job_type in labels:
         name = prefixed(f"{labels[keys.job_type]}/", labels["app"] if "app" in labels else owner["name"])
     created = metadata.get("creationTimestamp") or ""
-    return Claim(metadata["namespace"], name, int(spec.get("priority") or 0), created, asked(workload))
+    return Claim(metadata["namespace"], name, int(spec.get("priority") or 0), created, requested_amounts(workload))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.fit_with_queues import assumed
+from gpuctl.capacity.fit_with_queues import assumed_defaults
 from gpuctl.capacity.job_fit import Fit
 from gpuctl.capacity.job_fit import fit as fit_objects
 from gpuctl.capacity.snapshot_document import Snapshot
@@ -52,7 +52,7 @@ class FitResult:
     def notes(self) -> list[str]:
         """What the answers do not take into account, as sentences."""
         part = [f"only namespace {self.within} could be looked at: what waits elsewhere is not told"]
-        return [*(part if self.within else ()), *left_out(self.snapshot), *assumed(self.snapshot, self.jobs)]
+        return [*(part if self.within else ()), *left_out(self.snapshot), *assumed_defaults(self.snapshot, self.jobs)]
 
     @property
     def fits(self) -> bool | None:

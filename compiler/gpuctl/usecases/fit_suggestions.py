@@ -7,12 +7,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuctl.backend.canonical_form import canonical
-from gpuctl.capacity.gpu_inventory import machines
+from gpuctl.capacity.gpu_inventory import gpu_inventory
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.scheduler_model import units
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.suggestions import Asked, Candidates, FieldChange, Fields, JobName, Suggestion, candidates
+from gpuctl.capacity.suggestions import (
+    Candidates,
+    FieldChange,
+    Fields,
+    JobName,
+    RequestedResources,
+    Suggestion,
+    candidates,
+)
 from gpuctl.capacity.verdicts import LACKING, STARTS
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
@@ -74,7 +82,7 @@ class _Trial:
             for obj in self._compilation.objects
             if obj["kind"] == "Node"
         }
-        asked = Asked(
+        asked = RequestedResources(
             resources.pool,
             resources.gpu,
             self._document.gpu_type,
@@ -83,7 +91,7 @@ class _Trial:
             self._scarce,
             _amount(resources, self._scarce),
         )
-        return list(candidates(asked, machines(self._snapshot, self._compilation.settings, nodes)))
+        return list(candidates(asked, gpu_inventory(self._snapshot, self._compilation.settings, nodes)))
 
     def first(self, kind: Candidates) -> Suggestion | None:
         """The smallest change of a kind with which the job fits."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.capacity.quota_charges import Shortfall, Usage, admissions, shortfalls
+from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, charged_objects, shortfalls
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
@@ -97,26 +97,28 @@ def _priority(demand: PodDemand, classes: Mapping[str, Object]) -> int:
     return max((*planned, *(usage.object["spec"].get("priority") or 0 for usage in demand.pods)), default=0)
 
 
-def _asked(steps: Iterable[Step], pods: dict[int, list[Template]]) -> tuple[list[Usage], list[PodDemand], list[Object]]:
+def _asked(
+    steps: Iterable[Step], pods: dict[int, list[Template]]
+) -> tuple[list[ChargedObjects], list[PodDemand], list[Object]]:
     """What quotas will count: objects, and the pods of workloads; and the live workloads that are rolled."""
-    objects: list[Usage] = []
+    objects: list[ChargedObjects] = []
     demands: list[PodDemand] = []
     rolling: list[Object] = []
     for step in steps:
         if step.desired is None:
             continue
         if step.action in ("create", "replace"):
-            objects += admissions(step.desired, [])
+            objects += charged_objects(step.desired, [])
             if not step.queued:
                 # What Kueue holds back has pods when others have given back theirs.
                 demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
         elif step.method == "put" and step.live is not None:
             # Rolling: the new pods come as the old ones go, so what counts is the difference.
-            objects.append(Usage(step.desired, before=step.live))
+            objects.append(ChargedObjects(step.desired, before=step.live))
             demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
             rolling.append(step.live)
         elif step.method == "apply" and step.live is not None:
-            objects.append(Usage(step.desired, before=step.live))
+            objects.append(ChargedObjects(step.desired, before=step.live))
     return objects, demands, rolling
 
 
@@ -150,12 +152,12 @@ def _as_planned(quota: Object, steps: Iterable[Step]) -> Object:
     return quota
 
 
-def _pods_of(workload: Object, pods: list[Template] | None) -> list[Usage]:
+def _pods_of(workload: Object, pods: list[Template] | None) -> list[ChargedObjects]:
     """The pods alone of a workload."""
-    return [usage for usage in admissions(workload, pods) if usage.object["kind"] == "Pod"]
+    return [usage for usage in charged_objects(workload, pods) if usage.object["kind"] == "Pod"]
 
 
-def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[Usage]:
+def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[ChargedObjects]:
     """What is given back: objects that are deleted, and the pods that they, or those in ``rolling``, have now."""
     live = [step.live for step in leaving if step.live is not None]
     freed = _freed_objects(leaving)
@@ -164,12 +166,12 @@ def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[
         return freed
     pods = if_allowed(lambda: session.list_objects(RESOURCES["Pod"], namespace, labels=OURS)[0], None)
     if pods is None:
-        return [usage for obj in live for usage in admissions(obj)] + [
+        return [usage for obj in live for usage in charged_objects(obj)] + [
             usage for obj in rolling for usage in _pods_of(obj, None)
         ]
-    return freed + [Usage(pod) for mine in pods_of_each(pods, workloads) for pod in mine]
+    return freed + [ChargedObjects(pod) for mine in pods_of_each(pods, workloads) for pod in mine]
 
 
-def _freed_objects(leaving: Iterable[Step]) -> list[Usage]:
+def _freed_objects(leaving: Iterable[Step]) -> list[ChargedObjects]:
     """The objects that are deleted, without their pods."""
-    return [usage for step in leaving if step.live is not None for usage in admissions(step.live, [])]
+    return [usage for step in leaving if step.live is not None for usage in charged_objects(step.live, [])]

@@ -11,13 +11,13 @@ from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.earliest_start_text import told_opening
+from gpuctl.capacity.earliest_start_text import describe_opening
 from gpuctl.capacity.exhaustive_search import DEPENDS
-from gpuctl.capacity.fit_with_queues import assumed
+from gpuctl.capacity.fit_with_queues import assumed_defaults
 from gpuctl.capacity.job_fit import Fit, Victim, fit
-from gpuctl.capacity.partial_starts import partly
+from gpuctl.capacity.partial_starts import describe_partial_start
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.shortage import told
+from gpuctl.capacity.shortage import format_units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
@@ -103,7 +103,7 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
         plan.notes.append(f"whether these jobs {what} is not known: that takes the rights to list nodes and all pods")
         return
     by_key = {step.key: step for step in steps}
-    plan.notes += assumed(snapshot, answers)
+    plan.notes += assumed_defaults(snapshot, answers)
     for answer in answers:
         step = by_key[answer.demand.key]
         _tell(plan, step, answer, snapshot, options, may_evict=step in bold)
@@ -195,7 +195,7 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
-        held = f"; {partly(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
+        held = f"; {describe_partial_start(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
         plan.notes.append(f"{_never(step, answer)}{held}")
     elif answer.verdict == "unknown" and answer.demand.uncounted:
         plan.notes.append(f"whether {title} fits is not known: {answer.reason}")
@@ -210,7 +210,7 @@ def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
     lacking = _lacking(step, answer, options)
-    held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
+    held = describe_partial_start(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
     # The reason of the answer says it already.
     depends = DEPENDS if answer.depends and lacking != answer.reason else ""
     return Wait("room", "; ".join(filter(None, (lacking, held, depends, _when(answer, options)))), answer.likelihood)
@@ -221,7 +221,7 @@ def _when(answer: Fit, options: CheckOptions) -> str:
     opening = answer.opening
     if opening is None or not all(options.sees(item.namespace, item.job) for item in opening.after):
         return ""
-    return told_opening(opening)
+    return describe_opening(opening)
 
 
 def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
@@ -232,10 +232,10 @@ def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
         return answer.reason
     pools = {(template["spec"].get("nodeSelector") or {}).get(options.keys.pool) for template in _templates(step)}
     pool = next(iter(pools)) if len(pools) == 1 else None
-    free = told(found.scarce, found.largest[1][found.scarce]).split()[0]
+    free = format_units(found.scarce, found.largest[1][found.scarce]).split()[0]
     each = f"{demand.pods - answer.starts} of {demand.pods} pods need " if demand.pods > 1 else ""
     where = f"on one node of pool {pool}" if pool else "on one node"
-    return f"{each}{told(found.scarce, need)} {where}; largest has {free} free"
+    return f"{each}{format_units(found.scarce, need)} {where}; largest has {free} free"
 
 
 def _is_told(plan: Plan, title: str) -> bool:

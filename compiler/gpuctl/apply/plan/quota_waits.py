@@ -14,7 +14,14 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.apply.plan.request import Sees
 from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.quota_charges import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
+from gpuctl.capacity.quota_charges import (
+    ChargedObjects,
+    Shortfall,
+    format_amount,
+    parse_exceeded,
+    shortfalls,
+    with_charges,
+)
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
@@ -35,7 +42,7 @@ class PodDemand(NamedTuple):
     """The pods of a workload that is created, as quotas count them."""
 
     step: Step
-    pods: list[Usage]
+    pods: list[ChargedObjects]
 
 
 def tell_waits(
@@ -43,19 +50,19 @@ def tell_waits(
     namespace: str,
     quotas: list[Object],
     demands: list[PodDemand],
-    objects: list[Usage],
-    freed: list[Usage],
+    objects: list[ChargedObjects],
+    freed: list[ChargedObjects],
     queueing: Queueing,
 ) -> None:
     """Write into the steps of a namespace what their pods will wait for, if those of ``demands`` come in this order."""
     if not shortfalls(quotas, [*objects, *(usage for demand in demands for usage in demand.pods)], freed):
         return
-    left = [with_use(quota, objects, freed) for quota in quotas]
+    left = [with_charges(quota, objects, freed) for quota in quotas]
     holders = _Holders(session, namespace, freed, queueing)
     for demand in demands:
         short = shortfalls(left, demand.pods)
         if not short:
-            left = [with_use(quota, demand.pods) for quota in left]
+            left = [with_charges(quota, demand.pods) for quota in left]
             holders.add(demand)
             continue
         for quota in left:
@@ -95,13 +102,13 @@ def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
 class _Holders:
     """Who has what of the quotas of a namespace: its pods are read when somebody asks, once."""
 
-    def __init__(self, session: Session, namespace: str, freed: list[Usage], queueing: Queueing) -> None:
+    def __init__(self, session: Session, namespace: str, freed: list[ChargedObjects], queueing: Queueing) -> None:
         self._session = session
         self._namespace = namespace
         self._leaving = {_uid(usage.object) for usage in freed}
         self._queueing = queueing
-        self._known: list[tuple[str, list[Usage]]] | None = None
-        self._coming: list[tuple[str, list[Usage]]] = []
+        self._known: list[tuple[str, list[ChargedObjects]]] | None = None
+        self._coming: list[tuple[str, list[ChargedObjects]]] = []
         # By quota: what each has, and how many of those who have something were looked at.
         self._amounts: dict[str, tuple[dict[str, Amounts], int]] = {}
 
@@ -129,14 +136,17 @@ class _Holders:
         everybody = [*self._known, *self._coming]
         for holder, usages in everybody[looked:]:
             own = table.setdefault(holder, {})
-            for resource, amount in amounts(with_use(nothing, usages)["status"]["used"]).items():
+            for resource, amount in amounts(with_charges(nothing, usages)["status"]["used"]).items():
                 own[resource] = own.get(resource, Fraction(0)) + amount
         self._amounts[name] = table, len(everybody)
         return table
 
-    def _live(self) -> Iterator[tuple[str, list[Usage]]]:
+    def _live(self) -> Iterator[tuple[str, list[ChargedObjects]]]:
         for pod in self._read():
-            yield job_title(labels_of(pod), self._queueing.keys) or f"pod/{pod['metadata']['name']}", [Usage(pod)]
+            yield (
+                job_title(labels_of(pod), self._queueing.keys) or f"pod/{pod['metadata']['name']}",
+                [ChargedObjects(pod)],
+            )
 
     def _read(self) -> list[Object]:
         pods = if_allowed(lambda: self._session.list_objects(RESOURCES["Pod"], self._namespace)[0], [])

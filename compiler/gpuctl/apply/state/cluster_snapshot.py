@@ -6,40 +6,40 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from gpuctl.capacity.kueue_configuration import CONFIGURATION, counted_configuration
+from gpuctl.capacity.kueue_configuration import CONFIGURATION, configuration_entry
 from gpuctl.capacity.kueue_entries import (
-    counted_cluster_queue,
-    counted_cohort,
-    counted_flavor,
-    counted_local_queue,
-    counted_queue_priority,
-    counted_workload,
+    cluster_queue_entry,
+    cohort_entry,
+    flavor_entry,
+    local_queue_entry,
+    queue_priority_entry,
+    workload_entry,
 )
-from gpuctl.capacity.snapshot_document import Snapshot, camel
+from gpuctl.capacity.snapshot_document import Snapshot, json_name
 from gpuctl.capacity.snapshot_entries import (
     ENDED,
-    counted_attachment,
-    counted_budget,
-    counted_claim,
-    counted_csi_driver,
-    counted_csi_node,
-    counted_custom_resource,
-    counted_device_class,
-    counted_job,
-    counted_job_set,
-    counted_limit_range,
-    counted_namespace,
-    counted_node,
-    counted_pod,
-    counted_priority_class,
-    counted_quota,
-    counted_resource_slice,
-    counted_runtime_class,
-    counted_storage_capacity,
-    counted_storage_class,
-    counted_volume,
-    finished_training,
-    is_seen,
+    attachment_entry,
+    budget_entry,
+    claim_entry,
+    csi_driver_entry,
+    csi_node_entry,
+    custom_resource_entry,
+    device_class_entry,
+    finished_entry,
+    is_seen_by_scheduler,
+    job_entry,
+    job_set_entry,
+    limit_range_entry,
+    namespace_entry,
+    node_entry,
+    pod_entry,
+    priority_class_entry,
+    quota_entry,
+    resource_slice_entry,
+    runtime_class_entry,
+    storage_capacity_entry,
+    storage_class_entry,
+    volume_entry,
 )
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
@@ -54,12 +54,12 @@ _CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=
 _CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 _STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 _QUEUE_PARTS: dict[str, Callable[[Object], Object | None]] = {
-    "Workload": counted_workload,
-    "LocalQueue": counted_local_queue,
-    "ClusterQueue": counted_cluster_queue,
-    "Cohort": counted_cohort,
-    "ResourceFlavor": counted_flavor,
-    "WorkloadPriorityClass": counted_queue_priority,
+    "Workload": workload_entry,
+    "LocalQueue": local_queue_entry,
+    "ClusterQueue": cluster_queue_entry,
+    "Cohort": cohort_entry,
+    "ResourceFlavor": flavor_entry,
+    "WorkloadPriorityClass": queue_priority_entry,
 }
 _DEVICES = ("device_classes", "resource_slices")
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
@@ -82,25 +82,25 @@ def take_snapshot(
     unreadable: list[str] = []
     finished: list[Object] = []
     parts: list[tuple[str, Resource, Callable[[Object], Object | None]]] = [
-        ("nodes", RESOURCES["Node"], counted_node),
-        ("pods", RESOURCES["Pod"], counted_pod),
-        ("namespaces", RESOURCES["Namespace"], counted_namespace),
-        ("priority_classes", RESOURCES["PriorityClass"], counted_priority_class),
-        ("runtime_classes", _RUNTIMES, counted_runtime_class),
-        ("quotas", RESOURCES["ResourceQuota"], counted_quota),
-        ("limit_ranges", RESOURCES["LimitRange"], counted_limit_range),
-        ("budgets", _BUDGETS, counted_budget),
-        ("claims", RESOURCES["PersistentVolumeClaim"], counted_claim),
-        ("volumes", RESOURCES["PersistentVolume"], counted_volume),
-        ("storage_classes", _STORAGE_CLASSES, counted_storage_class),
-        ("csi_nodes", _CSI_NODES, counted_csi_node),
-        ("attachments", _ATTACHMENTS, counted_attachment),
-        ("csi_drivers", _CSI_DRIVERS, counted_csi_driver),
-        ("storage_capacities", _STORAGE_CAPACITIES, counted_storage_capacity),
-        ("jobs", RESOURCES["Job"], counted_job),
-        ("job_sets", RESOURCES["JobSet"], counted_job_set),
-        ("custom_resources", RESOURCES["CustomResourceDefinition"], counted_custom_resource),
-        ("device_classes", RESOURCES["DeviceClass"], counted_device_class),
+        ("nodes", RESOURCES["Node"], node_entry),
+        ("pods", RESOURCES["Pod"], pod_entry),
+        ("namespaces", RESOURCES["Namespace"], namespace_entry),
+        ("priority_classes", RESOURCES["PriorityClass"], priority_class_entry),
+        ("runtime_classes", _RUNTIMES, runtime_class_entry),
+        ("quotas", RESOURCES["ResourceQuota"], quota_entry),
+        ("limit_ranges", RESOURCES["LimitRange"], limit_range_entry),
+        ("budgets", _BUDGETS, budget_entry),
+        ("claims", RESOURCES["PersistentVolumeClaim"], claim_entry),
+        ("volumes", RESOURCES["PersistentVolume"], volume_entry),
+        ("storage_classes", _STORAGE_CLASSES, storage_class_entry),
+        ("csi_nodes", _CSI_NODES, csi_node_entry),
+        ("attachments", _ATTACHMENTS, attachment_entry),
+        ("csi_drivers", _CSI_DRIVERS, csi_driver_entry),
+        ("storage_capacities", _STORAGE_CAPACITIES, storage_capacity_entry),
+        ("jobs", RESOURCES["Job"], job_entry),
+        ("job_sets", RESOURCES["JobSet"], job_set_entry),
+        ("custom_resources", RESOURCES["CustomResourceDefinition"], custom_resource_entry),
+        ("device_classes", RESOURCES["DeviceClass"], device_class_entry),
     ]
 
     parts = [part for part in parts if part[0] not in left_out]
@@ -117,17 +117,17 @@ def take_snapshot(
             # Without its API there is no object of a kind; whoever has no right to it is not told that.
             absent = error.is_missing or (name in _DEVICES and not serves_dra(session))
             if name not in ("job_sets", *_DEVICES) or not absent:
-                unreadable.append(camel(name))
+                unreadable.append(json_name(name))
             return []
         if name in ("jobs", "job_sets"):
-            finished.extend(entry for item in items if (entry := finished_training(item)) is not None)
-        kept = (keep(item) for item in items if name != "pods" or is_seen(item))
+            finished.extend(entry for item in items if (entry := finished_entry(item)) is not None)
+        kept = (keep(item) for item in items if name != "pods" or is_seen_by_scheduler(item))
         return [item for item in kept if item is not None]
 
     queues = None if "kueue" in left_out else _queues(session, within)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     if lists.get("device_classes"):
-        lists["resource_slices"] = read(("resource_slices", RESOURCES["ResourceSlice"], counted_resource_slice))
+        lists["resource_slices"] = read(("resource_slices", RESOURCES["ResourceSlice"], resource_slice_entry))
     moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
     finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
     return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)
@@ -150,7 +150,7 @@ def _queues(session: Session, within: str | None) -> Object | None:
 
     found = zip(_QUEUE_PARTS, session.each(read, list(_QUEUE_PARTS)), strict=True)
     lists: Object = {kinds[kind].plural: items for kind, items in found if items is not None}
-    configuration = counted_configuration(kueue_configuration(session))
+    configuration = configuration_entry(kueue_configuration(session))
     return lists if configuration is None else {**lists, CONFIGURATION: configuration}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from gpuctl.api.fit_answers import FitJob, FitSuggestion
-from gpuctl.capacity.earliest_start_text import told_opening
-from gpuctl.capacity.partial_starts import partly
-from gpuctl.capacity.shortage import PODS, told
-from gpuctl.capacity.verdicts import Ending, Opening, units_of
+from gpuctl.capacity.earliest_start_text import describe_opening
+from gpuctl.capacity.partial_starts import describe_partial_start
+from gpuctl.capacity.shortage import PODS, format_units
+from gpuctl.capacity.verdicts import EndingWorkload, Opening, from_unit_names
 from gpuctl.objects.api_resources import RESOURCES
 
 _HOLDERS = 3
@@ -30,7 +30,9 @@ def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
     """Yield the answer for a job: the verdict, then what it rests on."""
     title = f"{RESOURCES[job.kind].title}/{job.name} -n {job.namespace}"
     pods = "1 pod" if job.pods == 1 else f"{job.pods} pods"
-    asked = ", ".join(told(name, amount) for name, amount in units_of(job.need.get("perPod") or {}).items())
+    asked = ", ".join(
+        format_units(name, amount) for name, amount in from_unit_names(job.need.get("perPod") or {}).items()
+    )
     said = VERDICT_TEXTS.get(job.verdict, job.verdict)
     if coloured:
         said = click.style(said, fg=_COLOURS.get(job.verdict))
@@ -38,10 +40,11 @@ def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
     if job.reason:
         yield f"  reason: {job.reason}"
     if job.opening is not None:
-        after = [Ending(item.namespace, item.job, item.ends_by) for item in job.opening.after]
-        yield f"  when: {told_opening(Opening(job.opening.taken_at, job.opening.by, after))}"
+        after = [EndingWorkload(item.namespace, item.job, item.ends_by) for item in job.opening.after]
+        yield f"  when: {describe_opening(Opening(job.opening.taken_at, job.opening.by, after))}"
     if job.held_by_starting_pods:
-        yield f"  partly: {partly(job.starting_pods, job.pods, units_of(job.held_by_starting_pods))}"
+        held = from_unit_names(job.held_by_starting_pods)
+        yield f"  partly: {describe_partial_start(job.starting_pods, job.pods, held)}"
     for victim in job.victims:
         if victim.priority is None:
             yield "  evicts: work in other namespaces"
@@ -59,7 +62,7 @@ def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
 def _holders(job: FitJob) -> str:
     """Return who holds most of the scarce resource: the amount beside the number of pods, or that number itself."""
     scarce = next((name for name in job.held_by[0] if name in job.free and name != PODS), PODS)
-    (resource,) = units_of({scarce: 0})
+    (resource,) = from_unit_names({scarce: 0})
     held = [_holder(holder, scarce) for holder in job.held_by[:_HOLDERS]]
     more = len(job.held_by) - len(held)
     return f"{resource} on nodes open to it held by: {', '.join(held)}{f' and {more} others' if more else ''}"
@@ -70,8 +73,8 @@ def _holder(holder: Mapping[str, Any], scarce: str) -> str:
     whose = "work in other namespaces" if holder["priority"] is None else f"{holder['job']} -n {holder['namespace']}"
     if holder[scarce] is None:
         return whose
-    ((resource, amount),) = units_of({scarce: holder[scarce]}).items()
-    return f"{whose} {told(resource, amount).split()[0]}"
+    ((resource, amount),) = from_unit_names({scarce: holder[scarce]}).items()
+    return f"{whose} {format_units(resource, amount).split()[0]}"
 
 
 def suggestion_lines(suggestions: Sequence[FitSuggestion]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, if_allowed
@@ -44,7 +44,7 @@ _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 class Understood(NamedTuple):
     """A pod that waits, and the nodes, in the scheduler's terms."""
 
-    cluster: Cluster
+    cluster: ClusterModel
     demand: Demand
 
 

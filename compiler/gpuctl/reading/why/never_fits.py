@@ -36,5 +36,5 @@ def _instead(evidence: Evidence, held: Finding | None, cause: str) -> Finding | 
 def _is_judged(case: Case) -> bool:
     """Return True if nodes show all that decides: some have what the pod asks for, and no other scheduler places it."""
     assert case.cluster is not None
-    is_shown = case.incoming.pod.requests.keys() <= case.cluster.shown
-    return bool(case.seats) and is_shown and not case.uncounted and scheduler_of(case.pod) == SCHEDULER
+    is_shown = case.incoming.pod.requests.keys() <= case.cluster.reported_resources
+    return bool(case.node_infos) and is_shown and not case.uncounted and scheduler_of(case.pod) == SCHEDULER

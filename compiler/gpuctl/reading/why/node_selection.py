@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpuctl.capacity.scheduler_model import Seat
+from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
@@ -21,7 +21,7 @@ def pool(case: Case) -> Finding | None:
     """No node is in its pool."""
     if case.in_pool or case.pool is None:
         return None
-    pools = Counter(case.pool_of(seat) for seat in case.seats)
+    pools = Counter(case.pool_of(node_info) for node_info in case.node_infos)
     message = f"{case.whose}no node is in {case.where}; there are {_counted(pools)}"
     numbers = {"pool": case.pool, "nodes": 0, "pools": dict(pools)}
     meant = nearest(case.pool, sorted(pools))
@@ -29,7 +29,11 @@ def pool(case: Case) -> Finding | None:
         fix = f"did you mean `resources.pool: {meant}`?"
         return case.finding("unknown-pool", message, {**numbers, "didYouMean": meant}, fix)
     fix = "use another `resources.pool`: `gpuctl get pools` shows them"
-    free = [seat for seat in case.seats if case.pool_of(seat) == DEFAULT_POOL and _is_large_enough(case, seat)]
+    free = [
+        node_info
+        for node_info in case.node_infos
+        if case.pool_of(node_info) == DEFAULT_POOL and _is_large_enough(case, node_info)
+    ]
     if free:
         label = f"{case.evidence.keys.pool}={case.pool}"
         fix += f"; or put a node of no pool into it: `gpuctl label node {free[0].node.name} {label}`"
@@ -51,7 +55,7 @@ def _other_labels(case: Case) -> Finding:
     alone = [
         f"{name}={value}"
         for name, value in own.items()
-        if not any(seat.node.labels.get(name) == value for seat in case.in_pool)
+        if not any(node_info.node.labels.get(name) == value for node_info in case.in_pool)
     ]
     labels = first_few(alone or [f"{name}={value}" for name, value in own.items()])
     which = (
@@ -71,17 +75,19 @@ def _other_labels(case: Case) -> Finding:
 def _gpu_type(case: Case) -> Finding | None:
     """No node of the pool has the GPU type, as jobs select it: by the platform's label."""
     key, wanted = case.evidence.settings.label("gpu-type"), case.gpu_type
-    if wanted is None or any(seat.node.labels.get(key) == wanted for seat in case.in_pool):
+    if wanted is None or any(node_info.node.labels.get(key) == wanted for node_info in case.in_pool):
         return None
     gpus = Gpus(case.evidence.settings)
     # The types as `gpuctl get gpu-types` has them; nodes without GPUs have none.
-    holders = [seat for seat in case.in_pool if _has_gpus(case, seat) or key in seat.node.labels]
-    types = Counter(gpus.type_of(_node(seat)) or "" for seat in holders)
+    holders = [node_info for node_info in case.in_pool if _has_gpus(case, node_info) or key in node_info.node.labels]
+    types = Counter(gpus.type_of(_node(node_info)) or "" for node_info in holders)
     numbers = {**_numbers(case), "gpuType": wanted, "gpuTypes": dict(types)}
-    elsewhere = Counter(case.pool_of(seat) for seat in case.seats if seat.node.labels.get(key) == wanted)
+    elsewhere = Counter(
+        case.pool_of(node_info) for node_info in case.node_infos if node_info.node.labels.get(key) == wanted
+    )
     also = f"; {wanted} is in {_counted(elsewhere)}" if elsewhere else ""
     message = f"{case.whose}no node of {case.where} has the GPU type {wanted}"
-    others = {seat.node.name: label for seat in holders for label in _labels_like(gpus, seat, wanted)}
+    others = {node_info.node.name: label for node_info in holders for label in _labels_like(gpus, node_info, wanted)}
     listed = Counter({name: number for name, number in types.items() if name != wanted})
     message += f"; it has {_counted(listed)}" if listed else "" if others else "; it has no GPUs"
     if elsewhere:
@@ -99,13 +105,15 @@ def _gpu_type(case: Case) -> Finding | None:
             f"`gpuctl label node {' '.join(few)} {key}={wanted}`, or in platform.yaml "
             f"`gpu: {{types: {{{wanted}: {{{label}: {value}}}}}}}`"
         )
-        found = other_vendor(case, [seat for seat in holders if seat.node.name in nodes])
+        found = other_vendor(case, [node_info for node_info in holders if node_info.node.name in nodes])
         if found is not None and len(found[2]) == len(nodes):
             message += f"; {'it has' if len(nodes) == 1 else 'they have'} {found[1]}, which the job does not ask for"
             fix = f"`resources.gpu-vendor: {found[0]}`, and {fix}"
         return case.finding("node-selector", message, {**numbers, "label": label, "labelledNodes": nodes}, fix)
-    untyped = [seat.node.name for seat in holders if not gpus.labels(_node(seat))]
-    offered = Counter(seat.node.labels[key] for seat in holders if seat.node.labels.get(key)).most_common(1)
+    untyped = [node_info.node.name for node_info in holders if not gpus.labels(_node(node_info))]
+    offered = Counter(
+        node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key)
+    ).most_common(1)
     ways = [f"`resources.gpu-type: {name}`" for name, _ in offered]
     if untyped:
         ways.append(f"label the nodes that have it: `gpuctl label node {untyped[0]} {key}={wanted}`")
@@ -114,10 +122,10 @@ def _gpu_type(case: Case) -> Finding | None:
     return case.finding("node-selector", message, numbers, ", or ".join(ways))
 
 
-def _labels_like(gpus: Gpus, seat: Seat, wanted: str) -> list[tuple[str, str]]:
+def _labels_like(gpus: Gpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
     """Return a label of the node that jobs do not select by and that names the type, as Tesla-T4-SHARED names T4."""
     words_of = set(_words(wanted))
-    found = gpus.labels(_node(seat)).items()
+    found = gpus.labels(_node(node_info)).items()
     return [(key, value) for key, value in found if not gpus.selects(key) and words_of <= set(_words(value))][:1]
 
 
@@ -125,16 +133,16 @@ def _words(name: str) -> list[str]:
     return name.casefold().replace("_", "-").split("-")
 
 
-def _node(seat: Seat) -> Object:
-    return {"metadata": {"labels": dict(seat.node.labels)}}
+def _node(node_info: NodeInfo) -> Object:
+    return {"metadata": {"labels": dict(node_info.node.labels)}}
 
 
-def _has_gpus(case: Case, seat: Seat) -> bool:
-    return any(has(seat, resource) for resource in case.evidence.settings.gpu_resources)
+def _has_gpus(case: Case, node_info: NodeInfo) -> bool:
+    return any(has(node_info, resource) for resource in case.evidence.settings.gpu_resources)
 
 
-def _is_large_enough(case: Case, seat: Seat) -> bool:
-    return all(has(seat, name) >= amount for name, amount in case.incoming.pod.requests.items())
+def _is_large_enough(case: Case, node_info: NodeInfo) -> bool:
+    return all(has(node_info, name) >= amount for name, amount in case.incoming.pod.requests.items())
 
 
 def _numbers(case: Case) -> dict[str, object]:

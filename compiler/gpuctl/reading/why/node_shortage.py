@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuctl.capacity.cluster_model import Cluster
+from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.job_fit import named as with_units
-from gpuctl.capacity.placement import initial
-from gpuctl.capacity.scheduler_model import Seat
+from gpuctl.capacity.placement import initial_state
+from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
-from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
+from gpuctl.capacity.shortage import PODS, format_units, resource_balance, resource_holders, smallest_change
+from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden_names import in_namespace
@@ -36,7 +36,7 @@ def shortage(case: Case) -> Finding | None:
     Resources are looked at one after another, GPUs first, each on the nodes that have enough of those before it: the
     first that none of them has is the one to mend.
     """
-    return _narrowed(case, case.open, Seat.free) if case.open and not case.roomy else None
+    return _narrowed(case, case.open, NodeInfo.free) if case.open and not case.roomy else None
 
 
 def too_large(case: Case) -> Finding | None:
@@ -44,13 +44,13 @@ def too_large(case: Case) -> Finding | None:
     return _narrowed(case, case.selected, has) if case.selected and not case.able else None
 
 
-def _narrowed(case: Case, left: list[Seat], amount: Callable[[Seat, str], int]) -> Finding | None:
+def _narrowed(case: Case, left: list[NodeInfo], amount: Callable[[NodeInfo, str], int]) -> Finding | None:
     own = {**case.incoming.pod.requests, PODS: 1}
     gpus = {gpu.resource: gpu for gpu in case.evidence.settings.gpus.values()}
     order = sorted(own, key=lambda name: (name not in gpus, "/" not in name, name not in ("cpu", "memory"), name))
     passed: list[str] = []
     for resource in order:
-        enough = [seat for seat in left if amount(seat, resource) >= own[resource]]
+        enough = [node_info for node_info in left if amount(node_info, resource) >= own[resource]]
         if not enough:
             return _short(case, resource, own[resource], left, passed)
         if len(enough) < len(left):
@@ -59,25 +59,30 @@ def _narrowed(case: Case, left: list[Seat], amount: Callable[[Seat, str], int]) 
     return None
 
 
-def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[str]) -> Finding:
+def _short(case: Case, resource: str, need: int, left: list[NodeInfo], passed: list[str]) -> Finding:
     assert case.demand is not None
     assert case.cluster is not None
-    best = max(left, key=lambda seat: (seat.free(resource), has(seat, resource), seat.node.name))
+    best = max(left, key=lambda node_info: (node_info.free(resource), has(node_info, resource), node_info.node.name))
     free = max(0, best.free(resource))
-    most = max(has(seat, resource) for seat in left)
-    total = sum(max(0, seat.free(resource)) for seat in case.open or left)
-    held = holders(resource, left)
+    most = max(has(node_info, resource) for node_info in left)
+    total = sum(max(0, node_info.free(resource)) for node_info in case.open or left)
+    held = resource_holders(resource, left)
     change = None if case.evidence.brief else _change(case.cluster, case.demand)
     numbers = {
         "waitingPods": case.number,
         "resource": resource,
-        "needPerPod": with_units({resource: need}),
-        "free": with_units({resource: total}),
-        "largestNode": {"name": best.node.name, **with_units({resource: free})},
-        "largestCapacity": with_units({resource: most}),
+        "needPerPod": with_unit_names({resource: need}),
+        "free": with_unit_names({resource: total}),
+        "largestNode": {"name": best.node.name, **with_unit_names({resource: free})},
+        "largestCapacity": with_unit_names({resource: most}),
         "openNodes": len(case.open),
         "heldBy": [
-            {"namespace": item.namespace, "job": item.owner, "pods": item.pods, **with_units({resource: item.amount})}
+            {
+                "namespace": item.namespace,
+                "job": item.owner,
+                "pods": item.pods,
+                **with_unit_names({resource: item.amount}),
+            }
             for item in held
         ],
         "smallestChange": change,
@@ -92,26 +97,28 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
         Proof(
             "status",
             in_namespace(item.owner, item.namespace),
-            f"holds {told(resource, item.amount)} ({several(item.pods, 'pod')})",
+            f"holds {format_units(resource, item.amount)} ({several(item.pods, 'pod')})",
         )
         for item in held[:_HOLDERS]
     )
     largest = Proof(
         "status",
         f"node/{best.node.name}",
-        f"{told(resource, free)} free of {told(resource, has(best, resource)).split()[0]}",
+        f"{format_units(resource, free)} free of {format_units(resource, has(best, resource)).split()[0]}",
     )
     fix = _fix(case, resource, need, most, change, left)
     return Finding(cause, message, numbers, fix, (*case.sources, largest, *holding), case.name, case.number)
 
 
-def _change(cluster: Cluster, demand: Demand) -> str | None:
-    found = balance(demand, cluster.seats)
-    state = initial(cluster.seats, cluster.names_hosts)
+def _change(cluster: ClusterModel, demand: Demand) -> str | None:
+    found = resource_balance(demand, cluster.node_infos)
+    state = initial_state(cluster.node_infos, cluster.names_hosts)
     return smallest_change(state, demand, found, (), names_hosts=cluster.names_hosts)
 
 
-def _sentence(case: Case, resource: str, need: int, free: int, most: int, left: list[Seat], passed: list[str]) -> str:
+def _sentence(
+    case: Case, resource: str, need: int, free: int, most: int, left: list[NodeInfo], passed: list[str]
+) -> str:
     nodes = len(left)
     each = "each needs" if case.number > 1 else "needs"
     each = f"{case.whose}{each}"
@@ -120,7 +127,7 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, left: 
         many = "the only node that it may use runs" if nodes == 1 else f"all {nodes} nodes that it may use run"
         return f"{case.whose}{many} as many pods as kubelet allows ({most})"
     wants = f"{each} {case.amount(resource, need)} {where}"
-    room = told(resource, free).split()[0]
+    room = format_units(resource, free).split()[0]
     if not most and passed:
         enough = " and ".join(case.amount(name, case.incoming.pod.requests.get(name, 1)) for name in passed)
         return f"{wants}; none of the nodes with {enough} has any {resource}"
@@ -131,14 +138,14 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, left: 
         )
         return f"{wants}; no node there has any {resource}{more}"
     if need > most:
-        return f"{wants}; the largest has {told(resource, most).split()[0]} in all, so it never fits"
+        return f"{wants}; the largest has {format_units(resource, most).split()[0]} in all, so it never fits"
     if passed:
         enough = " and ".join(case.amount(name, case.incoming.pod.requests.get(name, 1)) for name in passed)
         return f"{wants}; of the nodes with {enough} free the best has {room}"
     return f"{wants}; {'the only node' if nodes == 1 else 'best node'} has {room} free"
 
 
-def _fix(case: Case, resource: str, need: int, most: int, change: str | None, left: list[Seat]) -> str:
+def _fix(case: Case, resource: str, need: int, most: int, change: str | None, left: list[NodeInfo]) -> str:
     if resource == PODS:
         return "delete other pods there, or add nodes"
     is_gpu = resource in case.evidence.settings.gpu_resources
@@ -152,7 +159,7 @@ def _fix(case: Case, resource: str, need: int, most: int, change: str | None, le
     if not most:
         return f"use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`"
     if most < need:
-        return f"ask for at most {told(resource, most)} per pod"
+        return f"ask for at most {format_units(resource, most)} per pod"
     return "wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
 
 
@@ -175,15 +182,15 @@ def rollout(case: Case) -> Finding | None:
     }
     namespace = case.evidence.job.identity.namespace
     rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
-    for seat in case.open:
-        old = [pod for pod in seat.pods if pod.namespace == namespace and pod.name in own]
-        without = seat.without(old)
+    for node_info in case.open:
+        old = [pod for pod in node_info.pods if pod.namespace == namespace and pod.name in own]
+        without = node_info.without(old)
         if not old or not all(rule.holds(case.incoming, without, case.counted) for rule in rules):
             continue
         short = next(
             name
             for name in sorted(case.incoming.pod.requests, key=lambda n: "/" not in n)
-            if seat.free(name) < case.incoming.pod.requests[name]
+            if node_info.free(name) < case.incoming.pod.requests[name]
         )
         need = case.amount(short, case.incoming.pod.requests[short])
         rolling = ((workload.get("spec") or {}).get("strategy") or {}).get("rollingUpdate") or {}
@@ -199,7 +206,9 @@ def rollout(case: Case) -> Finding | None:
             "maxSurge": surge,
             "maxUnavailable": unavailable,
         }
-        told_by = tuple(Proof("status", f"pod/{pod.name}", f"an old pod on {seat.node.name}") for pod in old[:_HOLDERS])
+        told_by = tuple(
+            Proof("status", f"pod/{pod.name}", f"an old pod on {node_info.node.name}") for pod in old[:_HOLDERS]
+        )
         spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
         fix = f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`"
         return Finding("rollout-deadlock", message, numbers, fix, (*case.sources, *told_by), case.name, case.number)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gpuctl.capacity.cluster_model import Cluster
-from gpuctl.capacity.demand import Demand, understand
+from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.demand import Demand, model_demands
 from gpuctl.capacity.quota_charges import as_pod
-from gpuctl.capacity.scheduler_model import Incoming, Seat
-from gpuctl.capacity.scheduling import RULES, Census, census
-from gpuctl.capacity.shortage import PODS, open_seats, told
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo
+from gpuctl.capacity.scheduling import RULES, NeighbourCounts, count_neighbours
+from gpuctl.capacity.shortage import PODS, eligible_nodes, format_units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
@@ -40,7 +40,7 @@ class Case:
     evidence: Evidence
     pod: Object
     number: int
-    cluster: Cluster | None
+    cluster: ClusterModel | None
     demand: Demand | None
 
     @property
@@ -85,21 +85,21 @@ class Case:
         return sources(condition_source(self.pod, "PodScheduled"), *evicted)
 
     @property
-    def incoming(self) -> Incoming:
+    def incoming(self) -> IncomingPod:
         """The pod as the scheduler sees it."""
         assert self.demand is not None
         return self.demand.groups[0][0].incoming
 
     @property
-    def seats(self) -> list[Seat]:
+    def node_infos(self) -> list[NodeInfo]:
         """All nodes."""
         assert self.cluster is not None
-        return self.cluster.seats
+        return self.cluster.node_infos
 
     @cached_property
-    def counted(self) -> Census:
+    def counted(self) -> NeighbourCounts:
         """The pods that matter to this one."""
-        return census(self.incoming, self.seats)
+        return count_neighbours(self.incoming, self.node_infos)
 
     @cached_property
     def pool(self) -> str | None:
@@ -114,31 +114,37 @@ class Case:
         used = (item for term in rules.get("nodeSelectorTerms") or [] for item in term.get("matchExpressions") or [])
         return DEFAULT_POOL if any(item.get("key") == key for item in used) else None
 
-    def pool_of(self, seat: Seat) -> str:
+    def pool_of(self, node_info: NodeInfo) -> str:
         """A node's pool."""
-        return seat.node.labels.get(self.evidence.keys.pool, DEFAULT_POOL)
+        return node_info.node.labels.get(self.evidence.keys.pool, DEFAULT_POOL)
 
     @cached_property
-    def in_pool(self) -> list[Seat]:
+    def in_pool(self) -> list[NodeInfo]:
         """The nodes of the pool."""
-        return [seat for seat in self.seats if self.pool in (None, self.pool_of(seat))]
+        return [node_info for node_info in self.node_infos if self.pool in (None, self.pool_of(node_info))]
 
     @cached_property
-    def selected(self) -> list[Seat]:
+    def selected(self) -> list[NodeInfo]:
         """The nodes that the pod selects by labels, and from which the volumes that it has are reached."""
         rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity", "volumes")]
-        return [seat for seat in self.seats if all(rule.holds(self.incoming, seat, self.counted) for rule in rules)]
+        return [
+            node_info
+            for node_info in self.node_infos
+            if all(rule.holds(self.incoming, node_info, self.counted) for rule in rules)
+        ]
 
     @cached_property
-    def able(self) -> list[Seat]:
+    def able(self) -> list[NodeInfo]:
         """The selected nodes that are large enough for the pod, whatever their state and load."""
         own = {**self.incoming.pod.requests, PODS: 1}
-        return [seat for seat in self.selected if all(has(seat, name) >= need for name, need in own.items())]
+        return [
+            node_info for node_info in self.selected if all(has(node_info, name) >= need for name, need in own.items())
+        ]
 
     @cached_property
-    def open(self) -> list[Seat]:
+    def open(self) -> list[NodeInfo]:
         """Those of them that nothing but what runs there keeps the pod from."""
-        return open_seats(self.incoming, self.able)
+        return eligible_nodes(self.incoming, self.able)
 
     @property
     def uncounted(self) -> str:
@@ -147,15 +153,23 @@ class Case:
         return "; ".join(self.demand.uncounted)
 
     @cached_property
-    def roomy(self) -> list[Seat]:
+    def roomy(self) -> list[NodeInfo]:
         """Those of them with enough of everything."""
         rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
-        return [seat for seat in self.open if all(rule.holds(self.incoming, seat, self.counted) for rule in rules)]
+        return [
+            node_info
+            for node_info in self.open
+            if all(rule.holds(self.incoming, node_info, self.counted) for rule in rules)
+        ]
 
     @cached_property
-    def fitting(self) -> list[Seat]:
+    def fitting(self) -> list[NodeInfo]:
         """Those that no rule that we know keeps it from."""
-        return [seat for seat in self.roomy if all(rule.holds(self.incoming, seat, self.counted) for rule in RULES)]
+        return [
+            node_info
+            for node_info in self.roomy
+            if all(rule.holds(self.incoming, node_info, self.counted) for rule in RULES)
+        ]
 
     @property
     def gpu_type(self) -> str | None:
@@ -198,7 +212,7 @@ class Case:
         """``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
         gpus = {gpu.resource: gpu.vendor for gpu in self.evidence.settings.gpus.values()}
         if resource not in gpus:
-            return told(resource, amount)
+            return format_units(resource, amount)
         if self.gpu_type is not None:
             return f"{amount} {self.gpu_type}"
         if gpus[resource] != self.evidence.settings.default_vendor:
@@ -212,26 +226,26 @@ def _expression(item: Object) -> str:
     )
 
 
-def is_not_ready(seat: Seat) -> bool:
+def is_not_ready(node_info: NodeInfo) -> bool:
     """Whether a node has the taints of one that is not ready, or does not answer."""
-    return any(taint.get("key") in _NOT_READY for taint in seat.node.taints)
+    return any(taint.get("key") in _NOT_READY for taint in node_info.node.taints)
 
 
-def other_vendor(case: Case, seats: Iterable[Seat]) -> tuple[str, str, list[str]] | None:
+def other_vendor(case: Case, node_infos: Iterable[NodeInfo]) -> tuple[str, str, list[str]] | None:
     """Return a vendor, its resource and the nodes among ``seats`` with it, if a pod asks for GPUs of another vendor."""
     gpus = case.evidence.settings.gpus.values()
     if not any(gpu.resource in case.incoming.pod.requests for gpu in gpus):
         return None
     for gpu in gpus:
-        names = [seat.node.name for seat in seats if has(seat, gpu.resource)]
+        names = [node_info.node.name for node_info in node_infos if has(node_info, gpu.resource)]
         if names and gpu.resource not in case.incoming.pod.requests:
             return gpu.vendor, gpu.resource, names
     return None
 
 
-def has(seat: Seat, resource: str) -> int:
+def has(node_info: NodeInfo, resource: str) -> int:
     """Return how much of a resource a node has for pods in all."""
-    return seat.node.allocatable.get(resource, 0)
+    return node_info.node.allocatable.get(resource, 0)
 
 
 def cases(evidence: Evidence) -> Iterator[Case]:
@@ -275,7 +289,7 @@ def alike(pods: Iterable[Object]) -> list[tuple[Object, int]]:
 
 def understood(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], Understood]:
     """Pods that wait, by namespace and name."""
-    cluster, demands = understand(snapshot, pods)
+    cluster, demands = model_demands(snapshot, pods)
     return {(demand.namespace, demand.name): Understood(cluster, demand) for demand in demands}
 
 

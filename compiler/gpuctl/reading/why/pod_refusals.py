@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.quota_charges import (
+    ChargedObjects,
     Shortfall,
-    Usage,
     as_pod,
     charges,
     format_amount,
@@ -222,7 +222,7 @@ def _by_numbers(evidence: Evidence, workload: Object, missing: int) -> Finding |
     templates = pod_templates(workload)
     if not evidence.quotas or not templates or evidence.pods:
         return None
-    found = shortfalls(evidence.quotas, [Usage(as_pod(template)) for template, _ in templates[:1]])
+    found = shortfalls(evidence.quotas, [ChargedObjects(as_pod(template)) for template, _ in templates[:1]])
     if not found:
         return None
     counted = {"pods": evidence.wanted, "missingPods": missing}

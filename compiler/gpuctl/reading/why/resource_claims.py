@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuctl.capacity.shortage import open_seats
+from gpuctl.capacity.shortage import eligible_nodes
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.status import sentence
@@ -17,7 +17,7 @@ from gpuctl.reading.why.proofs import source
 def unknown_room(case: Case) -> Finding | None:
     """Nodes may have room that they do not report: what keeps the pod waiting is the scheduler's to say."""
     claims = [item["name"] for item in case.pod["spec"].get("resourceClaims") or []]
-    lacks_room = bool(case.uncounted) and not case.roomy and bool(open_seats(case.incoming, case.selected))
+    lacks_room = bool(case.uncounted) and not case.roomy and bool(eligible_nodes(case.incoming, case.selected))
     if not (lacks_room or (claims and case.fitting)):
         return None
     why = case.uncounted or f"its pods claim devices (resourceClaims: {', '.join(claims)}), which gpuctl does not count"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuctl.capacity.job_fit import named as with_units
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.scheduler_model import units
+from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding, several
 from gpuctl.reading.why.pending_pods import Case
@@ -130,7 +130,7 @@ def by_words(case: Case) -> Finding | None:
     numbers = {
         "waitingPods": case.number,
         "resource": resource,
-        "needPerPod": with_units({resource: need}),
+        "needPerPod": with_unit_names({resource: need}),
         "nodes": dict(case.words),
     }
     whole = f"{command('why', case.evidence)}, run by somebody who may read nodes, shows who has it"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.capacity.scheduler_model import Seat
-from gpuctl.capacity.scheduling import RULES, untolerated
-from gpuctl.capacity.shortage import is_upkeep
+from gpuctl.capacity.scheduler_model import NodeInfo
+from gpuctl.capacity.scheduling import RULES, untolerated_taint
+from gpuctl.capacity.shortage import is_maintenance_taint
 from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import TRAININGS, annotations_of
@@ -53,7 +53,9 @@ def _gated(case: Case) -> Finding:
 def _nominated(case: Case) -> Finding | None:
     """The scheduler has evicted others for it, and they take their time."""
     node = (case.pod.get("status") or {}).get("nominatedNodeName")
-    leaving = [pod for seat in case.seats if seat.node.name == node for pod in seat.pods if pod.deleting]
+    leaving = [
+        pod for node_info in case.node_infos if node_info.node.name == node for pod in node_info.pods if pod.deleting
+    ]
     if not leaving:
         # Since 1.35 a node is nominated also while volumes and devices are prepared for the pod.
         return None
@@ -153,7 +155,7 @@ def _claim_events(case: Case, name: str) -> list[dict[str, Any]]:
 
 
 def _no_nodes(case: Case) -> Finding | None:
-    if case.seats:
+    if case.node_infos:
         return None
     return case.finding("node-selector", f"{case.whose}the cluster has no nodes", {"nodes": 0}, "add nodes")
 
@@ -162,35 +164,37 @@ def _node_states(case: Case) -> Finding | None:
     """All nodes that it selects are out of use for it: not ready, cordoned, or tainted."""
     if case.open or not case.able:
         return None
-    states: dict[str, list[Seat]] = {}
-    for seat in case.able:
-        states.setdefault(_state(case, seat), []).append(seat)
+    states: dict[str, list[NodeInfo]] = {}
+    for node_info in case.able:
+        states.setdefault(_state(case, node_info), []).append(node_info)
 
     # What is worth mending is what would give room; of that, what most nodes have.
     def worth(state: str) -> tuple[int, int]:
-        return sum(_has_room(case, seat) for seat in states[state]), len(states[state])
+        return sum(_has_room(case, node_info) for node_info in states[state]), len(states[state])
 
     cause = max(states, key=worth)
-    nodes = [seat.node.name for seat in states[cause]]
-    others = [f"{several(len(seats), 'node')} {_SAID[state]}" for state, seats in states.items() if state != cause]
+    nodes = [node_info.node.name for node_info in states[cause]]
+    others = [
+        f"{several(len(node_infos), 'node')} {_SAID[state]}" for state, node_infos in states.items() if state != cause
+    ]
     one = len(nodes) == 1
     total = len(case.able)
     every = "the only node" if total == 1 else f"all {total} nodes"
     which = f"of the {total} nodes {len(nodes)}" if others else every
-    taint = untolerated(case.incoming, states[cause][0].node) or {}
+    taint = untolerated_taint(case.incoming, states[cause][0].node) or {}
     are = f"{'is' if one else 'are'} {_SAID[cause]}"
     if cause == "taint":
         are = f"{'has' if one else 'have'} a taint that it does not tolerate, {node_shortage.title(taint)}"
     numbers: Numbers = {"nodes": total, "nodeNames": nodes}
-    numbers["out"] = {state: len(seats) for state, seats in states.items()}
+    numbers["out"] = {state: len(node_infos) for state, node_infos in states.items()}
     key = taint.get("key", "KEY")
     if cause == "taint":
         numbers["taint"] = node_shortage.title(taint)
-        alike = [seat.node.name for seat in states[cause] if taint in seat.node.taints]
+        alike = [node_info.node.name for node_info in states[cause] if taint in node_info.node.taints]
         remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {node_shortage.title(taint)}-`"
         tolerations = f"podPatch: {{tolerations: [{{key: {key}, operator: Exists}}]}}"
         fix = f"if the nodes are meant for jobs like this, tolerate it (`{tolerations}`); otherwise {remove} removes it"
-        if is_upkeep(taint):
+        if is_maintenance_taint(taint):
             fix = f"wait until the work on the nodes has ended, or use other nodes; {remove} then removes the taint"
     elif cause == "cordoned":
         fix = f"`kubectl uncordon {' '.join(nodes[:_LISTED])}`"
@@ -202,7 +206,7 @@ def _node_states(case: Case) -> Finding | None:
     rest = "".join(f"; {other}" for other in others)
     message = f"{case.whose}{which} of {case.where}{kind} {are} ({first_few(nodes)}){rest}"
     found = case.finding(cause, message, numbers, fix)
-    told = tuple(_of_node(case, seat) for seat in states[cause][:_LISTED])
+    told = tuple(_of_node(case, node_info) for node_info in states[cause][:_LISTED])
     return replace(found, sources=(*found.sources, *told))
 
 
@@ -215,21 +219,24 @@ def _largest_wish(case: Case) -> str:
 _SAID = {"nodes-not-ready": "not ready", "cordoned": "cordoned", "taint": "tainted"}
 
 
-def _state(case: Case, seat: Seat) -> str:
-    if is_not_ready(seat):
+def _state(case: Case, node_info: NodeInfo) -> str:
+    if is_not_ready(node_info):
         return "nodes-not-ready"
-    return "cordoned" if seat.node.unschedulable else "taint"
+    return "cordoned" if node_info.node.unschedulable else "taint"
 
 
-def _of_node(case: Case, seat: Seat) -> Proof:
-    taints = ", ".join(node_shortage.title(taint) for taint in seat.node.taints)
-    said = [*(["unschedulable: true"] if seat.node.unschedulable else []), *([f"taints {taints}"] if taints else [])]
-    return Proof("spec", f"node/{seat.node.name}", "; ".join(said))
+def _of_node(case: Case, node_info: NodeInfo) -> Proof:
+    taints = ", ".join(node_shortage.title(taint) for taint in node_info.node.taints)
+    said = [
+        *(["unschedulable: true"] if node_info.node.unschedulable else []),
+        *([f"taints {taints}"] if taints else []),
+    ]
+    return Proof("spec", f"node/{node_info.node.name}", "; ".join(said))
 
 
-def _has_room(case: Case, seat: Seat) -> bool:
+def _has_room(case: Case, node_info: NodeInfo) -> bool:
     rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
-    return all(rule.holds(case.incoming, seat, case.counted) for rule in rules)
+    return all(rule.holds(case.incoming, node_info, case.counted) for rule in rules)
 
 
 def _neighbours(case: Case) -> Finding | None:
@@ -237,8 +244,8 @@ def _neighbours(case: Case) -> Finding | None:
     if not case.roomy or case.fitting:
         return None
     counts: Counter[str] = Counter()
-    for seat in case.roomy:
-        counts[next(rule.name for rule in RULES if not rule.holds(case.incoming, seat, case.counted))] += 1
+    for node_info in case.roomy:
+        counts[next(rule.name for rule in RULES if not rule.holds(case.incoming, node_info, case.counted))] += 1
     rule = counts.most_common(1)[0][0]
     cause, why, fix = _NEIGHBOURS[rule]
     many = f"{several(len(case.roomy), 'node')} of {case.where} {'has' if len(case.roomy) == 1 else 'have'} room"
