@@ -293,8 +293,8 @@ def _demand(demand: JobDemand | None) -> ImpactDemand | None:
         gpus=number(demand.total) if known else None,
         gpus_at_most=number(demand.total_most) if known else None,
         pods=demand.pods,
-        queued=demand.apart == "queued",
-        finished=demand.apart == "finished",
+        queued=demand.excluded_as == "queued",
+        finished=demand.excluded_as == "finished",
     )
 
 

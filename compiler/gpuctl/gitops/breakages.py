@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, PoolLimits, Side, counts_of, demands_of
+from gpuctl.gitops.declared_state import (
+    ALL_TYPES,
+    ANY_TYPE,
+    DeclaredState,
+    JobDemand,
+    JobId,
+    PoolJobLimits,
+    counts_of,
+    demands_of,
+)
 from gpuctl.gitops.impact_rows import PoolRow, QuotaRow
 from gpuctl.objects.quantities import format_bytes, format_number
 
@@ -25,7 +34,9 @@ def amount(resource: str, value: Fraction) -> str:
     return format_number(value)
 
 
-def breakages(before: Side, after: Side, pools: Sequence[PoolRow], quotas: Sequence[QuotaRow]) -> Iterator[Breakage]:
+def breakages(
+    before: DeclaredState, after: DeclaredState, pools: Sequence[PoolRow], quotas: Sequence[QuotaRow]
+) -> Iterator[Breakage]:
     """What does not fit afterwards: jobs, pools, quotas."""
     yield from _oversized(before, after)
     yield from _pool_limits(before, after)
@@ -34,7 +45,7 @@ def breakages(before: Side, after: Side, pools: Sequence[PoolRow], quotas: Seque
     yield from _quota_breakages(quotas)
 
 
-def _oversized(before: Side, after: Side) -> Iterator[Breakage]:
+def _oversized(before: DeclaredState, after: DeclaredState) -> Iterator[Breakage]:
     """Jobs that no node of their pool can take."""
     for job, messages in sorted(after.oversized.items()):
         new = job not in before.oversized or asks_for_more(before.jobs.get(job), after.jobs[job])
@@ -51,7 +62,7 @@ def asks_for_more(before: JobDemand | None, after: JobDemand) -> bool:
     return any(value > before.requests.get(name, 0) for name, value in after.requests.items())
 
 
-def _pool_limits(before: Side, after: Side) -> Iterator[Breakage]:
+def _pool_limits(before: DeclaredState, after: DeclaredState) -> Iterator[Breakage]:
     """Jobs beyond what their pool allows, in number or in size: gpuctl does not submit them."""
     for pool in sorted(after.pool_limits):
         earlier = {who: excess for _, who, excess in _beyond(before, pool)}
@@ -59,11 +70,11 @@ def _pool_limits(before: Side, after: Side) -> Iterator[Breakage]:
             yield Breakage(message, excess > earlier.get(who, 0))
 
 
-def _beyond(side: Side, pool: str) -> Iterator[tuple[str, JobId | None, Fraction]]:
+def _beyond(state: DeclaredState, pool: str) -> Iterator[tuple[str, JobId | None, Fraction]]:
     """What is beyond a pool's limits, the job that is (None: all of them together), and by how much."""
-    limits = side.pool_limits.get(pool, PoolLimits(None, None))
-    mine = sorted((job, demand) for job, demand in side.jobs.items() if demand.pool == pool)
-    jobs = {job: demand for job, demand in mine if demand.apart != "finished"}
+    limits = state.pool_limits.get(pool, PoolJobLimits(None, None))
+    mine = sorted((job, demand) for job, demand in state.jobs.items() if demand.pool == pool)
+    jobs = {job: demand for job, demand in mine if demand.excluded_as != "finished"}
     for job, demand in jobs.items():
         most = demand.cards * demand.most
         if limits.gpus_per_job is not None and most > limits.gpus_per_job:
@@ -91,7 +102,7 @@ def _gpus(gpu_type: str) -> str:
     return {ALL_TYPES: "GPUs in all", ANY_TYPE: "GPUs of any type"}.get(gpu_type, f"{gpu_type} GPUs")
 
 
-def _crowded(before: Side, after: Side, rows: Iterable[PoolRow]) -> Iterator[Breakage]:
+def _crowded(before: DeclaredState, after: DeclaredState, rows: Iterable[PoolRow]) -> Iterator[Breakage]:
     """Where the sum fits and the pods do not: a pod is on one node, and two of 5 GPUs are not on one of 8."""
     told = {after.jobs[job].pool for job in after.oversized}
     for row in rows:
@@ -108,13 +119,13 @@ def _crowded(before: Side, after: Side, rows: Iterable[PoolRow]) -> Iterator[Bre
             yield Breakage(message, worse and not row.before.excess)
 
 
-def _too_many(side: Side, pool: str, gpu_type: str) -> tuple[int, int, int] | None:
+def _too_many(state: DeclaredState, pool: str, gpu_type: str) -> tuple[int, int, int] | None:
     """The least size of which there are more pods (of that size or larger) than places, with the two numbers.
 
     What this finds cannot fit; what it does not find may still not.
     """
-    counts = counts_of(side, pool, gpu_type)
-    whole = [demand for demand in demands_of(side, pool, gpu_type) if demand.gpus and demand.gpus.denominator == 1]
+    counts = counts_of(state, pool, gpu_type)
+    whole = [demand for demand in demands_of(state, pool, gpu_type) if demand.gpus and demand.gpus.denominator == 1]
     for size in sorted({int(demand.gpus or 0) for demand in whole}) if counts is not None else ():
         pods = sum(demand.most for demand in whole if (demand.gpus or 0) >= size)
         room = sum(count // size for count in counts or ())

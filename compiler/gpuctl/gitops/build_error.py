@@ -21,7 +21,7 @@ class RevisionError(Exception):
     sentence for people."""
 
 
-def shown(path: str | os.PathLike[str]) -> str:
+def shown_path(path: str | os.PathLike[str]) -> str:
     """A path for messages: short where it is below the current directory."""
     text = os.fspath(path)
     below = os.path.join(os.getcwd(), "")

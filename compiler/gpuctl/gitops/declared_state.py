@@ -60,7 +60,7 @@ class JobDemand(NamedTuple):
     most: int
     requests: dict[str, Fraction]
     cards: Fraction
-    apart: Literal["queued", "finished"] | None = None
+    excluded_as: Literal["queued", "finished"] | None = None
 
     @property
     def total(self) -> Fraction:
@@ -73,12 +73,12 @@ class JobDemand(NamedTuple):
         return (self.gpus or Fraction(0)) * self.most
 
     @property
-    def place(self) -> tuple[Any, ...]:
+    def table_values(self) -> tuple[Any, ...]:
         """What of it the table of GPUs shows."""
         return self[:5]
 
 
-class PoolLimits(NamedTuple):
+class PoolJobLimits(NamedTuple):
     """What a pool allows: unfinished jobs in it, and GPUs of one job (None: no limit)."""
 
     jobs: int | None
@@ -86,7 +86,7 @@ class PoolLimits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Side:
+class DeclaredState:
     """One of the two states: what its documents declare and ask for.
 
     ``nodes``: pool -> type -> GPUs of each of its nodes, None where a node does not say. ``limits`` are those of
@@ -98,21 +98,21 @@ class Side:
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     nodes: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
     limits: dict[tuple[str, str], Fraction] = field(default_factory=dict)
-    pool_limits: dict[str, PoolLimits] = field(default_factory=dict)
+    pool_limits: dict[str, PoolJobLimits] = field(default_factory=dict)
     oversized: dict[JobId, list[str]] = field(default_factory=dict)
     prices: dict[str, Fraction] = field(default_factory=dict)
 
 
-def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
+def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests) -> DeclaredState:
     """The state that a compilation describes; None is one without documents.
 
     ``pod_requests`` counts what a pod takes: its manifest says it, for a ``podPatch`` can change it.
     """
     if compilation is None:
-        return Side()
+        return DeclaredState()
     platform = compilation.settings.platform
-    side = Side(prices={pool: Fraction(str(price)) for pool, price in platform.prices.items()})
-    side.objects.update(by_key(compilation.objects))
+    state = DeclaredState(prices={pool: Fraction(str(price)) for pool, price in platform.prices.items()})
+    state.objects.update(by_key(compilation.objects))
     context = Context(compilation.settings)
     pods = {id(item.document): spec for item in compilation.lowered for spec in [_pod_of(item.object)] if spec}
     queued = {id(item.document) for item in compilation.lowered if QUEUE_LABEL in labels_of(item.object)}
@@ -121,24 +121,24 @@ def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
         if isinstance(model, Workload):
             name = JobId(document.kind, document.namespace, model.job.name)
             demand = _demand(context, document, pods[id(document)], pod_requests)
-            side.jobs[name] = demand._replace(apart="queued" if id(document) in queued else None)
+            state.jobs[name] = demand._replace(excluded_as="queued" if id(document) in queued else None)
         elif model.kind == "pool":
-            types = side.nodes.setdefault(model.header.name, {})
+            types = state.nodes.setdefault(model.header.name, {})
             for node in model.nodes.values():
                 unknown = None if node.gpu_type else 0
                 types.setdefault(node.gpu_type, []).append(unknown if node.gpu_count is None else node.gpu_count)
             if model.quota is not None:
-                side.pool_limits[model.header.name] = PoolLimits(model.quota.maxJobs, model.quota.maxGpuPerJob)
+                state.pool_limits[model.header.name] = PoolJobLimits(model.quota.maxJobs, model.quota.maxGpuPerJob)
         elif model.kind == "quota":
             for namespace, entry in model.entries.items():
                 for resource, text in hard_limits(context, entry).items():
                     value = parse_quantity(text)
                     if value is not None:
                         # Several quotas of a namespace all hold.
-                        least = side.limits.get((namespace, resource), value)
-                        side.limits[namespace, resource] = min(least, value)
-    side.oversized.update(_oversized(compilation))
-    return side
+                        least = state.limits.get((namespace, resource), value)
+                        state.limits[namespace, resource] = min(least, value)
+    state.oversized.update(_oversized(compilation))
+    return state
 
 
 def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
@@ -205,26 +205,26 @@ def _filled(pod: Object, default: dict[str, str]) -> Object:
     return {**pod, **lists}
 
 
-def with_finished(side: Side, jobs: Collection[JobId]) -> Side:
+def with_finished(state: DeclaredState, jobs: Collection[JobId]) -> DeclaredState:
     """The side with these jobs as finished ones."""
-    demands = {job: demand._replace(apart="finished") for job, demand in side.jobs.items() if job in jobs}
-    return replace(side, jobs={**side.jobs, **demands})
+    demands = {job: demand._replace(excluded_as="finished") for job, demand in state.jobs.items() if job in jobs}
+    return replace(state, jobs={**state.jobs, **demands})
 
 
 def demands_of(
-    side: Side, pool: str, gpu_type: str, apart: Literal["queued", "finished"] | None = None
+    state: DeclaredState, pool: str, gpu_type: str, excluded_as: Literal["queued", "finished"] | None = None
 ) -> list[JobDemand]:
     """Of the jobs that ask for a type; those that take any are of a type of their own."""
-    demands = (demand for demand in side.jobs.values() if demand.pool == pool and demand.apart == apart)
+    demands = (demand for demand in state.jobs.values() if demand.pool == pool and demand.excluded_as == excluded_as)
     return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
 
 
-def counts_of(side: Side, pool: str, gpu_type: str) -> list[int] | None:
+def counts_of(state: DeclaredState, pool: str, gpu_type: str) -> list[int] | None:
     """GPUs of each node that such jobs can run on; None when nobody says."""
-    if pool not in side.nodes:
+    if pool not in state.nodes:
         return None
     counts: list[int] = []
-    for kind, numbers in side.nodes[pool].items():
+    for kind, numbers in state.nodes[pool].items():
         for number in numbers if gpu_type in (ALL_TYPES, ANY_TYPE, kind) else ():
             if number is None:
                 return None

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuctl.gitops.build_error import BuildError, shown
+from gpuctl.gitops.build_error import BuildError, shown_path
 from gpuctl.gitops.comparison import FileChange, compare
-from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
+from gpuctl.gitops.manifest import MANIFEST, OwnedHashes, digest, parse_manifest
 from gpuctl.gitops.sources import BuildSource
 
 # A link or a pipe that takes a file's place after it was looked at is neither followed nor waited for.
@@ -44,39 +44,39 @@ class DirectoryState:
         """Raise BuildError if a file that a build replaces or removes was changed after it was read."""
         for change in self.changes:
             if _content(f"{self.directory}/{change.path}") != change.before:
-                name = shown(self.directory / change.path)
+                name = shown_path(self.directory / change.path)
                 raise BuildError(f"`{name}` was changed during the build: run it again")
 
 
-def look(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
+def inspect_directory(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
     """Compare a directory with the files that it should hold, the manifest among them.
 
     Links are never followed: a file that is written through one is outside of the directory.
 
     :raises BuildError: when the directory or its manifest is not what a build can work with.
     """
-    survey = DirectoryState(directory, wanted=dict(wanted))
+    state = DirectoryState(directory, wanted=dict(wanted))
     mode = _mode(directory)
     if mode is None:
-        return survey
-    name = shown(directory)
+        return state
+    name = shown_path(directory)
     if stat.S_ISLNK(mode):
         raise BuildError(f"`{name}` is a symbolic link: name the directory that it leads to")
     if not stat.S_ISDIR(mode):
         raise BuildError(f"`{name}` is not a directory: name another one, or move the file away")
-    survey.exists = True
-    owned = _owned(directory, survey)
-    survey.stale_folders = sorted({path.rpartition("/")[0] for path in owned.keys() - wanted.keys()} - {""})
+    state.exists = True
+    owned = _owned(directory, state)
+    state.stale_folders = sorted({path.rpartition("/")[0] for path in owned.keys() - wanted.keys()} - {""})
     folders: dict[str, str | None] = {}
     for path in sorted({*wanted, *owned}):
         folder = path.rpartition("/")[0]
         if folder not in folders:
             folders[folder] = _not_a_folder(directory / folder)
             if folders[folder] is not None and any(other.startswith(f"{folder}/") for other in wanted):
-                survey.problems.append(f"`{shown(directory / folder)}` {folders[folder]}")
+                state.problems.append(f"`{shown_path(directory / folder)}` {folders[folder]}")
         if folders[folder] is None and path != MANIFEST:
-            _look_at(survey, path, owned)
-    return survey
+            _inspect_file(state, path, owned)
+    return state
 
 
 def read_plain(path: Path) -> bytes:
@@ -87,7 +87,7 @@ def read_plain(path: Path) -> bytes:
     try:
         return path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     except OSError as error:
-        raise BuildError(f"cannot read `{shown(path)}`: {(error.strerror or str(error)).lower()}") from None
+        raise BuildError(f"cannot read `{shown_path(path)}`: {(error.strerror or str(error)).lower()}") from None
 
 
 def owned_paths(directory: Path, beginning: str) -> set[str]:
@@ -99,18 +99,18 @@ def owned_paths(directory: Path, beginning: str) -> set[str]:
     return {name for name in owned if name.startswith(beginning) and (directory / name).is_file()}
 
 
-def unwritable(survey: DirectoryState) -> list[str]:
+def unwritable(state: DirectoryState) -> list[str]:
     """Return a sentence for each directory that a build would change and may not.
 
     A directory without any write permission counts for root, too: it was made read-only on purpose.
     """
-    folders = {survey.directory} if survey.exists else set()
-    for change in survey.changes:
-        folder = (survey.directory / change.path).parent
+    folders = {state.directory} if state.exists else set()
+    for change in state.changes:
+        folder = (state.directory / change.path).parent
         if folder.is_dir():
             folders.add(folder)
     return [
-        f"directory `{shown(folder)}` is read-only: make it writable, or name another directory with -o"
+        f"directory `{shown_path(folder)}` is read-only: make it writable, or name another directory with -o"
         for folder in sorted(folders)
         if not os.access(folder, os.W_OK | os.X_OK) or not folder.stat().st_mode & 0o222
     ]
@@ -123,17 +123,17 @@ def _mode(path: str | Path) -> int | None:
         return None
 
 
-def _owned(directory: Path, survey: DirectoryState) -> Owned:
+def _owned(directory: Path, state: DirectoryState) -> OwnedHashes:
     path = f"{directory}/{MANIFEST}"
     mode = _mode(path)
     if mode is None:
         return {}
     if not stat.S_ISREG(mode):
-        raise BuildError(f"`{shown(path)}` is not a plain file: restore it from git, or delete it")
-    data = survey.present[MANIFEST] = _read(path)
-    if data == survey.wanted.get(MANIFEST):
+        raise BuildError(f"`{shown_path(path)}` is not a plain file: restore it from git, or delete it")
+    data = state.present[MANIFEST] = _read(path)
+    if data == state.wanted.get(MANIFEST):
         # It has the hashes of what is wanted, which no other content has: whatever differs from that was edited.
-        return dict.fromkeys(survey.wanted.keys() - {MANIFEST}, frozenset())
+        return dict.fromkeys(state.wanted.keys() - {MANIFEST}, frozenset())
     return parse_manifest(data, path)
 
 
@@ -147,26 +147,26 @@ def _not_a_folder(path: Path) -> str | None:
     return "is not a directory, and gpuctl needs one there: move it away, or build elsewhere"
 
 
-def _look_at(survey: DirectoryState, path: str, owned: Owned) -> None:
-    full = f"{survey.directory}/{path}"
+def _inspect_file(state: DirectoryState, path: str, owned: OwnedHashes) -> None:
+    full = f"{state.directory}/{path}"
     mode = _mode(full)
     if mode is None or stat.S_ISDIR(mode):
-        if mode is not None and path in survey.wanted:
-            survey.problems.append(f"`{shown(full)}` is a directory, and gpuctl needs a file there: move it away")
+        if mode is not None and path in state.wanted:
+            state.problems.append(f"`{shown_path(full)}` is a directory, and gpuctl needs a file there: move it away")
         return
     data = _content(full)
     assert data is not None
     # The content counts, not the hash in the manifest nor the file's times.
-    is_wanted = data == survey.wanted.get(path)
+    is_wanted = data == state.wanted.get(path)
     if path in owned:
-        survey.present[path] = data
+        state.present[path] = data
         if not is_wanted and digest(data) not in owned[path]:
-            survey.edited.append(path)
+            state.edited.append(path)
     elif is_wanted:
         # A copy of exactly what gpuctl writes is adopted.
-        survey.present[path] = data
+        state.present[path] = data
     else:
-        survey.problems.append(f"`{shown(full)}` was not written by gpuctl, which needs the name: move it away")
+        state.problems.append(f"`{shown_path(full)}` was not written by gpuctl, which needs the name: move it away")
 
 
 def _content(path: str) -> bytes | None:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpuctl.gitops.build_error import BuildError, shown
+from gpuctl.gitops.build_error import BuildError, shown_path
 
-SHOP = ".gpuctl-build"
+STAGING = ".gpuctl-build"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAYS = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY})
@@ -53,7 +53,7 @@ def remove_empty(tree: Path, folders: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def workshop(directory: Path) -> Iterator[Path]:
+def staging_directory(directory: Path) -> Iterator[Path]:
     """Lock a directory for one build at a time, and yield a directory inside it for prepared files.
 
     git ignores that directory, and kubectl -R reads none of its files: no name ends in ``.yaml``. What a killed build
@@ -66,29 +66,29 @@ def workshop(directory: Path) -> Iterator[Path]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"another `gpuctl build` is writing `{shown(directory)}`: run this one when that has ended"
+            message = f"another `gpuctl build` is writing `{shown_path(directory)}`: run this one when that has ended"
             raise BuildError(message) from None
-        shop = directory / SHOP
+        staging = directory / STAGING
         try:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(shop, 0o700)
-            if not os.path.lexists(shop / _IGNORE):
-                write_new(shop / _IGNORE, b"*\n")
-            _empty(shop)
-            yield shop
+                os.mkdir(staging, 0o700)
+            if not os.path.lexists(staging / _IGNORE):
+                write_new(staging / _IGNORE, b"*\n")
+            _empty(staging)
+            yield staging
         finally:
             # What cannot be removed now, the next build removes.
             with contextlib.suppress(OSError):
-                _empty(shop)
-                if os.listdir(shop) == [_IGNORE]:
-                    os.unlink(shop / _IGNORE)
-                    os.rmdir(shop)
+                _empty(staging)
+                if os.listdir(staging) == [_IGNORE]:
+                    os.unlink(staging / _IGNORE)
+                    os.rmdir(staging)
     finally:
         with contextlib.suppress(OSError):
             os.close(descriptor)
 
 
-def _empty(shop: Path) -> None:
-    for name in os.listdir(shop):
+def _empty(staging: Path) -> None:
+    for name in os.listdir(staging):
         if _PREPARED.match(name):
-            os.unlink(shop / name)
+            os.unlink(staging / name)

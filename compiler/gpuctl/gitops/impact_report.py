@@ -20,7 +20,7 @@ _PATHS = 4
 _LONGEST_PATH = 120
 
 
-Lists = Sequence[tuple[str, Sequence[str]]]
+LiveSections = Sequence[tuple[str, Sequence[str]]]
 """What is said of a cluster as it is: lists with their headings."""
 
 
@@ -34,17 +34,17 @@ class _Style(NamedTuple):
     folded: Callable[[str, list[str]], list[str]]
 
 
-def markdown(impact: Impact, live: Lists = ()) -> str:
+def markdown(impact: Impact, live: LiveSections = ()) -> str:
     """A comment on a pull request."""
     return "\n".join(_lines(impact, live, _MARKDOWN)) + "\n"
 
 
-def text(impact: Impact, live: Lists = ()) -> str:
+def text(impact: Impact, live: LiveSections = ()) -> str:
     """The same for a terminal."""
     return "\n".join(_lines(impact, live, _TEXT)) + "\n"
 
 
-def _lines(impact: Impact, live: Lists, style: _Style) -> list[str]:
+def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
     lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
     if impact.breakages:
         items = [style.sentence(item.message) + ("" if item.new else " (already before)") for item in impact.breakages]

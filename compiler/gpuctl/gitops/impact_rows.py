@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.declared_state import ALL_TYPES, Side, counts_of, demands_of
+from gpuctl.gitops.declared_state import ALL_TYPES, DeclaredState, counts_of, demands_of
 
 JOBS = "count/jobs.batch"
 
@@ -60,18 +60,18 @@ class QuotaRow(NamedTuple):
         return (self.asked_before, self.hard_before) != (self.asked_after, self.hard_after)
 
 
-def pool_rows(before: Side, after: Side) -> Iterator[PoolRow]:
+def pool_rows(before: DeclaredState, after: DeclaredState) -> Iterator[PoolRow]:
     """A row for each pool and type that somebody asks for or has, and one for each pool of several types."""
     asked = {
         (demand.pool, demand.gpu_type)
-        for side in (before, after)
-        for demand in side.jobs.values()
+        for state in (before, after)
+        for demand in state.jobs.values()
         if demand.gpus is None or demand.gpus
     }
     there = {
         (pool, gpu_type)
-        for side in (before, after)
-        for pool, types in side.nodes.items()
+        for state in (before, after)
+        for pool, types in state.nodes.items()
         for gpu_type, counts in types.items()
         if gpu_type or any(counts)
     }
@@ -85,19 +85,19 @@ def pool_rows(before: Side, after: Side) -> Iterator[PoolRow]:
             yield PoolRow(pool, ALL_TYPES, _amount(before, pool, ALL_TYPES), _amount(after, pool, ALL_TYPES))
 
 
-def _amount(side: Side, pool: str, gpu_type: str) -> Amount:
-    demands = demands_of(side, pool, gpu_type)
-    counts = counts_of(side, pool, gpu_type)
+def _amount(state: DeclaredState, pool: str, gpu_type: str) -> Amount:
+    demands = demands_of(state, pool, gpu_type)
+    counts = counts_of(state, pool, gpu_type)
     return Amount(
         sum((demand.total for demand in demands), Fraction(0)),
         sum((demand.total_most for demand in demands), Fraction(0)),
         # How much of a card a share in memory is, nobody says.
         None if counts is None or any(demand.gpus is None for demand in demands) else sum(counts),
-        sum((demand.total_most for demand in demands_of(side, pool, gpu_type, "queued")), Fraction(0)),
+        sum((demand.total_most for demand in demands_of(state, pool, gpu_type, "queued")), Fraction(0)),
     )
 
 
-def quota_rows(before: Side, after: Side) -> Iterator[QuotaRow]:
+def quota_rows(before: DeclaredState, after: DeclaredState) -> Iterator[QuotaRow]:
     for namespace, resource in sorted({*before.limits, *after.limits}):
         yield QuotaRow(
             namespace,
@@ -109,10 +109,10 @@ def quota_rows(before: Side, after: Side) -> Iterator[QuotaRow]:
         )
 
 
-def _asked(side: Side, namespace: str, resource: str) -> Fraction:
+def _asked(state: DeclaredState, namespace: str, resource: str) -> Fraction:
     """What a namespace's jobs count against a key of a quota, at the most replicas; without those that hold no pods."""
-    mine = [(job, demand) for job, demand in side.jobs.items() if job.namespace == namespace]
+    mine = [(job, demand) for job, demand in state.jobs.items() if job.namespace == namespace]
     if resource == JOBS:
         return Fraction(sum(job.kind == "training" for job, _ in mine))
-    asked = (demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine if not demand.apart)
+    asked = (demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine if not demand.excluded_as)
     return sum(asked, Fraction(0))

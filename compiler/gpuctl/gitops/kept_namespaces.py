@@ -17,7 +17,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import owned_paths
 from gpuctl.gitops.layout import CLUSTER
-from gpuctl.gitops.writer import place
+from gpuctl.gitops.writer import resolve_directory
 from gpuctl.objects.api_resources import Object
 
 _FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
@@ -32,7 +32,7 @@ def keep_namespaces(
     :raises BuildError: the directory cannot be read; a document needs a namespace that is to go, or it has no file.
     """
     needed = {item.object["metadata"]["name"] for item in result.lowered if item.object["kind"] == "Namespace"}
-    paths = owned_paths(place(directory), f"{CLUSTER}/namespace-")
+    paths = owned_paths(resolve_directory(directory), f"{CLUSTER}/namespace-")
     there = {match[1] for path in paths for match in [_FILE.fullmatch(path)] if match}
     problems = [
         f"--remove-namespace {name}: documents need the namespace; remove them first"

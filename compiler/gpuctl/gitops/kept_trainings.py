@@ -17,7 +17,7 @@ import yaml
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
-from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
+from gpuctl.gitops.manifest import MANIFEST, OwnedHashes, digest, parse_manifest
 from gpuctl.gitops.object_changes import is_object
 from gpuctl.objects.hashed_names import CHANGEABLE, HOSTFILE, job_of_hashed_name
 
@@ -92,7 +92,7 @@ def older_trainings(directory: Path, files: Mapping[str, File], key: str) -> lis
     return sorted(found, key=str)
 
 
-def vouched(trainings: Iterable[OlderTraining], at: Mapping[str, bytes], name: str) -> list[OlderTraining]:
+def trusted_trainings(trainings: Iterable[OlderTraining], at: Mapping[str, bytes], name: str) -> list[OlderTraining]:
     """Return the trainings whose files a revision of the directory has, byte for byte and as gpuctl's.
 
     :param at: path -> content at that revision, the manifest among them.
@@ -114,7 +114,7 @@ def vouched(trainings: Iterable[OlderTraining], at: Mapping[str, bytes], name: s
     return list(filter(is_vouched, trainings))
 
 
-def with_kept(files: Mapping[str, File], kept: Iterable[OlderTraining]) -> dict[str, File]:
+def with_kept_files(files: Mapping[str, File], kept: Iterable[OlderTraining]) -> dict[str, File]:
     """Return the files of a build that keeps trainings as they are in the directory."""
     result = dict(files)
     for training in kept:
@@ -124,7 +124,7 @@ def with_kept(files: Mapping[str, File], kept: Iterable[OlderTraining]) -> dict[
     return in_order(result.values())
 
 
-def undecided(trainings: Sequence[OlderTraining]) -> BuildError:
+def relowering_error(trainings: Sequence[OlderTraining]) -> BuildError:
     """Return the error of a build that would start trainings anew although nobody changed them."""
     more = [f"{len(trainings) - _NAMED} more"] if len(trainings) > _NAMED else []
     names = ", ".join([*map(str, trainings[:_NAMED]), *more])
@@ -155,7 +155,9 @@ def _is_main(path: str) -> bool:
     return match is not None and match[2] in _MAIN
 
 
-def _standing(directory: Path, paths: Iterable[str], owned: Owned, job: str, source: str | None) -> dict[str, File]:
+def _standing(
+    directory: Path, paths: Iterable[str], owned: OwnedHashes, job: str, source: str | None
+) -> dict[str, File]:
     """Return the files of a training's generation in a directory; none if one is missing or was edited."""
     found = {}
     for path in paths:
@@ -168,7 +170,7 @@ def _standing(directory: Path, paths: Iterable[str], owned: Owned, job: str, sou
     return found
 
 
-def _is_owned(path: str, data: bytes, owned: Owned) -> bool:
+def _is_owned(path: str, data: bytes, owned: OwnedHashes) -> bool:
     return digest(data) in owned.get(path, ())
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from gpuctl.frontend.source import lines_of
-from gpuctl.gitops.build_error import BuildError, shown
+from gpuctl.gitops.build_error import BuildError, shown_path
 from gpuctl.gitops.layout import File, illegal
 from gpuctl.gitops.sources import BuildSource
 from gpuctl.language.display_text import visible
@@ -25,7 +25,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _SOURCE = "# source: "
 _CONFLICT = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
-Owned = dict[str, frozenset[str]]
+OwnedHashes = dict[str, frozenset[str]]
 """path -> the hashes that its content may have unless somebody edited it."""
 
 
@@ -56,7 +56,7 @@ def _line(file: File) -> str:
     return _ENCODE(entry) + "\n"
 
 
-def parse_manifest(data: bytes, name: str) -> Owned:
+def parse_manifest(data: bytes, name: str) -> OwnedHashes:
     """What a manifest says; ``name`` is its path, for messages.
 
     :raises BuildError: when it is not one, or names a path outside of the directory.
@@ -65,7 +65,7 @@ def parse_manifest(data: bytes, name: str) -> Owned:
         lines = lines_of(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise _broken(name, 1, "is not UTF-8") from None
-    found: Owned = {}
+    found: OwnedHashes = {}
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
             _check_version(line, name, number)
@@ -106,7 +106,7 @@ def union(old: bytes, new: bytes) -> bytes:
 def _check_version(line: str, name: str, number: int) -> None:
     version = re.match(r"# gpuctl-manifest (\d+)", line)
     if version is not None and int(version[1]) > _VERSION:
-        message = f"`{shown(name)}`, line {number}, was written by a newer gpuctl: build with that one"
+        message = f"`{shown_path(name)}`, line {number}, was written by a newer gpuctl: build with that one"
         raise BuildError(message)
 
 
@@ -126,6 +126,6 @@ def _entry(line: str, name: str, number: int) -> tuple[str, str]:
 
 def _broken(name: str, number: int, what: str) -> BuildError:
     return BuildError(
-        f"line {number} of `{shown(name)}` {what}: restore the file from git; or delete it, with the files "
+        f"line {number} of `{shown_path(name)}` {what}: restore the file from git; or delete it, with the files "
         "that gpuctl wrote, and build again"
     )

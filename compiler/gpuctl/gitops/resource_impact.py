@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.gitops.breakages import Breakage, breakages
-from gpuctl.gitops.declared_state import JobDemand, JobId, Side
+from gpuctl.gitops.declared_state import DeclaredState, JobDemand, JobId
 from gpuctl.gitops.impact_rows import PoolRow, QuotaRow, pool_rows, quota_rows
 from gpuctl.gitops.object_changes import ObjectKey
-from gpuctl.gitops.restarts import Rendered, Restart, restarts
+from gpuctl.gitops.restarts import RenderedNames, Restart, restarts
 from gpuctl.gitops.value_changes import value_changes
 
 
@@ -45,7 +45,12 @@ class Impact:
     restarts: list[Restart] = field(default_factory=list)
 
 
-def impact(before: Side, after: Side, rendered: Rendered = frozenset(), kept: Rendered = frozenset()) -> Impact:
+def impact(
+    before: DeclaredState,
+    after: DeclaredState,
+    rendered: RenderedNames = frozenset(),
+    kept: RenderedNames = frozenset(),
+) -> Impact:
     """Return what going from one state to the other does.
 
     :param rendered: what was built of the first, and ``kept`` what of it a build of the second keeps.
@@ -65,7 +70,7 @@ def impact(before: Side, after: Side, rendered: Rendered = frozenset(), kept: Re
         jobs=[
             (job, old, new)
             for job, old, new in pairs
-            if (old.place if old is not None else None) != (new.place if new is not None else None)
+            if (old.table_values if old is not None else None) != (new.table_values if new is not None else None)
         ],
         pools=pools,
         quotas=quotas,
@@ -74,16 +79,16 @@ def impact(before: Side, after: Side, rendered: Rendered = frozenset(), kept: Re
         unpriced=sorted(
             {
                 demand.pool
-                for side in (before, after)
-                for demand in side.jobs.values()
-                if demand.total_most and demand.pool not in side.prices
+                for state in (before, after)
+                for demand in state.jobs.values()
+                if demand.total_most and demand.pool not in state.prices
             }
         ),
     )
 
 
-def _cost(side: Side) -> Cost:
-    priced = [(side.prices.get(demand.pool, Fraction(0)), demand) for demand in side.jobs.values()]
+def _cost(state: DeclaredState) -> Cost:
+    priced = [(state.prices.get(demand.pool, Fraction(0)), demand) for demand in state.jobs.values()]
     return Cost(
         sum((price * demand.total for price, demand in priced), Fraction(0)),
         sum((price * demand.total_most for price, demand in priced), Fraction(0)),

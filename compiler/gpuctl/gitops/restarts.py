@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import yaml
 
-from gpuctl.gitops.declared_state import JobId, Side
+from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.display_text import first_few
@@ -20,10 +20,10 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, is_hashed_name, spec_digest, unhashed_name
 
-OTHERWISE = "lowered otherwise by this version"
+RELOWERED = "lowered otherwise by this version"
 """The reason of a restart that no change of a document causes."""
 
-Rendered = frozenset[tuple[str, str]]
+RenderedNames = frozenset[tuple[str, str]]
 """Namespace and name of the Jobs and JobSets in directories of manifests."""
 
 
@@ -39,7 +39,10 @@ class Restart(NamedTuple):
 
 
 def restarts(
-    before: Side, after: Side, rendered: Rendered = frozenset(), kept: Rendered = frozenset()
+    before: DeclaredState,
+    after: DeclaredState,
+    rendered: RenderedNames = frozenset(),
+    kept: RenderedNames = frozenset(),
 ) -> list[Restart]:
     """The jobs of both sides that do not go on as they are.
 
@@ -56,13 +59,13 @@ def restarts(
         if was[job] == becomes[job] and any((job.namespace, name) in kept for name in names):
             continue
         if names and hashed_name(job.name, new) not in names:
-            found.append(Restart(job, OTHERWISE if old == new else _why(was[job], becomes[job])))
+            found.append(Restart(job, RELOWERED if old == new else _why(was[job], becomes[job])))
         elif not names and old != new:
             found.append(Restart(job, _why(was[job], becomes[job])))
     return sorted([*found, *_services(before, after)])
 
 
-def _services(before: Side, after: Side) -> Iterator[Restart]:
+def _services(before: DeclaredState, after: DeclaredState) -> Iterator[Restart]:
     """The services of both sides whose pods are replaced."""
     for key, new in after.objects.items():
         old = before.objects.get(key)
@@ -75,7 +78,9 @@ def _services(before: Side, after: Side) -> Iterator[Restart]:
             yield Restart(JobId(kind, key.namespace, key.name), _shown(paths))
 
 
-def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object], document_key: str) -> list[Restart]:
+def renamed_trainings(
+    before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object], document_key: str
+) -> list[Restart]:
     """The trainings among the objects of a built directory that get other names; their documents are not at hand.
 
     :param document_key: the annotation that tells where a document did not change.
@@ -88,11 +93,11 @@ def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object
             continue
         same = is_same_document(change.before, change.after, document_key)
         job = JobId("training", change.key.namespace, unhashed_name(change.after))
-        found.append(Restart(job, OTHERWISE if same else _fields(change.before, change.after)))
+        found.append(Restart(job, RELOWERED if same else _fields(change.before, change.after)))
     return found
 
 
-def _trainings(side: Side) -> dict[JobId, list[Object]]:
+def _trainings(side: DeclaredState) -> dict[JobId, list[Object]]:
     """The objects of each training."""
     found: dict[JobId, list[Object]] = {job: [] for job in side.jobs if job.kind == "training"}
     for key, obj in side.objects.items():

@@ -64,7 +64,9 @@ def build_sources(
     return tuple(sorted({source(name) for name in inputs}, key=str))
 
 
-def left_out(recorded: Iterable[BuildSource], given: Iterable[BuildSource], directory: Path) -> list[BuildSource]:
+def sources_left_out(
+    recorded: Iterable[BuildSource], given: Iterable[BuildSource], directory: Path
+) -> list[BuildSource]:
     """Return the recorded sources of a built directory that still exist, and that the given ones do not contain."""
     base, given = _base(directory), list(given)
     return [

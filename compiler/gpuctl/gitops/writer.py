@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuctl.gitops.build_error import BuildError, shown
+from gpuctl.gitops.build_error import BuildError, shown_path
 from gpuctl.gitops.comparison import FileChange
-from gpuctl.gitops.directory_state import DirectoryState, look, read_plain, unwritable
-from gpuctl.gitops.disk import SHOP, remove_empty, sync_folder, workshop, write_new
+from gpuctl.gitops.directory_state import DirectoryState, inspect_directory, read_plain, unwritable
+from gpuctl.gitops.disk import STAGING, remove_empty, staging_directory, sync_folder, write_new
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST, is_merged, parse_sources, render_manifest, union
-from gpuctl.gitops.sources import BuildSource, enumerated, left_out
+from gpuctl.gitops.sources import BuildSource, enumerated, sources_left_out
 
 
 class BuildOutcome(NamedTuple):
@@ -59,21 +59,21 @@ def build(
     :param force: overwrite, or remove, also what was edited by hand since the last build.
     :raises BuildError: something is in the way, or fails. The message says if some files are new already.
     """
-    target = place(directory)
+    target = resolve_directory(directory)
     request = _Request(files, sources, allow_source, force)
     try:
-        survey = _survey(target, request)
-        _refuse(survey, request)
-        if survey.changes or os.path.lexists(target / SHOP):
-            with _made(target), workshop(target) as shop:
+        state = _inspect(target, request)
+        _refuse(state, request)
+        if state.changes or os.path.lexists(target / STAGING):
+            with _made(target), staging_directory(target) as staging:
                 # Before the lock was taken another build may have changed the directory.
-                survey = _survey(target, request)
-                _refuse(survey, request)
-                if survey.changes:
-                    _replace_files(survey, shop)
+                state = _inspect(target, request)
+                _refuse(state, request)
+                if state.changes:
+                    _replace_files(state, staging)
     except OSError as error:
-        raise BuildError(f"cannot write `{shown(target)}`: {_reason(error)}; nothing in it was changed") from None
-    return _outcome(survey)
+        raise BuildError(f"cannot write `{shown_path(target)}`: {_reason(error)}; nothing in it was changed") from None
+    return _outcome(state)
 
 
 def check(
@@ -87,49 +87,49 @@ def check(
 
     :raises BuildError: when something is in a build's way, or cannot be read.
     """
-    target = place(directory)
+    target = resolve_directory(directory)
     request = _Request(files, sources, allow_source, force=False)
     try:
-        survey = _survey(target, request)
+        state = _inspect(target, request)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise BuildError(f"cannot read `{shown(error.filename or target)}`: {reason}") from None
-    problems = [*survey.problems, *_other_sources(survey, request)]
+        raise BuildError(f"cannot read `{shown_path(error.filename or target)}`: {reason}") from None
+    problems = [*state.problems, *_other_sources(state, request)]
     if problems:
         raise BuildError(*problems)
-    return _outcome(survey)
+    return _outcome(state)
 
 
-def _survey(target: Path, request: _Request) -> DirectoryState:
+def _inspect(target: Path, request: _Request) -> DirectoryState:
     """Look at what is there. As long as no file differs, the sources of the manifest stay as they are recorded."""
     files = request.files.values()
     recorded = parse_sources(read_plain(target / MANIFEST))
     wanted = {**{file.path: file.data for file in files}, MANIFEST: render_manifest(files, recorded)}
-    survey = look(target, wanted)
-    survey.sources = recorded
-    changed = {change.path for change in survey.changes}
-    if changed == {MANIFEST} and is_merged(survey.present.get(MANIFEST, b""), wanted[MANIFEST]):
-        survey.wanted[MANIFEST] = survey.present[MANIFEST]
+    state = inspect_directory(target, wanted)
+    state.sources = recorded
+    changed = {change.path for change in state.changes}
+    if changed == {MANIFEST} and is_merged(state.present.get(MANIFEST, b""), wanted[MANIFEST]):
+        state.wanted[MANIFEST] = state.present[MANIFEST]
     elif changed:
-        survey.wanted[MANIFEST] = render_manifest(files, request.sources)
-    return survey
+        state.wanted[MANIFEST] = render_manifest(files, request.sources)
+    return state
 
 
-def _other_sources(survey: DirectoryState, request: _Request) -> list[str]:
+def _other_sources(state: DirectoryState, request: _Request) -> list[str]:
     """What is wrong with a build that would remove the files of sources that it does not read."""
-    gone = sum(change.action == "remove" for change in survey.changes)
-    missing = left_out(survey.sources, request.sources, survey.directory)
+    gone = sum(change.action == "remove" for change in state.changes)
+    missing = sources_left_out(state.sources, request.sources, state.directory)
     if not gone or not missing or request.allow_source:
         return []
     files = "1 file" if gone == 1 else f"{gone} files"
     message = (
-        f"`{shown(survey.directory)}` was built from {enumerated(missing)}, and this build, from "
+        f"`{shown_path(state.directory)}` was built from {enumerated(missing)}, and this build, from "
         f"{enumerated(request.sources)}, would remove {files}: name the same sources, or add --allow-source"
     )
     return [message]
 
 
-def place(directory: str | os.PathLike[str]) -> Path:
+def resolve_directory(directory: str | os.PathLike[str]) -> Path:
     """Where a directory really is. Links on the way to it are followed; whether it is one itself, others judge."""
     text = os.fspath(directory).rstrip(os.sep) or os.sep
     parent, name = os.path.split(text)
@@ -138,44 +138,45 @@ def place(directory: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(parent), name)
 
 
-def _outcome(survey: DirectoryState) -> BuildOutcome:
-    changes = survey.changes
+def _outcome(state: DirectoryState) -> BuildOutcome:
+    changes = state.changes
     changed = {change.path for change in changes} | {MANIFEST}
-    return BuildOutcome(survey.directory, changes, survey.edited, len(survey.wanted.keys() - changed))
+    return BuildOutcome(state.directory, changes, state.edited, len(state.wanted.keys() - changed))
 
 
-def _refuse(survey: DirectoryState, request: _Request) -> None:
+def _refuse(state: DirectoryState, request: _Request) -> None:
     """Raise when something is in the way of a build."""
-    problems = [*survey.problems, *_other_sources(survey, request)]
+    problems = [*state.problems, *_other_sources(state, request)]
     if not request.force:
         problems += [
-            f"`{shown(survey.directory / path)}` was edited by hand: move the edit to its document; --force drops it"
-            for path in survey.edited
+            f"`{shown_path(state.directory / path)}` was edited by hand: "
+            "move the edit to its document; --force drops it"
+            for path in state.edited
         ]
-    if survey.changes:
-        problems += unwritable(survey)
+    if state.changes:
+        problems += unwritable(state)
     if problems:
         raise BuildError(*problems)
 
 
-def _replace_files(survey: DirectoryState, shop: Path) -> None:
+def _replace_files(state: DirectoryState, staging: Path) -> None:
     """Write all new content to ``shop``, then put it in its place, the manifest last.
 
     :raises OSError: nothing was changed.
     :raises BuildError: a file was changed during the build, or the directory is half built.
     """
-    directory = survey.directory
-    changes = [change for change in survey.changes if change.path != MANIFEST]
-    new = survey.wanted[MANIFEST]
-    prepared = {change.path: shop / f"new-{number}" for number, change in enumerate(changes, 2)}
-    both, last = shop / "new-0", shop / "new-1"
+    directory = state.directory
+    changes = [change for change in state.changes if change.path != MANIFEST]
+    new = state.wanted[MANIFEST]
+    prepared = {change.path: staging / f"new-{number}" for number, change in enumerate(changes, 2)}
+    both, last = staging / "new-0", staging / "new-1"
     for change in changes:
         if change.after is not None:
             write_new(prepared[change.path], change.after)
-    write_new(both, union(survey.present.get(MANIFEST, b""), new))
+    write_new(both, union(state.present.get(MANIFEST, b""), new))
     write_new(last, new)
-    sync_folder(shop)
-    survey.verify()
+    sync_folder(staging)
+    state.verify()
     os.replace(both, directory / MANIFEST)
     try:
         sync_folder(directory)
@@ -188,15 +189,15 @@ def _replace_files(survey: DirectoryState, shop: Path) -> None:
                 os.replace(prepared[change.path], path)
         for folder in {(directory / change.path).parent for change in changes}:
             sync_folder(folder)
-        remove_empty(directory, survey.stale_folders)
+        remove_empty(directory, state.stale_folders)
         os.replace(last, directory / MANIFEST)
         sync_folder(directory)
     except OSError as error:
-        raise BuildError(f"`{shown(directory)}` is half built: {_reason(error)}: build it again") from None
+        raise BuildError(f"`{shown_path(directory)}` is half built: {_reason(error)}: build it again") from None
 
 
 def _reason(error: OSError) -> str:
-    at = f" (at `{shown(error.filename)}`)" if error.filename is not None else ""
+    at = f" (at `{shown_path(error.filename)}`)" if error.filename is not None else ""
     return f"{(error.strerror or str(error)).lower()}{at}"
 
 

@@ -9,7 +9,7 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage, asks_for_more
-from gpuctl.gitops.declared_state import DOES_NOT_FIT, side_of, with_finished
+from gpuctl.gitops.declared_state import DOES_NOT_FIT, declared_state_of, with_finished
 from gpuctl.gitops.resource_impact import Impact, impact
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
@@ -52,7 +52,7 @@ def impact_of(
     :param gitops: the controller that applies the change, ``none`` for gpuctl itself; default: the platform's.
     """
     before, after = change.sides
-    sides = side_of(before, pod_requests), side_of(after, pod_requests)
+    sides = declared_state_of(before, pod_requests), declared_state_of(after, pod_requests)
     if snapshot is None:
         return ChangeImpact(impact(*sides, change.rendered, change.kept), None)
     live = live_impact(before, after, snapshot, _controller(after or before, gitops))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuctl.gitops.kept_trainings import OlderTraining, older_trainings, vouched, with_kept
+from gpuctl.gitops.kept_trainings import OlderTraining, older_trainings, trusted_trainings, with_kept_files
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.usecases.revisions import contents_at
@@ -33,6 +33,6 @@ def keep_trainings(directory: Path, files: Mapping[str, File], key: str, base: s
     if base is None:
         return KeptFiles(files, [], older)
     paths = [MANIFEST, *(path for training in older for path in training.files)] if older else []
-    kept = vouched(older, contents_at(base, directory, paths), f"{MANIFEST} at {base}")
+    kept = trusted_trainings(older, contents_at(base, directory, paths), f"{MANIFEST} at {base}")
     anew = [training for training in older if training not in kept]
-    return KeptFiles(with_kept(files, kept) if kept else files, kept, anew)
+    return KeptFiles(with_kept_files(files, kept) if kept else files, kept, anew)

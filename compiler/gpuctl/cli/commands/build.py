@@ -25,7 +25,7 @@ from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError, RevisionError
 from gpuctl.gitops.comparison import unified
 from gpuctl.gitops.kept_namespaces import keep_namespaces
-from gpuctl.gitops.kept_trainings import undecided
+from gpuctl.gitops.kept_trainings import relowering_error
 from gpuctl.gitops.layout import files_of, with_kustomization
 from gpuctl.gitops.sources import build_sources, source_names
 from gpuctl.gitops.writer import BuildOutcome
@@ -118,7 +118,7 @@ def command(
         namespaces=True,
         job_names=job_names,  # type: ignore[arg-type]
         # Its manifests are the result of a build, not its sources.
-        without=writer.place(directory),
+        without=writer.resolve_directory(directory),
         cluster=cluster,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
@@ -129,11 +129,11 @@ def command(
         trainings = KeptFiles(files_of(result.lowered, source_names(inputs), kept=kept), [], [])
         if not relower:
             key = result.settings.label(LOWERED_FROM)
-            trainings = keep_trainings(writer.place(directory), trainings.files, key, base)
+            trainings = keep_trainings(writer.resolve_directory(directory), trainings.files, key, base)
         if trainings.anew and base is None and not check:
-            raise undecided(trainings.anew)
+            raise relowering_error(trainings.anew)
         files = with_kustomization(trainings.files) if kustomization else trainings.files
-        sources = build_sources(inputs, writer.place(directory), cluster, _identity)
+        sources = build_sources(inputs, writer.resolve_directory(directory), cluster, _identity)
         outcome = (
             writer.check(directory, files, sources=sources, allow_source=allow_source)
             if check
@@ -148,7 +148,7 @@ def command(
     for training in trainings.kept:
         click.echo(f"kept: {training}: rendered by another version of gpuctl; --relower renders it anew")
     if check and base is None and trainings.anew:
-        click.echo(f"note: {undecided(trainings.anew)}", err=True)
+        click.echo(f"note: {relowering_error(trainings.anew)}", err=True)
     anew = [f"starts anew: {item.job}: {item.reason}" for item in _restarts(outcome, result.settings.label("document"))]
     code = _report_check(outcome, directory, anew) if check else _report(outcome, directory, anew)
     _warn_of_unread(outcome, result, check=check)
@@ -175,11 +175,11 @@ def _warn_of_unread(outcome: BuildOutcome, result: Compilation, *, check: bool) 
 
 def _restarts(outcome: BuildOutcome, document_key: str) -> list[Restart]:
     jobs = [change for change in outcome.files if change.path.rpartition("/")[2].startswith(("job-", "jobset-"))]
-    from gpuctl.gitops.restarts import objects_of, rebuilt
+    from gpuctl.gitops.restarts import objects_of, renamed_trainings
 
     before = objects_of(change.before for change in jobs if change.before is not None)
     after = objects_of(change.after for change in jobs if change.after is not None)
-    return rebuilt(before, after, document_key)
+    return renamed_trainings(before, after, document_key)
 
 
 def _tell_kept(name: str) -> None:

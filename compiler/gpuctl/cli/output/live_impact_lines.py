@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
 from gpuctl.cli.output.fit_lines import VERDICT_TEXTS
 from gpuctl.gitops.declared_state import JobId
-from gpuctl.gitops.impact_report import Lists
+from gpuctl.gitops.impact_report import LiveSections
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {
@@ -27,7 +27,7 @@ _CONTROLLERS = {"argocd": "Argo CD", "flux": "Flux"}
 _LOST = {"training": "its progress is lost", "notebook": "what is not on a volume is lost"}
 
 
-def live_lists(live: LiveImpact) -> Lists:
+def live_lists(live: LiveImpact) -> LiveSections:
     """What is said of it."""
     return list(_lists(live))
 
