@@ -103,8 +103,8 @@ def test_a_user_who_may_not_read_the_uid(place: Place, plane: ControlPlane, uid:
     _named(place, prod={"uid": uid})
     file = place.file(training())
     said = place.gpuctl("apply", "-f", file, "--cluster", "prod", code=3).err
-    assert "is the cluster prod cannot be told: its uid is that of the namespace kube-system" in said
-    assert "have `get` of the namespace kube-system granted, or name the cluster by its server or context in" in said
+    assert "is the cluster prod: this user may not read the namespace kube-system, whose uid identifies it" in said
+    assert "grant this user `get` on the namespace kube-system, or name the cluster by its server or context in" in said
     assert "none of the clusters" not in place.gpuctl("apply", "-f", file, code=3).err
     assert not place.exists("Job", "train")
 

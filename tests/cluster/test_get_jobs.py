@@ -242,7 +242,7 @@ def test_every_namespace_or_what_one_may_see(
         subprocess.run([plane.binaries / "kubectl", f"--kubeconfig={config}", *set_namespace], check=True)
         answer = place.anywhere("get", "jobs")
         assert [(row["NAMESPACE"], row["NAME"]) for row in table(answer.out)] == [(other.namespace, "mine")]
-        assert f"shown is what is in {other.namespace}" in answer.err
+        assert f"showing only {other.namespace}" in answer.err
         refused = place.gpuctl("get", "jobs", code=3)
         assert "may not list" in refused.err
 

@@ -248,7 +248,7 @@ def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: 
     ):
         outcome = place.anywhere(*command, "--kubeconfig", str(own))
         notes = [line for line in outcome.err.splitlines() if "namespace" in line]
-        assert notes == [f"note: not all namespaces may be read: shown is what is in {place.namespace}"]
+        assert notes == [f"note: not all namespaces may be read; showing only {place.namespace}"]
 
 
 # Those who may only look.

@@ -109,7 +109,7 @@ def test_who_sees_which(served: Served, quotas: Place) -> None:
         assert hidden["message"] == "there is no quota elon-musk"
         assert "sam-altman" not in str(hidden)
     assert served.get("/quotas", "otto") == {"total": 0, "items": []}
-    assert served.get("/quotas/team-a", "otto", status=404)["hint"] == "there is none at all"
+    assert served.get("/quotas/team-a", "otto", status=404)["hint"] == "there are none"
     served.until("/quotas", lambda value: value == served.get("/quotas"), "vera")
 
 

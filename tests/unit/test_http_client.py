@@ -59,8 +59,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Pair:
         (CHUNKED + b"3\r\nhe", "the connection was closed before the end of the answer"),
         (CHUNKED + b"3\r\nhel\r\n", "the connection was closed before the end of the answer"),
         (CHUNKED + b"-1\r\n", "the connection was closed before the end of the answer"),
-        (b"SSH-2.0-OpenSSH\r\n", "what came is no HTTP"),
-        (b"HTTP/2 200 OK\r\n\r\n", "what came is no HTTP"),
+        (b"SSH-2.0-OpenSSH\r\n", "the response is not HTTP"),
+        (b"HTTP/2 200 OK\r\n\r\n", "the response is not HTTP"),
     ],
 )
 def test_part_of_a_response_is_an_error(start: Start, answer: bytes, text: str) -> None:

@@ -113,11 +113,11 @@ def test_settings_that_cannot_be_followed(settings: dict[str, Any], message: str
 def test_what_is_not_a_client() -> None:
     with pytest.raises(ConfigurationError, match=r"`client` is not a kubernetes\.client\.ApiClient"):
         gpuctl.connect(client=object())
-    with pytest.raises(ConfigurationError, match="`client` is given beside"):
+    with pytest.raises(ConfigurationError, match="`client` is set together with"):
         gpuctl.connect(client=configured("http://x"), impersonated=Impersonation("alice"))
     client = configured("http://x")
     client.set_default_header("Impersonate-User", "a\nb")
-    with pytest.raises(ConfigurationError, match="what Impersonate-User should carry contains a line break"):
+    with pytest.raises(ConfigurationError, match="the value for Impersonate-User contains a line break"):
         gpuctl.connect(client=client)
 
 

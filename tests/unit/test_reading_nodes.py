@@ -339,7 +339,7 @@ def test_suggestions() -> None:
     assert suggestion("nod-1", ["node-1", "master"]) == "did you mean `node-1`?"
     assert suggestion("node-9", ["node-1", "node-2", "x"]) == "there are node-1, node-2 and 1 more"
     assert suggestion("zzz", ["a"]) == "there is a"
-    assert suggestion("zzz", []) == "there is none at all"
+    assert suggestion("zzz", []) == "there are none"
     assert suggestion("zzz", map(str, range(20))).endswith("and 12 more")
     error = no_such("pool", "trainig\x1b[31m", ["training"], "`x` makes one")
     assert "\x1b" not in error.message

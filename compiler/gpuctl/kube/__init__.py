@@ -1,1 +1,1 @@
-"""The way to the API server: configuration, connection, streams, errors."""
+"""Access to the API server: configuration, connection, requests, streams and errors."""

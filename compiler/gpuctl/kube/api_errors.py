@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster, as sentences: the object first, then the field and the cause, then what to do."""
+"""Errors of a cluster with messages for users: the object first, then the field and the cause, then a hint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 _D = TypeVar("_D")
 _LONGEST = 600
 RETRY_LATER = "try again in a moment; administrators find the reason in the log of the service"
-"""The hint for users of a service, who cannot change how it reaches the API server."""
+"""Hint for users of a service, who cannot change how it reaches the API server."""
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.
 _FIELD_ERROR = (
     r"(?s)"
@@ -34,10 +34,10 @@ _RBAC = (
 
 
 class ClusterError(Exception):
-    """A failure that is the cluster's, the connection's or the user's rights; ``str()`` is for people."""
+    """A failure of the cluster, the connection or the user's rights; ``str()`` is the message for users."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        # Not the exception's argument: what is refused may be quoted.
+        # Not passed to Exception: a rejected value may be quoted in it, unredacted.
         super().__init__()
         self._quoting = message
         self.hint = hint
@@ -47,31 +47,31 @@ class ClusterError(Exception):
 
     @cached_property
     def message(self) -> str:
-        """What is wrong, without the credentials that it may quote."""
-        # Most errors are never shown, such as that of a kind that the cluster lacks.
+        """The message with credentials redacted."""
+        # Redacted on first use: most errors are handled and never shown, for example 404 for an optional kind.
         return redact(self._quoting)
 
 
 class NotThere(ClusterError):
-    """What was named does not exist, or there are several of it."""
+    """The named object does not exist, or the name is ambiguous."""
 
 
 class NotPossible(ClusterError):
-    """What was asked cannot be done to what is there; nothing was changed."""
+    """The requested action is not possible in the object's current state; nothing was changed."""
 
 
 class ConfigurationError(ClusterError):
-    """The kubeconfig is missing, damaged, or names what is not there."""
+    """The kubeconfig is missing or damaged, or refers to an entry or file that does not exist."""
 
 
 class ConnectionFailed(ClusterError):
-    """No answer from the API server.
+    """The API server gave no response.
 
-    ``sent``: the server may have acted on the request; False if there was no connection. ``is_untrusted``: there was
-    none because the server's certificate is not trusted.
+    ``sent``: the server may have acted on the request; False if no connection was made. ``is_untrusted``: no connection
+    was made because the server's certificate is not trusted.
 
-    :param public: the message for users who need not know where the server is: those of a service. "" if the message
-        does not say it.
+    :param public: the message for users of a service, without the server's address. "" if the message contains no
+        address.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class ConnectionFailed(ClusterError):
 
 
 class Changed(ClusterError):
-    """What a plan rests on is no longer so: somebody changed it since it was made."""
+    """The cluster no longer matches the plan: an object was changed after the plan was made."""
 
 
 class Cause(NamedTuple):
-    """One entry of ``Status.details.causes``: the field (``spec.template...``), the kind of error, its text."""
+    """One entry of ``Status.details.causes``: the field (``spec.template...``), the kind of error, the text."""
 
     field: str
     reason: str
@@ -108,9 +108,9 @@ class Cause(NamedTuple):
 
 
 class ApiError(ClusterError):
-    """An answer that is no success: a ``Status`` of the API server, or whatever stands before it.
+    """An error response: a ``Status`` of the API server, or the response of a proxy in front of it.
 
-    ``status`` is the HTTP code, ``reason`` the API's word for it (``Conflict``, ``AlreadyExists``, ``Forbidden``).
+    ``status`` is the HTTP code, ``reason`` the API's reason (``Conflict``, ``AlreadyExists``, ``Forbidden``).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ApiError(ClusterError):
         self.causes = causes
         self.retry_after = retry_after
         if redirect:
-            # Not followed: whoever is there would be given the credentials.
+            # Not followed: the target would receive the credentials.
             super().__init__(
                 f"the API server, or a proxy before it, redirects to {redirect} (status {status})",
                 "if that is the API server, make it the `server` of the kubeconfig's cluster",
@@ -158,37 +158,37 @@ class ApiError(ClusterError):
 
     @property
     def lacks_namespace(self) -> bool:
-        """Whether the namespace is being deleted, or is not there (any more)."""
+        """Return True if the namespace is being deleted or does not exist."""
         return self.namespace_terminates or (self.status == 404 and re.match(_NO_NAMESPACE, self.raw) is not None)
 
     @property
     def exceeds_quota(self) -> bool:
-        """403 because a ResourceQuota would be exceeded: it may pass once something is given back."""
+        """403 because a ResourceQuota would be exceeded: a retry may succeed after resources are freed."""
         return self.status == 403 and is_quota_refusal(self.raw)
 
     @property
     def lacks_permission(self) -> bool:
-        """403 because RBAC does not allow it, and for no other reason."""
+        """403 because RBAC does not allow the request, and for no other reason."""
         return self.status == 403 and re.search(_QUOTA, self.raw) is None and re.search(_RBAC, self.raw) is not None
 
     @property
     def is_policy_refusal(self) -> bool:
-        """Whether a policy of the cluster refuses it: a ValidatingAdmissionPolicy or a webhook."""
+        """Return True if a ValidatingAdmissionPolicy or an admission webhook refused the request."""
         return re.search(_POLICY, self.raw) is not None
 
     @property
     def is_outage(self) -> bool:
-        """Whether it is the cluster, or the way to it, that fails, and not the request."""
+        """Return True if the cluster or the connection to it failed, rather than the request."""
         return self.status == 401 or self.status >= 500 or not self.raw
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same request may well succeed a moment later."""
+        """Return True if the same request may succeed when it is retried."""
         return self.status in (429, 500, 502, 503, 504)
 
 
 def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
-    """Return the result of a read, or another value if the user may not read that."""
+    """Return the result of ``read``, or ``otherwise`` if the user may not read it."""
     try:
         return read()
     except ApiError as error:
@@ -198,7 +198,7 @@ def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
 
 
 def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
-    """The error that an answer stands for, whatever its form: a Status, or a page of some load balancer."""
+    """Return the error for an error response: a Status, or a page of a load balancer."""
     retry_after = headers.get("Retry-After")
     seconds = float(retry_after) if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after) else None
     try:
@@ -219,7 +219,7 @@ def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
 
 
 def _host(location: str) -> str:
-    """The address of a redirect up to its path, which may hold secrets; "" when it is none."""
+    """Return scheme and host of a redirect target; the path may hold secrets. "" if it is not an HTTP address."""
     match = re.match(r"https?://(?:[^/?#@]*@)?([^/?#@]+)", location)
     return visible(match[0].partition("://")[0] + "://" + match[1])[:200] if match else ""
 
@@ -256,7 +256,7 @@ def _cause(cause: Cause) -> str:
 
 
 def explanation(message: str) -> str:
-    """A field error without the value it repeats, which may be a whole Go struct."""
+    """Return a field error without the value it repeats, which may be a whole Go struct."""
     match = re.match(_FIELD_ERROR, message)
     if match is None:
         return _shorten(message)
@@ -275,7 +275,7 @@ def _manager(message: str) -> str:
 
 
 def _plain(raw: str) -> str:
-    """The message without a repeated Go struct, and without the object, which may have had a temporary name."""
+    """Return the message without repeated Go structs and without the object's name, which may be a temporary one."""
     raw = re.sub(r'\A[\w.-]+ "[^"]*" is (?:forbidden|invalid): ', "", raw)
     return re.sub(r"Invalid value: \S*\{.*\}: ", "", raw, flags=re.DOTALL)
 
@@ -296,9 +296,9 @@ def _hint(status: int, raw: str) -> str | None:
 
 
 def is_quota_refusal(message: str) -> bool:
-    """Whether a request was refused for an amount, which may pass once something is given back or has been counted.
+    """Return True if a request was refused because a quota is exceeded or its status is not computed yet.
 
-    An amount that is not given at all (:func:`gpuctl.capacity.quota_charges.parse_unspecified`) is none of these: it
-    passes only when the pod is changed.
+    Such a request may succeed later. A pod that does not state an amount which the quota requires
+    (:func:`gpuctl.capacity.quota_charges.parse_unspecified`) is not such a case: the pod has to be changed.
     """
     return re.search(_REFUSAL, message) is not None

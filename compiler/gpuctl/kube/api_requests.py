@@ -1,7 +1,7 @@
-"""What one operation sends to an API server: requests that are tried again, for how long, and sixteen at once.
+"""The requests of one operation: retries, deadlines and concurrency.
 
-Without the official client: importing it takes twice as long as a whole `kubectl get`, and its typed models cost most
-of the time of a large list.
+The official client is not used: importing it takes twice as long as a whole `kubectl get`, and its typed models take
+most of the time of a large list.
 """
 
 from __future__ import annotations
@@ -27,30 +27,29 @@ from gpuctl.objects.api_resources import Object
 
 CONCURRENCY = 16
 PATIENCE = 6.0
-"""Seconds for which a request that failed for a passing reason is tried again."""
-# Six pauses, whatever their jitter, are within the patience.
+"""Seconds for which a request is retried after transient failures."""
+# Six pauses fit into the patience, whatever their jitter.
 _LONGEST_PAUSE = 1.0
 LATE = 3.0
-"""Seconds for which a request is tried when the time is over already: what was begun is to be finished or undone."""
+"""Seconds for which a request is still tried after the deadline, so that a started change is finished or undone."""
 _SHORTEST = 1.0
 _NOTHING = 0.5
-"""Seconds by which clocks may differ without being called different."""
+"""Clock difference in seconds below which clocks count as equal."""
 _FEW = 8
-"""Requests at once for which no pool of threads is set up."""
+"""Up to this number of concurrent requests no thread pool is created."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class ApiRequests:
-    """The requests of one operation: what it was warned of, how patient it is, until when, and the threads it may use.
+    """The requests of one operation, with its warnings, retry limits, deadline and threads. Safe to use from several
+    threads.
 
-    ``patience`` is how many seconds passing failures are retried; a command raises it once it has begun to change
-    things. ``deadline``, by the monotonic clock, is when nothing is tried or waited for any longer, but for
-    :data:`LATE`. ``threads`` is how
-    many requests it sends at once. ``alone`` tells that the connection was made for this session, and is closed with
-    it. ``dry_run`` makes a dry run of every write: the API server checks it and stores nothing. Safe to use from
-    several threads.
+    ``patience``: seconds for which transient failures are retried; a command raises it when it begins to change
+    objects. ``deadline``: by the monotonic clock; no request is tried or waited for after it, except for :data:`LATE`
+    seconds. ``threads``: maximum number of concurrent requests. ``alone``: the connection belongs to this session and
+    is closed with it. ``dry_run``: send every write as a dry run, which the API server checks without storing anything.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class ApiRequests:
 
     @property
     def namespace(self) -> str:
-        """The context's namespace."""
+        """The namespace of the context."""
         return self.connection.namespace
 
     @property
@@ -87,12 +86,12 @@ class ApiRequests:
 
     @property
     def context(self) -> str:
-        """The name of the kubeconfig's context, "" in a cluster."""
+        """The name of the kubeconfig's context; "" for a pod's service account."""
         return self.connection.context
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """A block whose requests have so many seconds from now for all of them, whatever holds around it."""
+        """Give the requests of the block together this many seconds, whatever the deadline of an outer block."""
         before = self.deadline
         self.count_from_now(seconds)
         try:
@@ -101,7 +100,7 @@ class ApiRequests:
             self.deadline = before
 
     def count_from_now(self, seconds: float) -> None:
-        """Let the time of the block that :meth:`within` limits begin anew."""
+        """Restart the time limit of the current :meth:`within` block."""
         self.deadline = time.monotonic() + seconds
 
     def request(
@@ -116,19 +115,19 @@ class ApiRequests:
         on_status: Callable[[int], None] | None = None,
         on_uncertain: Callable[[], None] | None = None,
     ) -> Any:
-        """Send a request and return the JSON of the answer.
+        """Send a request and return the JSON of the response.
 
-        What may be repeated is, while ``patience`` lasts: everything after 429 (it was not acted on), reads and
-        idempotent writes after 5xx and broken connections. All our writes are idempotent (a delete names a uid, an
-        apply states fields) except creates, of which ``on_uncertain`` learns that one may have been acted on.
+        While ``patience`` lasts, a request is retried after 429 (the server did not act on it); reads and idempotent
+        writes also after 5xx and broken connections. All writes are idempotent (a delete names a uid, an apply states
+        fields) except creates: ``on_uncertain`` is called when the server may have acted on one.
 
-        :raises ApiError: the answer is no success.
-        :raises ConnectionFailed: no answer.
+        :raises ApiError: the response is an error.
+        :raises ConnectionFailed: no response.
         """
         if self._dry_run and method != "GET":
             query = {**(query or {}), "dryRun": "All"}
             if method == "DELETE":
-                # The API server reads the options of a deletion from its body, where there is one.
+                # The API server reads the options of a deletion from the body if there is one.
                 body = {**(body or {}), "dryRun": ["All"]}
         start = time.monotonic()
         pause = 0.1
@@ -149,7 +148,7 @@ class ApiRequests:
                         on_status(status)
                     return self._decoded(response, method, path)
                 error = api_error(status, response.data, response.headers)
-                # Quota admission gives a create up after a few conflicts of its own (checkQuotas of the API server).
+                # Quota admission rejects a create after a few conflicts of its own (checkQuotas of the API server).
                 busy = method == "POST" and error.status == 409 and error.reason == "Conflict"
                 if not (error.is_transient or busy) or (
                     status == 500 and error.reason not in ("", "InternalError", "Timeout")
@@ -166,18 +165,18 @@ class ApiRequests:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _may_wait(self, start: float, wait: float) -> bool:
-        """Whether what began at a time may be tried again after some seconds more."""
-        # A server that has never answered is more likely absent than busy.
+        """Return True if a request that started at ``start`` may be retried after ``wait`` seconds."""
+        # A server that has never responded is more likely absent than busy.
         patience = self.patience if self._transport.reached else min(self.patience, 1.0)
         then = time.monotonic() + wait
         return not self._closed and then <= start + patience and then < self._end(start)
 
     def _within(self, start: float) -> float:
-        """How long an answer is waited for, of what began at a time."""
+        """Return the read timeout for a request that started at ``start``, seconds."""
         return max(_SHORTEST, min(READ_TIMEOUT, self._end(start) - time.monotonic()))
 
     def _end(self, start: float) -> float:
-        """Until when something is tried that began at a time."""
+        """Return the deadline of a request that started at ``start``, by the monotonic clock."""
         return float("inf") if self.deadline is None else max(self.deadline, start + LATE)
 
     def _decoded(self, response: Response, method: str, path: str) -> Any:
@@ -193,10 +192,11 @@ class ApiRequests:
         return value
 
     def clock_ahead(self) -> float:
-        """How many seconds the API server's clock is ahead of ours, by what it dates an answer with; 0 where that is
-        not more than the whole seconds of a date, and the way, leave open.
+        """Return the seconds by which the API server's clock is ahead of the local one, from the Date of a response.
 
-        :raises ConnectionFailed: no answer.
+        0 if the difference is within the resolution of that header plus the duration of the request.
+
+        :raises ConnectionFailed: no response.
         """
         before = time.time()
         response = self._transport.send("GET", "/version", within=self._within(time.monotonic()))
@@ -205,15 +205,15 @@ class ApiRequests:
             dated = parsedate_to_datetime(response.headers.get("Date") or "").timestamp()
         except (TypeError, ValueError):
             return 0.0
-        # It was some time of that second, and of the time that the request took.
+        # The header has whole seconds, and the server set it at some moment of the request.
         ahead = dated + 0.5 - (before + after) / 2
         return ahead if abs(ahead) > 0.5 + (after - before) / 2 + _NOTHING else 0.0
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
-        """What the server has as plain text, such as the log of a container. Asked once, not repeated.
+        """Return a plain-text response, such as the log of a container. The request is not retried.
 
-        :raises ApiError: the answer is no success.
-        :raises ConnectionFailed: no answer.
+        :raises ApiError: the response is an error.
+        :raises ConnectionFailed: no response.
         """
         response = self._transport.send("GET", path, query, within=self._within(time.monotonic()))
         if response.status != 200:
@@ -221,12 +221,13 @@ class ApiRequests:
         return str(response.data.decode("utf-8", "replace"))
 
     def stream(self, path: str, query: Mapping[str, str] | None = None) -> ResponseStream:
-        """The body of an answer as it comes. The request is sent, and its status known, when this returns.
+        """Return the body of a response as a stream. The request has been sent, and its status is 200, when this
+        returns.
 
-        What fails for a passing reason before that is tried again, as :meth:`request` does.
+        Transient failures before that are retried as in :meth:`request`.
 
-        :raises ApiError: the answer is no success.
-        :raises ConnectionFailed: no answer.
+        :raises ApiError: the response is an error.
+        :raises ConnectionFailed: no response.
         """
         start = time.monotonic()
         while True:
@@ -239,7 +240,7 @@ class ApiRequests:
                 if response.status == 200:
                     return ResponseStream(response, f"the answer to GET {path}")
                 error = api_error(response.status, response.refusal(), response.headers)
-                # 500 is what the API server makes of a node that does not answer.
+                # The API server responds with 500 if the node does not respond.
                 if not error.is_transient or error.status == 500:
                     raise error
             if not self._may_wait(start, 0.0):
@@ -247,39 +248,45 @@ class ApiRequests:
             time.sleep(0.5)
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
-        """Open a WebSocket to a pod: for exec and port-forward.
+        """Open a WebSocket to a pod, for exec and port-forward.
 
-        :raises ApiError: refused.
-        :raises ConnectionFailed: no answer.
+        :raises ApiError: the API server refuses.
+        :raises ConnectionFailed: no response.
         """
         return self._transport.channels(path, query, protocols)
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""
+        """Call ``function`` for every item, sixteen at a time, and return the results in order. The first exception is
+        raised.
+        """
         items = list(items)
         if len(items) <= 1:
             return [function(item) for item in items]
         return self.begin(function, items)()
 
     def begin(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Callable[[], list[Result]]:
-        """Begin with ``function`` of every item; what is returned waits for the results, as :meth:`each` has them."""
+        """Start ``function`` for every item. The returned callable waits for the results, which are those of
+        :meth:`each`.
+        """
         if len(items) <= min(_FEW, self._threads):
             return start_each(function, items)
-        # Texts that they make are for whoever asked: a context can be entered by one thread at a time.
+        # Messages depend on context variables (gpuctl.hints); a context can be entered by one thread at a time.
         contexts = [copy_context() for _ in items]
         results = self.executor.map(lambda context, item: context.run(function, item), contexts, items)
         return lambda: list(results)
 
     @property
     def executor(self) -> ThreadPoolExecutor:
-        """The threads that requests run in. Tasks in it must not wait for others in it."""
+        """The thread pool of the requests. A task in it must not wait for another task in it."""
         with self._executor_lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._threads, "gpuctl")
             return self._executor
 
     def close(self) -> None:
-        """Let go of threads, and of the connection if it is this session's alone. What is being repeated fails."""
+        """Release the threads, and close the connection if it belongs to this session. Requests that are being retried
+        fail.
+        """
         self._closed = True
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,10 +1,10 @@
-"""Streams to and from a pod, several over one WebSocket: what exec and port-forward are made of.
+"""Several streams to and from a pod over one WebSocket, for exec and port-forward.
 
 Every message begins with the number of its channel. Sources: Kubernetes' ``v5.channel.k8s.io`` and
 ``v4.channel.k8s.io`` (``k8s.io/apimachinery/pkg/util/remotecommand/constants.go``,
-``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``), frames of RFC 6455. The handshake is
-websocket-client's; its streams block in one direction while the other waits, so that a command fed with more than it
-reads would stand still, hence the reading and writing here.
+``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``), frames of RFC 6455. The package websocket-client makes
+the handshake. Its streams block in one direction while the other waits: a command that receives more input than it
+reads would hang. Therefore frames are read and written here.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from gpuctl.language.display_text import visible
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, STATUS, RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 PORTION = 32 * 1024
-"""Bytes of one message: what kubectl sends at once."""
+"""Maximum payload of one message, bytes; kubectl sends the same."""
 _FULL = 1024 * 1024
 LARGEST = 16 * 1024 * 1024
-"""Bytes of a message, whole or in frames. API servers and kubelets send 32 KiB at once."""
+"""Maximum size of a received message, in one frame or several, bytes. API servers and kubelets send 32 KiB at once."""
 HANDSHAKE = 30.0
 KEEP_ALIVE = 20.0
-"""Seconds of silence after which a ping is sent: load balancers forget what is silent for a minute."""
+"""Seconds of silence after which a ping is sent: load balancers drop connections that are silent for a minute."""
 _CLOSING, _PING, _PONG, _BINARY = 0x8, 0x9, 0xA, 0x2
 _NORMAL = 1000
 
 
 class Message(NamedTuple):
-    """Bytes of a channel."""
+    """A received message: channel number and payload."""
 
     channel: int
     data: bytes
 
 
 class Channels:
-    """An open WebSocket. Nothing here waits: callers poll :meth:`fileno`; for one thread at a time.
+    """An open WebSocket. No method blocks: callers poll :meth:`fileno`. For one thread at a time.
 
-    ``protocol`` is the one that the server chose. ``closed`` tells that nothing more comes. To whoever has received an
-    answer it does not matter why, so nothing is raised when the connection breaks: :attr:`failure` tells.
+    ``protocol`` is the one that the server chose. ``closed`` is True when nothing more will be received. A broken
+    connection raises no exception, because a caller that has received its result does not need it; see :attr:`failure`.
     """
 
     def __init__(self, connected: socket.socket, protocol: str) -> None:
@@ -60,37 +60,38 @@ class Channels:
         self.closed = False
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
         return self._socket.fileno()
 
     @property
     def has_buffered(self) -> bool:
-        """Whether there is something to receive that polling does not see: TLS has decrypted it already."""
+        """Return True if decrypted bytes are buffered by TLS, which polling the socket does not show."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     @property
     def waiting(self) -> int:
-        """Bytes that wait to be sent."""
+        """Number of bytes that are not sent yet."""
         return len(self._out)
 
     @property
     def can_send(self) -> bool:
-        """Whether a sender may go on: there is somebody who hears it, and not too much that waits."""
+        """Return True if more data may be sent: the connection is open and the send buffer is not full."""
         return not self.closed and not self._unsent and len(self._out) < _FULL
 
     @property
     def failure(self) -> ConnectionFailed | None:
-        """What broke a connection that is closed; None when it ended in order, or without a word."""
+        """The error that closed the connection; None after a normal close."""
         return ConnectionFailed(f"the connection to the pod broke: {self._problem}") if self._problem else None
 
     def send(self, channel: int, data: bytes) -> None:
-        """Put data into the line, and send what goes. Nobody hears it after the other side has gone."""
+        """Queue data for a channel and send as much as the socket takes. Data is discarded after the other side has
+        closed.
+        """
         for start in range(0, max(1, len(data)), PORTION):
             self._frame(_BINARY, bytes([channel]) + data[start : start + PORTION])
         self.flush()
 
     def end(self, channel: int) -> bool:
-        """Tell that a channel has ended; False when the server's protocol cannot."""
+        """Close a channel. Return False if the server's protocol (v4) cannot."""
         if self.protocol != V5:
             return False
         self._frame(_BINARY, bytes([_CLOSE, channel]))
@@ -98,13 +99,13 @@ class Channels:
         return True
 
     def keep_alive(self) -> None:
-        """Send a ping, if nothing was sent for long."""
+        """Send a ping if nothing was sent for :data:`KEEP_ALIVE` seconds."""
         if not self.closed and time.monotonic() > self._last + KEEP_ALIVE:
             self._frame(_PING, b"")
             self.flush()
 
     def flush(self) -> None:
-        """Send what goes without waiting."""
+        """Send as much of the queued data as the socket takes without blocking."""
         try:
             while self._out:
                 sent = self._socket.send(memoryview(self._out)[:65536])
@@ -112,12 +113,12 @@ class Channels:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return
         except OSError as error:
-            # Most often the server has said all and hung up: what it said is still to be read.
+            # Usually the server has sent everything and closed: what it sent still has to be read.
             self._unsent = innermost_reason(error)
             self._out = bytearray()
 
     def receive(self) -> list[Message]:
-        """What has come. ``closed`` tells whether it is the end."""
+        """Return the messages received so far; sets ``closed`` at the end of the stream."""
         try:
             data = self._socket.recv(65536)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
@@ -133,7 +134,6 @@ class Channels:
         return self._messages()
 
     def close(self) -> None:
-        """Hang up."""
         self.closed = True
         self._socket.close()
 
@@ -155,7 +155,7 @@ class Channels:
         return found
 
     def _next(self) -> tuple[bool, int, bytes] | None:
-        """Take a whole frame from what was received; a server's are not masked."""
+        """Return the next complete frame (is last, opcode, payload), or None. A server's frames are not masked."""
         if len(self._in) < 2:
             return None
         length, start = self._in[1] & 0x7F, 2
@@ -184,7 +184,7 @@ class Channels:
 
 
 def _close_reason(payload: bytes) -> str:
-    """Return in words why the other side closed the connection, "" if it is done (RFC 6455, 5.5.1 and 7.4)."""
+    """Return why the other side closed the connection; "" after a normal close (RFC 6455, 5.5.1 and 7.4)."""
     code = int.from_bytes(payload[:2], "big")
     if code in (0, _NORMAL):
         return ""
@@ -193,15 +193,15 @@ def _close_reason(payload: bytes) -> str:
 
 
 def open_channels(connected: socket.socket, url: str, headers: Sequence[str], protocols: tuple[str, ...]) -> Channels:
-    """Open a WebSocket over a connection to the server, which it closes when that fails.
+    """Open a WebSocket over a connection to the server. On failure the connection is closed.
 
     :raises ApiError: the API server, or the node behind it, refuses.
-    :raises ConnectionFailed: no answer, or one that is none.
+    :raises ConnectionFailed: no response, or not a WebSocket handshake.
     """
     import websocket
 
     opened: Any = websocket.WebSocket()
-    # A redirect is not followed: it would be given the credentials.
+    # A redirect is not followed: its target would receive the credentials.
     options: dict[str, Any] = {"socket": connected, "redirect_limit": 0, "suppress_origin": True}
     try:
         opened.connect(url, header=[*headers, f"sec-websocket-protocol: {','.join(protocols)}"], **options)
@@ -211,10 +211,10 @@ def open_channels(connected: socket.socket, url: str, headers: Sequence[str], pr
         raise ConnectionFailed(f"the pod's node gave no answer within {HANDSHAKE:.0f} s") from None
     except (websocket.WebSocketException, OSError, ValueError) as error:
         raise ConnectionFailed(
-            f"no WebSocket to the API server came about: {innermost_reason(error)}",
-            "a proxy in between may not know WebSockets",
+            f"no WebSocket connection to the API server: {innermost_reason(error)}",
+            "a proxy in between may not support WebSockets",
         ) from None
-    # The client library tells the protocol only of handshakes that it wrote the header of.
+    # websocket-client exposes the chosen protocol only if it wrote the protocol header itself.
     return Channels(connected, (opened.getheaders() or {}).get("sec-websocket-protocol") or "")
 
 
@@ -223,6 +223,6 @@ def _refusal(error: Any) -> ClusterError:
     body = body.encode() if isinstance(body, str) else bytes(body)
     refused = api_error(error.status_code, body, {})
     if not refused.raw and body.strip():
-        # kubelet's own words, as text.
+        # The kubelet's own message, as plain text.
         return ApiError(error.status_code, "", body.decode("utf-8", "replace").strip())
     return refused

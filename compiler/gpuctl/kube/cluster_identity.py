@@ -1,8 +1,7 @@
-"""Whether a cluster is the one that is meant: what a connection says of itself, against what a platform says of its
-clusters.
+"""Checks that a connection leads to the intended cluster, by what the platform's file states about its clusters.
 
-A name in a kubeconfig is only a name: `prod` may lead anywhere. The address and the context are compared before
-anything is sent, the uid of the namespace kube-system, which no two clusters share, with one request before all others.
+A context's name proves nothing: `prod` may lead anywhere. The address and the context are compared before any request,
+the uid of the namespace kube-system, which is unique per cluster, with one request before all others.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class WrongCluster(ConfigurationError):
-    """The connection leads to another cluster than the one that is meant, or it cannot be told; nothing was changed."""
+    """The connection leads to another cluster than intended, or this cannot be determined; nothing was changed."""
 
 
 class Address(NamedTuple):
-    """Where an API server is, however it is written. Behind one host several clusters may have paths of their own."""
+    """The normalized address of an API server. Several clusters behind one host may differ by path."""
 
     scheme: str
     host: str
@@ -40,7 +39,7 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """An address in parts that can be compared: `https://API.example.com` is `https://api.example.com:443/`."""
+    """Return a normalized address: `https://API.example.com` equals `https://api.example.com:443/`."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     if ":" in host:
@@ -51,7 +50,10 @@ def address_of(url: str) -> Address:
 
 
 def address_mismatch(connection: Connection, cluster: ClusterIdentity) -> str | None:
-    """What a connection says of itself that is not so of a cluster; None where all agrees. Nothing is sent."""
+    """Return how the connection's address or context differs from the cluster's, as text; None if both match.
+
+    No request is sent.
+    """
     if cluster.server is not None and address_of(cluster.server) != address_of(connection.server):
         return f"its server is {cluster.server}, and {_place(connection)} leads to {connection.server}"
     if cluster.context is not None and cluster.context != connection.context:
@@ -61,10 +63,10 @@ def address_mismatch(connection: Connection, cluster: ClusterIdentity) -> str | 
 
 
 def check_cluster(session: Session, name: str, cluster: ClusterIdentity, *, file: str) -> None:
-    """See that a session is with the cluster of a name.
+    """Raise an error unless the session is connected to the cluster called ``name``.
 
-    :param file: the platform's file, which says what the cluster is.
-    :raises WrongCluster: it is not, or may not be asked what it is.
+    :param file: the platform's file, which describes the cluster; named in the message.
+    :raises WrongCluster: it is another cluster, or the user may not read the uid.
     """
     other = address_mismatch(session.connection, cluster)
     if other is not None:
@@ -74,19 +76,20 @@ def check_cluster(session: Session, name: str, cluster: ClusterIdentity, *, file
     uid = kube_system_uid(session)
     if uid is None:
         raise WrongCluster(
-            f"whether {session.server} is the cluster {name} cannot be told: its uid is that of the namespace "
-            "kube-system, which this user may not read",
-            f"have `get` of the namespace kube-system granted, or name the cluster by its server or context in {file}",
+            f"cannot verify that {session.server} is the cluster {name}: this user may not read the namespace "
+            "kube-system, whose uid identifies it",
+            "grant this user `get` on the namespace kube-system, or name the cluster by its server or context in "
+            f"{file}",
         )
     if uid != cluster.uid:
         raise _wrong(name, f"its uid is {cluster.uid}, and that of {session.server} is {uid}", file)
 
 
 def find_cluster_name(session: Session, clusters: Mapping[str, ClusterIdentity], *, ask: bool) -> str | None:
-    """The cluster among those of a platform that a session is with; None where it is none of them.
+    """Return the name of the platform's cluster that a session is connected to; None if it is none of them.
 
-    :param ask: compare uids too, which takes a request. A user who may not read the uid is believed the rest; in a pod,
-        where the API server has another address than outside, nothing else counts.
+    :param ask: compare uids too, which takes a request. If the user may not read the uid, address and context decide.
+        In a pod only the uid counts, because the API server has another address there than outside.
     """
     inside = not session.context
     fitting = {
@@ -101,7 +104,7 @@ def find_cluster_name(session: Session, clusters: Mapping[str, ClusterIdentity],
 
 
 def kube_system_uid(session: Session) -> str | None:
-    """The uid of the namespace kube-system, by which a cluster is known; None where it may not be read."""
+    """Return the uid of the namespace kube-system, which identifies a cluster; None if the user may not read it."""
     found = if_allowed(lambda: session.get_metadata(_SYSTEM) or {"metadata": {}}, None)
     return str(found["metadata"].get("uid") or "") if found is not None else None
 

@@ -1,4 +1,4 @@
-"""Which cluster, as whom: kubeconfig, context, or the service account of a pod."""
+"""Finding the cluster and the user: kubeconfig and context, or the service account of a pod."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from gpuctl.language.display_text import visible
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"
-"""The extension of a cluster's entry that its credential plugin gets."""
+"""Name of the extension of a kubeconfig's cluster that is passed to its credential plugin."""
 
 
 class Impersonation(NamedTuple):
-    """Whom to act as: ``--as``, ``--as-group`` and ``--as-uid`` of kubectl, each before the kubeconfig's."""
+    """The user, groups and uid to act as: ``--as``, ``--as-group``, ``--as-uid``. Each overrides the kubeconfig's."""
 
     user: str = ""
     groups: Sequence[str] = ()
@@ -54,17 +54,19 @@ def connect(
     impersonated: Impersonation | None = None,
     client: Any = None,
 ) -> Connection:
-    """Connect as kubectl would: ``--kubeconfig``, else ``KUBECONFIG``, else ``~/.kube/config``, else in a cluster.
+    """Return a connection as kubectl would make it: ``--kubeconfig``, else ``KUBECONFIG``, else ``~/.kube/config``,
+    else the service account of the pod.
 
-    Nothing is sent yet, and no credential plugin has run.
+    No request is sent and no credential plugin is run yet.
 
-    :param client: a configured ``kubernetes.client.ApiClient`` instead: its server, user, certificates and proxy.
+    :param client: a configured ``kubernetes.client.ApiClient`` to take server, user, certificates and proxy from.
     :raises ConfigurationError: no usable configuration.
     """
     if client is not None:
         if kubeconfig or context or impersonated:
             raise ConfigurationError(
-                "`client` is given beside kubeconfig, context or impersonated", "the client knows its server and user"
+                "`client` is set together with kubeconfig, context or impersonated",
+                "the client knows its server and user",
             )
         return connection_of(client)
     impersonated = impersonated or Impersonation()
@@ -87,23 +89,23 @@ def context_names(kubeconfig: str | None) -> list[str]:
 
 
 def _kubeconfigs(kubeconfig: str | None) -> tuple[str, list[str]]:
-    """Return where kubeconfigs are looked for, and those of them that exist."""
+    """Return the search path of kubeconfigs, and the files of it that exist."""
     listed = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     files = [kubeconfig] if kubeconfig else list(dict.fromkeys(listed.split(os.pathsep)))
-    # kubectl leaves out files of the list that do not exist.
+    # kubectl ignores files of the list that do not exist.
     return listed, [name for name in files if name and os.path.exists(os.path.expanduser(name))]
 
 
 def open_session(
     *, kubeconfig: str | None = None, context: str | None = None, impersonated: Impersonation | None = None
 ) -> Session:
-    """A session with a connection of its own, as :func:`connect` makes it."""
+    """Return a session with its own connection, made by :func:`connect`."""
     return Session(connect(kubeconfig=kubeconfig, context=context, impersonated=impersonated), alone=True)
 
 
 @contextmanager
 def session_of(cluster: Connection | None) -> Iterator[Session]:
-    """A session of a connection, which stays open, or (None) of one of its own, as :func:`connect` makes it."""
+    """Yield a session of a connection, which stays open, or (None) with its own connection, made by :func:`connect`."""
     session = Session(cluster) if cluster is not None else open_session()
     try:
         yield session
@@ -119,7 +121,7 @@ def _access(chosen: ChosenContext, impersonated: Impersonation) -> ServerAccess:
         for field in ("as-uid", "as-groups", "as-user-extra"):
             if user.body.get(field):
                 raise user.field_error(
-                    field, "is given without `as`", "name the user to impersonate in `as`, or with --as"
+                    field, "is set without `as`", "name the user to impersonate in `as`, or with --as"
                 )
     headers = impersonation_headers(
         impersonated.user or user.text("as"),
@@ -127,13 +129,13 @@ def _access(chosen: ChosenContext, impersonated: Impersonation) -> ServerAccess:
         impersonated.groups or user.body.get("as-groups") or (),
         user.body.get("as-user-extra"),
     )
-    # kubectl does the same: in plain text, credentials are anybody's.
+    # As in kubectl: credentials are not sent in plain text.
     source = _source(chosen, server, trust) if server.startswith("https://") else StaticCredential(Credential())
     return ServerAccess(server, trust, source, headers, proxy_for(server, stated), chosen.context)
 
 
 def _server(cluster: KubeconfigEntry) -> str:
-    """The address, without a query: a path may be before that of the API."""
+    """Return the server's address without query; a path in front of the API's paths is kept."""
     server = cluster.text("server")
     try:
         parts = urlsplit(server)
@@ -156,7 +158,7 @@ def _server(cluster: KubeconfigEntry) -> str:
 def _trust(cluster: KubeconfigEntry) -> TlsSettings:
     for field in ("certificate-authority", "certificate-authority-data"):
         if cluster.text(field) and cluster.body.get("insecure-skip-tls-verify"):
-            raise cluster.field_error(field, "is given beside insecure-skip-tls-verify", "keep one of the two")
+            raise cluster.field_error(field, "is set together with insecure-skip-tls-verify", "keep one of the two")
     authority = _content(cluster, "certificate-authority")
     origin = f"{cluster.path}.certificate-authority{'-data' if not cluster.text('certificate-authority') else ''}"
     return TlsSettings(
@@ -168,7 +170,7 @@ def _trust(cluster: KubeconfigEntry) -> TlsSettings:
 
 
 def _content(entry: KubeconfigEntry, field: str) -> bytes | None:
-    """What a field's data or file holds; data goes before the file."""
+    """Return the content of a field, from its ``-data`` form, else from its file."""
     data, path = entry.text(f"{field}-data"), entry.file_of(field)
     if data:
         try:
@@ -184,7 +186,7 @@ def _content(entry: KubeconfigEntry, field: str) -> bytes | None:
 
 
 def _reason(error: OSError) -> str:
-    """The system's words in the middle of a sentence; others may name a path."""
+    """Return the system's error text, for the middle of a sentence; ``str(error)`` may contain a path."""
     return error.strerror.lower() if error.strerror else str(error)
 
 
@@ -220,7 +222,7 @@ def _plugin(chosen: ChosenContext, server: str, trust: TlsSettings) -> Credentia
 
 
 def _told(cluster: KubeconfigEntry, server: str, trust: TlsSettings) -> dict[str, Any]:
-    """What a plugin is told of its cluster (``ConfigToExecCluster``)."""
+    """Return the description of the cluster that is passed to a credential plugin (``ConfigToExecCluster``)."""
     extensions = cluster.body.get("extensions") or []
     configuration = next(
         (

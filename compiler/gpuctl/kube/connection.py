@@ -1,4 +1,4 @@
-"""A cluster as one user reaches it: what all requests to it share."""
+"""A connection to a cluster as one user, shared by all requests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuctl.kube.transport import Transport
 
 @dataclass(frozen=True)
 class Connection:
-    """The way to a cluster, as one user: configuration, credentials and open sockets.
+    """A connection to a cluster as one user: configuration, credentials and open sockets.
 
-    ``namespace`` is the context's, ``context`` the name of the kubeconfig's context ("" in a cluster). It does not
-    change, and is for any number of operations at once, each of which has a :class:`~gpuctl.kube.session.Session` of
-    its own. :func:`gpuctl.kube.configuration.connect` makes one.
+    ``namespace`` is the context's, ``context`` the name of the kubeconfig's context ("" for a pod's service account). A
+    connection is immutable and serves any number of concurrent operations, each with its own
+    :class:`~gpuctl.kube.session.Session`. :func:`gpuctl.kube.configuration.connect` makes one.
     """
 
     transport: Transport
@@ -28,19 +28,20 @@ class Connection:
         return self.transport.server
 
     def with_token(self, token: str) -> Connection:
-        """The same cluster as the owner of a token; none of our credentials go along.
+        """Return a connection to the same cluster as the owner of a token; the current credentials are not sent.
 
-        :raises ConfigurationError: it is none that can be sent, when a request is made.
+        :raises ConfigurationError: when a request is made, if the token contains characters that cannot be sent.
         """
         return replace(self, transport=self.transport.with_credential(Credential(bearer(token))))
 
     def acting_as(self, user: str, groups: Sequence[str] = (), uid: str = "") -> Connection:
-        """The same cluster, asking to act as somebody else, which takes the right to impersonate.
+        """Return a connection to the same cluster that impersonates another user, which requires the right to
+        impersonate.
 
-        :raises ConfigurationError: a name that cannot be sent.
+        :raises ConfigurationError: a name contains characters that cannot be sent.
         """
         return replace(self, transport=self.transport.with_credential(None, impersonation_headers(user, uid, groups)))
 
     def close(self) -> None:
-        """Let go of the sockets that wait for a request."""
+        """Close the idle sockets."""
         self.transport.close()

@@ -1,7 +1,7 @@
-"""As whom requests are sent: tokens and where they come from, client certificates, impersonation.
+"""Credentials of requests: tokens and their sources, client certificates, impersonation.
 
-Rules: ``k8s.io/client-go`` (``tools/clientcmd/client_config.go``, ``transport/round_trippers.go``): a token's file goes
-before the token, both before a credential plugin; a client certificate goes along with either.
+Rules: ``k8s.io/client-go`` (``tools/clientcmd/client_config.go``, ``transport/round_trippers.go``): a token file takes
+precedence over a token, and both over a credential plugin; a client certificate is sent with any of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuctl.kube.api_errors import ConfigurationError
 
 Headers = tuple[tuple[str, str], ...]
 _LARGEST = 1024 * 1024
-# RFC 9110's characters of a header's name, without the one that begins an escape.
+# Characters of a header name (RFC 9110) without `%`, which begins an escape.
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&'*+-.^_`|~")
 
 
@@ -28,27 +28,27 @@ class ClientCertificate(NamedTuple):
 
 
 class Credential(NamedTuple):
-    """What goes with a request: ``authorization`` is the header's value, "" for none."""
+    """The credentials of a request. ``authorization``: the value of the header, "" for none."""
 
     authorization: str = ""
     certificate: ClientCertificate | None = None
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from. Called by one thread at a time."""
+    """A source of credentials. Called by one thread at a time."""
 
     def current(self) -> Credential:
-        """What to send now.
+        """Return the credentials to send.
 
-        :raises ConfigurationError: it cannot be had.
+        :raises ConfigurationError: they cannot be obtained.
         """
 
     def renew(self, refused: Credential) -> bool:
-        """Whether there is something else to send after the server refused this (401)."""
+        """Return True if other credentials are available after the server refused these (401)."""
 
 
 class StaticCredential:
-    """Credentials that stay as they are."""
+    """A source that always returns the same credentials."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
@@ -61,7 +61,7 @@ class StaticCredential:
 
 
 class TokenFileSource:
-    """A token in a file that somebody keeps fresh; ``otherwise`` is sent while it cannot be read."""
+    """A token in a file that another process renews; ``otherwise`` is sent while the file cannot be read."""
 
     def __init__(self, path: str, otherwise: str = "", certificate: ClientCertificate | None = None) -> None:
         self._path = path
@@ -96,9 +96,9 @@ class TokenFileSource:
 
 
 def read_file(path: str) -> bytes:
-    """A small file.
+    """Return the content of a file of at most 1 MiB.
 
-    :raises OSError: it cannot be read, or it is no small file.
+    :raises OSError: it cannot be read, or it is larger.
     """
     with open(path, "rb") as stream:
         data = stream.read(_LARGEST + 1)
@@ -115,21 +115,21 @@ def _unreadable(path: str, error: OSError) -> ConfigurationError:
 
 
 def bearer(token: str) -> str:
-    """A token as the value of Authorization."""
+    """Return the Authorization header's value for a token."""
     return f"Bearer {token.strip()}"
 
 
 def basic(user: str, password: str) -> str:
-    """A name and password as the value of Authorization."""
+    """Return the Authorization header's value for a user name and password."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def impersonation_headers(
     user: str, uid: str = "", groups: Sequence[str] = (), extra: Mapping[str, Sequence[str]] | None = None
 ) -> Headers:
-    """The headers that ask to act as somebody else (``NewImpersonatingRoundTripper``).
+    """Return the headers that impersonate another user (``NewImpersonatingRoundTripper``).
 
-    :raises ConfigurationError: a value that no header can carry.
+    :raises ConfigurationError: a value contains characters that a header cannot carry.
     """
     if not user:
         if uid or groups or extra:
@@ -147,18 +147,16 @@ def impersonation_headers(
 
 
 def checked(headers: Headers, hint: str) -> Headers:
-    """Return the headers.
+    """Return the headers unchanged.
 
-    :raises ConfigurationError: a value that no header can carry.
+    :raises ConfigurationError: a value contains characters that a header cannot carry.
     """
     for name, value in headers:
         if any(ord(character) < 32 or ord(character) == 127 for character in value):
-            raise ConfigurationError(
-                f"what {name} should carry contains a line break or another control character", hint
-            )
+            raise ConfigurationError(f"the value for {name} contains a line break or another control character", hint)
     return headers
 
 
 def _escaped(key: str) -> str:
-    """``headerKeyEscape``: what a header's name cannot have, as percent and two digits."""
+    """Percent-encode characters that a header name cannot contain (``headerKeyEscape``)."""
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in key.encode())

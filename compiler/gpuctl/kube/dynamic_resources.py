@@ -1,4 +1,4 @@
-"""Devices that drivers hand out by dynamic resource allocation (DRA): where their API is."""
+"""Dynamic resource allocation (DRA): whether the server has its API, and which extended resources it offers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from gpuctl.objects.api_resources import RESOURCES
 
 _CLASSES = RESOURCES["DeviceClass"]
 DEVICE_CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
-"""The kinds that pods name for their devices."""
+"""The kinds by which pods refer to their devices."""
 
 
 def serves_dra(session: Session) -> bool:
-    """Return True if the server has the API, or does not tell: it is on by default since Kubernetes 1.34."""
+    """Return True if the server has the DRA API; also if the user may not ask: it is on by default since Kubernetes
+    1.34.
+    """
     try:
         session.request("GET", f"/apis/{_CLASSES.api_version}")
     except ApiError as error:
@@ -23,9 +25,10 @@ def serves_dra(session: Session) -> bool:
 
 
 def may_offer_extended_resource(session: Session, resource: str) -> bool:
-    """Return True if nodes may have more of an extended resource than they report: a DeviceClass offers it (KEP-5004).
+    """Return True if a DeviceClass offers an extended resource (KEP-5004), so that nodes may have more than they
+    report.
 
-    Also where DeviceClasses may not be read.
+    Also True if DeviceClasses may not be read and the server has the DRA API.
     """
     try:
         classes = session.list_objects(_CLASSES)[0]

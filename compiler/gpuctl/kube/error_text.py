@@ -1,4 +1,4 @@
-"""Why a connection failed: the innermost reason of an exception, in words."""
+"""The reason of an exception, for messages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import ssl
 
 
 def reason_text(last: BaseException) -> str:
-    """One exception's own words, without those of the libraries it has come through."""
+    """Return the text of one exception without what libraries add to it."""
     if isinstance(last, ssl.SSLCertVerificationError):
         return last.verify_message.rstrip(".")
     if isinstance(last, OSError) and last.strerror:
-        # OpenSSL's have their code before them and a line of C behind.
+        # OpenSSL's messages begin with a code and end with a line of C source.
         return re.sub(r"^\[.*?\] | \(_\w+\.c:\d+\)$", "", last.strerror).lower() + file_suffix(last)
-    # Python's own have the line of its C source: `_ssl.c:989: The handshake operation timed out`.
+    # Python's own begin with a line of C source: `_ssl.c:989: The handshake operation timed out`.
     text = re.sub(r"^_\w+\.c:\d+: ", "", " ".join(str(last).split())) or type(last).__name__
     if ">: " in text:
         text = text.split(">: ", 1)[1]
@@ -21,12 +21,12 @@ def reason_text(last: BaseException) -> str:
 
 
 def file_suffix(error: OSError) -> str:
-    """The file that an error is about, to be put behind its words."""
+    """Return ``: FILE`` for an error about a file, else ""."""
     return f": {error.filename}" if error.filename else ""
 
 
 def innermost_reason(error: BaseException) -> str:
-    """The innermost reason of an exception, without addresses of objects in memory."""
+    """Return the text of the innermost cause of an exception, without addresses of objects in memory."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:

@@ -1,7 +1,7 @@
 """Credential plugins: programs that print a token or a client certificate for the API server.
 
-Source: ``k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go``. What a plugin prints on standard output is secret and
-never repeated. On a terminal its standard error is the user's: it says where to log in.
+Source: ``k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go``. The plugin's standard output is secret and never shown
+in messages. On a terminal its standard error goes to the user, for example to show a login address.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 
 LONGEST = 300.0
-"""Seconds that a plugin gets: somebody may be logging in meanwhile."""
+"""Seconds after which a plugin is killed; the user may be logging in."""
 _LARGEST = 1024 * 1024
 _INSTALL = "install the plugin, or correct `exec.command` in the kubeconfig"
 
 
 @dataclass(eq=False)
 class ExecPlugin:
-    """A user's credential plugin. ``version`` is its API's; ``cluster`` what it is told of that, None for nothing."""
+    """The credential plugin of a kubeconfig's user.
+
+    ``version``: its apiVersion. ``cluster``: the description of the cluster that is passed to it; None: not passed.
+    """
 
     command: str
     user: str
@@ -44,7 +47,7 @@ class ExecPlugin:
     _expires: datetime | None = None
 
     def current(self) -> Credential:
-        """The credential, from a run before while that has not expired.
+        """Return the credential; the plugin runs again when the last one has expired.
 
         :raises ConfigurationError: the plugin failed.
         """
@@ -53,7 +56,7 @@ class ExecPlugin:
         return self._credential
 
     def renew(self, refused: Credential) -> bool:
-        """Run it again, unless somebody else has meanwhile; whether there is another credential now."""
+        """Run the plugin again, unless another thread has already. Return True if the credential has changed."""
         if self._credential == refused:
             self._credential = None
         return self.current() != refused
@@ -77,17 +80,17 @@ class ExecPlugin:
         except OSError as error:
             raise self._failure((error.strerror or str(error)).lower(), self.hint or _INSTALL) from None
         except ValueError:
-            # A NUL in an argument or variable.
+            # The command line contains a NUL.
             raise self._failure("its command line cannot be passed on") from None
 
     def _interactive(self) -> bool:
         terminal = sys.stdin is not None and sys.stdin.isatty()
         if self.mode == "Always" and not terminal:
-            raise self._failure("it has to ask, and standard input is not a terminal")
+            raise self._failure("it needs a terminal, and standard input is not one")
         return self.mode != "Never" and terminal
 
     def _read(self, process: subprocess.Popen[bytes]) -> bytes:
-        """What it prints, within limits; it may have started others that keep its streams open."""
+        """Return the plugin's output, limited in size and time; children of the plugin may keep its streams open."""
         deadline = time.monotonic() + LONGEST
         out, said = bytearray(), bytearray()
         open_streams: dict[IO[bytes], bytearray] = {process.stdout: out} if process.stdout else {}
@@ -130,13 +133,13 @@ class ExecPlugin:
             raise self._failure("its output is not JSON") from None
         status = value.get("status") if isinstance(value, dict) else None
         if not isinstance(value, dict) or value.get("kind") != "ExecCredential" or not isinstance(status, dict):
-            raise self._failure("its output is no ExecCredential with a status")
+            raise self._failure("its output is not an ExecCredential with a status")
         if value.get("apiVersion") != self.version:
             given = visible(str(value.get("apiVersion")))[:60]
             raise self._failure(f"its output has apiVersion {given}, the kubeconfig asks for {self.version}")
         texts = {name: status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData")}
         if not all(isinstance(text, str) for text in texts.values()):
-            raise self._failure("its output is no ExecCredential with a status")
+            raise self._failure("its output is not an ExecCredential with a status")
         token, certificate, key = texts.values()
         if not (token or certificate or key):
             raise self._failure("its output has neither token nor client certificate")
@@ -149,7 +152,7 @@ class ExecPlugin:
         if stamp is None:
             return None
         try:
-            # Before Python 3.11 fractions need three digits or six, and Z is not known.
+            # Before Python 3.11 `fromisoformat` takes only three or six digits of a second, and no Z.
             whole, _, rest = str(stamp).replace("Z", "+00:00").partition(".")
             zone = rest.lstrip("0123456789")
             return datetime.fromisoformat(whole + zone).astimezone(timezone.utc)

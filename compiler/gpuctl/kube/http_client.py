@@ -1,4 +1,4 @@
-"""HTTP to one server by urllib3: a pool of connections, TLS, proxies, and responses that another thread can end."""
+"""HTTP to one server with urllib3: a connection pool, TLS, proxies, and responses that another thread can abort."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class NotConnected(HTTPError):
-    """No connection came about, so nothing was sent; the cause is the reason."""
+    """No connection could be made, so nothing was sent; ``__cause__`` is the reason."""
 
 
 class _Connection(HTTPConnection):
-    """A connection that reports a failure to connect apart from the failures of a request.
+    """A connection that reports a failure to connect separately from failures of a request.
 
     ``carrier`` is the TCP socket, or the socket of the TLS session on it.
     """
@@ -44,7 +44,7 @@ class _Connection(HTTPConnection):
         except (OSError, HTTPError, http.client.HTTPException, ValueError) as error:
             raise NotConnected from error
         self.carrier = self.sock.socket if isinstance(self.sock, SSLTransport) else self.sock
-        # urllib3 would warn about a server whose certificate the user chose not to verify.
+        # Otherwise urllib3 warns about a server whose certificate the user chose not to verify.
         self.is_verified = True
 
 
@@ -53,7 +53,7 @@ class _TlsConnection(_Connection, HTTPSConnection):
 
 
 class Reply:
-    """A response: ``status``, ``headers``, and a body that is not read yet."""
+    """A response whose body is not read yet: ``status``, ``headers``."""
 
     def __init__(self, response: HTTPResponse, carrier: socket.socket) -> None:
         self._response = response
@@ -62,15 +62,15 @@ class Reply:
         self.headers = response.headers
 
     def portions(self) -> Iterator[bytes]:
-        """Yield the body as it arrives. Read to its end, the connection returns to its pool.
+        """Yield the body as it arrives. When it is read to its end, the connection returns to the pool.
 
-        :raises HTTPError: the connection broke, nothing came in time, or the body ended too early.
+        :raises HTTPError: the connection broke, a read timed out, or the body ended too early.
         """
         while data := self._response.read1(_PORTION):
             yield data
 
     def refusal(self) -> bytes:
-        """Return the body of a response that is an error, as far as it arrives, and close the connection."""
+        """Return the body of an error response, as far as it arrives, and close the connection."""
         found = bytearray()
         with contextlib.suppress(HTTPError):
             for portion in self.portions():
@@ -85,17 +85,17 @@ class Reply:
         self._response.close()
 
     def abort(self) -> None:
-        """End a waiting read from any thread.
+        """End a blocked read from any thread.
 
         The reading thread must close the response. Only for a response whose connection is not used again.
         """
         with contextlib.suppress(OSError):
-            # Not the method of TLS, which takes the session from under the reading thread.
+            # Not SSLSocket.shutdown, which removes the TLS session while the reading thread uses it.
             socket.socket.shutdown(self._carrier, socket.SHUT_RDWR)
 
 
 class HttpClient:
-    """The connections to one server, safe to use from several threads. ``name`` is the one on its certificate."""
+    """The connections to one server; safe to use from several threads. ``name``: the name on its certificate."""
 
     def __init__(self, server: str, name: str, context: ssl.SSLContext | None, proxy: Proxy | None) -> None:
         self._server = urlsplit(server)
@@ -109,21 +109,21 @@ class HttpClient:
             manager = ProxyManager(proxy.url, proxy_headers=self._proxy_headers, proxy_ssl_context=trusted, **options)
         self._pool: HTTPConnectionPool = manager.connection_from_url(server)
         self._pool.ConnectionCls = _TlsConnection if self._pool.scheme == "https" else _Connection
-        # Without TLS there is no tunnel: the proxy is asked, by the whole address.
+        # Without TLS there is no tunnel: the request names the whole address and goes to the proxy.
         self._prefix = f"http://{self._server.netloc}" if proxy is not None and context is None else ""
 
     def send(self, method: str, target: str, fields: Headers, body: bytes | None, patience: float) -> Reply:
-        """Send a request once and return the response, its body not read; a redirect is not followed.
+        """Send a request once and return the response with its body unread. A redirect is not followed.
 
-        :param patience: the longest silence in seconds, also while the body is read.
+        :param patience: read timeout in seconds, also while the body is read.
         :raises NotConnected: nothing was sent.
-        :raises HTTPError: the connection broke, nothing came in time, or what came is not HTTP.
+        :raises HTTPError: the connection broke, a read timed out, or the response is not HTTP.
         """
         response: Any = self._pool.urlopen(
             method,
             self._prefix + target,
             body,
-            # As Go sends it: heads are in Latin-1.
+            # UTF-8 bytes as Go sends them; http.client encodes headers as Latin-1.
             HTTPHeaderDict((name, value.encode().decode("latin-1")) for name, value in fields),
             retries=False,
             redirect=False,
@@ -136,7 +136,7 @@ class HttpClient:
     def dial(self) -> Any:
         """Return the socket of a new connection to the server, through the proxy's tunnel if there is one.
 
-        :raises NotConnected: it failed.
+        :raises NotConnected: no connection could be made.
         """
         hop = urlsplit(self._proxy.url) if self._proxy is not None else self._server
         kind = _TlsConnection if self._tls else _Connection
@@ -156,12 +156,12 @@ class HttpClient:
 
 
 def is_timeout(error: Exception) -> bool:
-    """Return True if nothing came in time, after a request was sent."""
+    """Return True if a read timed out after the request was sent."""
     return isinstance(error, ReadTimeoutError)
 
 
 def cause_of(error: Exception) -> Exception:
-    """Return the exception that urllib3's own ones are about."""
+    """Return the exception inside urllib3's own exceptions."""
     while isinstance(error, HTTPError):
         inner = error.__cause__ or next((part for part in error.args if isinstance(part, Exception)), None)
         if not isinstance(inner, Exception):
@@ -171,14 +171,14 @@ def cause_of(error: Exception) -> Exception:
 
 
 def failure_text(error: Exception) -> str:
-    """Return in words why a request or a body failed."""
+    """Return the reason why a request or a body failed."""
     cause = cause_of(error)
     if isinstance(cause, http.client.RemoteDisconnected):
         return "the connection was closed without an answer"
     if isinstance(cause, http.client.IncompleteRead):
         return "the connection was closed before the end of the answer"
     if isinstance(cause, (http.client.BadStatusLine, http.client.UnknownProtocol)):
-        return "what came is no HTTP"
+        return "the response is not HTTP"
     return reason_text(cause)
 
 

@@ -1,8 +1,9 @@
-"""Kubeconfig files: what is wrong with one, in words, and which context, user and cluster are meant.
+"""Reading kubeconfig files: validation, and the choice of context, user and cluster.
 
-Rules: ``k8s.io/client-go/tools/clientcmd`` (``loader.go``, ``validation.go``, ``api/v1/types.go``). Of several files
-the first that says something counts, and paths count from their file. What a chosen entry says and gpuctl cannot do
-is an error: passed over, gpuctl would act as somebody else than kubectl, or trust another server.
+Rules: ``k8s.io/client-go/tools/clientcmd`` (``loader.go``, ``validation.go``, ``api/v1/types.go``). If several files
+define an entry, the first one counts, and relative paths are relative to their file. A setting of the chosen entries
+that gpuctl does not support is an error: if it were ignored, gpuctl could act as another user than kubectl, or trust
+another server.
 """
 
 from __future__ import annotations
@@ -60,37 +61,37 @@ _FIELDS: dict[str, dict[str, type]] = {
 }
 _MODES = ("Never", "IfAvailable", "Always")
 _ANOTHER = "name another with --kubeconfig or KUBECONFIG"
-_LOOK = "`kubectl config view` shows what kubectl makes of it"
+_LOOK = "`kubectl config view` shows the merged configuration"
 
 
 class KubeconfigEntry(NamedTuple):
-    """An entry of a kubeconfig: its name, the file that has it, and what it says."""
+    """An entry of a kubeconfig: its name, its file and its content."""
 
     name: str
     file: str
     body: Entry
     path: str
-    """As in ``users[admin].user``."""
+    """Path of the entry for messages: ``users[admin].user``."""
 
     def field_error(self, field: str, why: str, hint: str = _LOOK) -> ConfigurationError:
-        """The error about a field, which never repeats its value: it may be a secret."""
+        """Return the error about a field. It never contains the field's value, which may be a secret."""
         return ConfigurationError(f"{self.path}.{field} of the kubeconfig {self.file} {why}", hint)
 
     def text(self, field: str) -> str:
-        """A field's text, "" when there is none."""
+        """Return a field as text; "" if it is not set."""
         return str(self.body.get(field) or "")
 
     def file_of(self, field: str) -> str | None:
-        """The file that a field names, counted from the kubeconfig's directory."""
+        """Return the file that a field names, relative to the kubeconfig's directory; None if the field is not set."""
         return self.resolved(self.text(field)) if self.text(field) else None
 
     def resolved(self, path: str) -> str:
-        """A path of this entry, as it is from here."""
+        """Return a path of this entry as an absolute path."""
         return os.path.join(os.path.dirname(os.path.abspath(os.path.expanduser(self.file))), path)
 
 
 class ChosenContext(NamedTuple):
-    """The context that is meant: its name, namespace ("" when it says none), its cluster's and its user's entry."""
+    """The chosen context: its name, namespace ("" if it has none), and the entries of its cluster and its user."""
 
     context: str
     namespace: str
@@ -109,7 +110,7 @@ def context_names(files: Sequence[str]) -> list[str]:
 def choose(files: Sequence[str], wanted: str | None) -> ChosenContext:
     """Read the files and find the context ``wanted``, or the current one.
 
-    :raises ConfigurationError: a file is no kubeconfig, names what is not there, or asks for what gpuctl cannot do.
+    :raises ConfigurationError: a file is not a kubeconfig, refers to a missing entry, or has an unsupported setting.
     """
     contents = [(name, value) for name, value in ((name, _read(name)) for name in files) if value]
     where = " and ".join(name for name, _ in contents or [(name, {}) for name in files])
@@ -129,9 +130,9 @@ def choose(files: Sequence[str], wanted: str | None) -> ChosenContext:
     for part in ("cluster", "user"):
         named = context.text(part)
         if not named:
-            raise ConfigurationError(f"{title} names no {part}", _LOOK)
+            raise ConfigurationError(f"{title} has no {part}", _LOOK)
         if named not in found[part]:
-            raise ConfigurationError(f"{title} names the {part} {visible(named)}, which is not there", _LOOK)
+            raise ConfigurationError(f"{title} refers to the {part} {visible(named)}, which does not exist", _LOOK)
     namespace = context.text("namespace")
     if namespace and not is_dns_label(namespace):
         raise ConfigurationError(f"{title} has the namespace {visible(namespace)}, which is not a legal name", _LOOK)
@@ -160,20 +161,20 @@ def _read(name: str) -> Entry:
     if value is None:
         return {}
     if not isinstance(value, dict) or not {"clusters", "contexts", "users", "current-context"} & value.keys():
-        raise ConfigurationError(f"{name} is no kubeconfig: it has no clusters, contexts and users", _ANOTHER)
+        raise ConfigurationError(f"{name} is not a kubeconfig: it has no clusters, contexts and users", _ANOTHER)
     current = value.get("current-context")
     _expect(name, "current-context", "" if current is None else current, str)
     return value
 
 
 class _NotYaml(Exception):
-    """Its text is where, if that is known."""
+    """The text is not YAML. Its argument is the position for the message, "" if unknown."""
 
 
 def _parsed(text: str) -> Any:
-    """What a file holds. Most of what is not written by hand is JSON, which is read in a fraction of the time.
+    """Parse JSON or YAML. JSON is tried first: most generated files are JSON, which parses in a fraction of the time.
 
-    :raises _NotYaml: neither.
+    :raises _NotYaml: the text is neither.
     """
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
@@ -188,7 +189,7 @@ def _parsed(text: str) -> Any:
 
 
 def parsed_or_none(text: str) -> Any:
-    """What a text holds; None of what is neither JSON nor YAML."""
+    """Parse JSON or YAML; return None if the text is neither."""
     try:
         return _parsed(text)
     except _NotYaml:
@@ -200,7 +201,7 @@ def _of_yaml(text: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
-    # PyYAML's composer recurses once per level; a deep document would overflow the stack and end Python.
+    # PyYAML's composer recurses once per level; a deeply nested document would overflow the stack and crash Python.
     for event in yaml.parse(text, loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
@@ -209,7 +210,7 @@ def _of_yaml(text: str) -> Any:
 
 
 def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, KubeconfigEntry]:
-    """The entries of one of the three lists by name, those of earlier files first."""
+    """Return the entries of one of the three lists by name; entries of earlier files take precedence."""
     found: dict[str, KubeconfigEntry] = {}
     for file, value in contents:
         entries = value.get(f"{part}s")
@@ -254,7 +255,7 @@ def _check_plugin(file: str, path: str, plugin: Any) -> None:
 
 
 def _refuse_unknown(entry: KubeconfigEntry, part: str) -> None:
-    """What kubectl would act on, or was meant for it, and gpuctl does not know."""
+    """Raise an error for fields that gpuctl does not know: kubectl might act on them, or they are misspelt."""
     if part == "user" and entry.body.get("auth-provider") is not None:
         raise entry.field_error(
             "auth-provider", "is not supported by gpuctl", "use a credential plugin (`exec`) or a token"
@@ -271,27 +272,27 @@ def _refuse_unknown(entry: KubeconfigEntry, part: str) -> None:
 
 
 def _check_user(user: KubeconfigEntry) -> None:
-    """Combinations that have no meaning (``validateAuthInfo``)."""
+    """Raise an error for fields that contradict or lack each other (``validateAuthInfo``)."""
     if user.text("username") and (user.text("token") or user.text("tokenFile")):
-        raise user.field_error("username", "is given beside a token", "keep one of the two")
+        raise user.field_error("username", "is set together with a token", "keep one of the two")
     for field in ("client-certificate", "client-key"):
         if user.text(field) and user.text(f"{field}-data"):
-            raise user.field_error(field, f"is given beside {field}-data", "keep one of the two")
+            raise user.field_error(field, f"is set together with {field}-data", "keep one of the two")
     has = {
         part: bool(user.text(f"client-{part}") or user.text(f"client-{part}-data")) for part in ("certificate", "key")
     }
     if has["certificate"] and not has["key"]:
-        raise user.field_error("client-certificate", "has no client-key beside it")
+        raise user.field_error("client-certificate", "is set without client-key")
     plugin = user.body.get("exec")
     if plugin is None:
         return
     if not plugin["command"]:
         raise user.field_error("exec.command", "is empty")
     if plugin["apiVersion"] not in EXEC_VERSIONS:
-        raise user.field_error("exec.apiVersion", f"is none of {' and '.join(EXEC_VERSIONS)}")
+        raise user.field_error("exec.apiVersion", f"is not one of {' and '.join(EXEC_VERSIONS)}")
     mode = plugin.get("interactiveMode")
     if mode not in _MODES and not (mode is None and plugin["apiVersion"].endswith("/v1beta1")):
-        raise user.field_error("exec.interactiveMode", f"is none of {', '.join(_MODES)}")
+        raise user.field_error("exec.interactiveMode", f"is not one of {', '.join(_MODES)}")
 
 
 def _texts(file: str, path: str, value: Any) -> None:
@@ -306,6 +307,6 @@ def _listed(file: str, path: str, value: Any) -> list[Any]:
 
 
 def _expect(file: str, path: str, value: Any, kind: type) -> None:
-    """Never repeats the value: it may be a secret."""
+    """Raise an error unless a value has the expected type. The message never contains the value: it may be a secret."""
     if not isinstance(value, kind):
         raise ConfigurationError(f"{path} is not {_TYPES[kind]} in the kubeconfig {file}", _LOOK)

@@ -1,4 +1,4 @@
-"""Kueue's objects: where its API is, and which Workload is a job's."""
+"""Kueue's API: its version, its configuration, and the Workloads of jobs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SCHEDULING = (
 
 
 def kueue_resources(session: Session, *, scheduling: bool = False) -> dict[str, Resource] | None:
-    """Kueue's kinds in the version that the server prefers; None where Kueue is not installed.
+    """Return Kueue's kinds in the version that the server prefers; None if Kueue is not installed.
 
-    :param scheduling: also those that only its decisions take.
+    :param scheduling: include ResourceFlavor and WorkloadPriorityClass, which only admission decisions need.
     """
     try:
         group = session.request("GET", f"/apis/{_GROUP}")
@@ -41,11 +41,11 @@ def kueue_resources(session: Session, *, scheduling: bool = False) -> dict[str, 
 
 
 def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]:
-    """Return the names of a namespace's LocalQueues; none where they may not be listed.
+    """Return the names of a namespace's LocalQueues; empty if the user may not list them.
 
     Kueue puts jobs that name no queue into the one called ``default`` (feature LocalQueueDefaulting).
 
-    :param queues: LocalQueues, of :func:`kueue_resources`.
+    :param queues: the kind LocalQueue, from :func:`kueue_resources`.
     """
     try:
         found = session.list_metadata(queues, namespace)
@@ -57,7 +57,7 @@ def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]
 
 
 def kueue_configuration(session: Session) -> object:
-    """Kueue's Configuration, where its manifests put it; None where that is not, or may not be read, or is not YAML."""
+    """Return Kueue's Configuration from the ConfigMap of its manifests; None if missing, forbidden or not YAML."""
     try:
         found = session.get(_CONFIGURATION)
     except ApiError as error:
@@ -69,11 +69,11 @@ def kueue_configuration(session: Session) -> object:
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
-    """The Workload by which Kueue goes for a Job or JobSet, among those of its namespace.
+    """Return the Workload that Kueue uses for a Job or JobSet, among those of its namespace.
 
-    It is one that the job controls: anybody who may write Workloads can name the job as a further owner. An elastic job
-    has one for each of its sizes, of which the latest counts that has not finished. Source: Kueue 0.15,
-    ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
+    Only a Workload whose controller is the job counts: any user who may write Workloads can add the job as a further
+    owner. An elastic job has one Workload for each of its sizes; the latest that has not finished counts. Source: Kueue
+    0.15, ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
     """
     uid = job["metadata"]["uid"]
     own = (item for item in workloads if (controller_of(item) or {}).get("uid") == uid)
@@ -87,19 +87,18 @@ def _slice_order(workload: Object) -> tuple[bool, str]:
 
 
 def find_workload(session: Session, job: Object) -> Object | None:
-    """Kueue's Workload of a job; None where it has none, or none that may be read."""
+    """Return Kueue's Workload of a job; None if it does not exist or the user may not read it."""
     return find_workloads(session, [job]).by_job.get(job["metadata"]["uid"])
 
 
 class FoundWorkloads(NamedTuple):
-    """Kueue's Workloads by the uids of their jobs; ``hidden`` are the namespaces where they may not be read."""
+    """Kueue's Workloads by the uids of their jobs. ``hidden``: namespaces whose Workloads the user may not read."""
 
     by_job: dict[str, Object]
     hidden: frozenset[str]
 
 
 def find_workloads(session: Session, jobs: Iterable[Object]) -> FoundWorkloads:
-    """Kueue's Workloads of jobs."""
     namespaces: dict[str, list[Object]] = {}
     for job in jobs:
         if QUEUE_LABEL in labels_of(job):
@@ -117,7 +116,7 @@ def find_workloads(session: Session, jobs: Iterable[Object]) -> FoundWorkloads:
 
 
 def _workloads(session: Session, namespace: str) -> list[Object] | None:
-    """The Workloads of a namespace; none where there is no Kueue, None where they may not be read."""
+    """Return the Workloads of a namespace; empty without Kueue, None if the user may not read them."""
     try:
         kinds = kueue_resources(session)
         return [] if kinds is None else session.list_objects(kinds["Workload"], namespace)[0]

@@ -1,4 +1,4 @@
-"""What is said of a name that nothing has."""
+"""Error messages for names that do not exist, with suggestions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _CLOSE = 0.6
 
 
 def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotThere:
-    """The error for a name that nothing has.
+    """Return the error for a name that does not exist.
 
     :param what: the kind of thing, such as ``node``.
-    :param there: the names that there are; the nearest is suggested, else a few are listed.
-    :param more: what else to do, as a clause.
+    :param there: the existing names; the nearest is suggested, else a few are listed.
+    :param more: a further hint, as a clause.
     """
     near = suggestion(name, there)
     hint = f"{near}{' ' if near.endswith('?') else '; '}{more}" if more else near
@@ -25,10 +25,10 @@ def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotTh
 
 
 def suggestion(name: str, there: Iterable[str]) -> str:
-    """``did you mean `node-1`?`` where one name is the nearest, else what there is."""
+    """Return ``did you mean `node-1`?`` if one name is the nearest, else a list of existing names."""
     names = sorted(set(there))
     if not names:
-        return "there is none at all"
+        return "there are none"
     ratios = {other: difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio() for other in names}
     best = max(ratios.values())
     nearest = [other for other, ratio in ratios.items() if ratio == best]

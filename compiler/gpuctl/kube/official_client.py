@@ -1,6 +1,6 @@
-"""A connection of the configured client of the official ``kubernetes`` package.
+"""A connection with the settings of a configured client of the official ``kubernetes`` package.
 
-The package itself is not imported: what is read here is what its ``rest.py`` and ``api_client.py`` read.
+The package is not imported. The settings are those that its ``rest.py`` and ``api_client.py`` read.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _OWN = frozenset(
 def connection_of(client: Any) -> Connection:
     """Return a connection to the server of an ``ApiClient``, as its user, through its proxy.
 
-    Its settings are read now, its token before each request, after its ``refresh_api_key_hook``.
+    Its settings are read now; its token is read before each request, after its ``refresh_api_key_hook``.
 
-    :raises ConfigurationError: it is not such a client, or has a setting that gpuctl cannot follow.
+    :raises ConfigurationError: it is not an ``ApiClient``, or has a setting that gpuctl does not support.
     """
     settings = getattr(client, "configuration", None)
     if settings is None or not hasattr(settings, "auth_settings"):
@@ -55,8 +55,6 @@ def connection_of(client: Any) -> Connection:
 
 
 class _Credentials:
-    """The credentials of the official client."""
-
     def __init__(self, client: Any) -> None:
         self._client = client
         settings = client.configuration

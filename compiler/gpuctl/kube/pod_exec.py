@@ -1,4 +1,4 @@
-"""A command in a container: bytes in, bytes out, and its exit code."""
+"""Running a command in a container, with its streams and its exit code."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gpuctl.objects.api_resources import Key
 
 _TICK, _SHORT_TICK = 5_000, 500
 _LAST = 5.0
-"""Seconds after the status: nothing follows it but the end of the connection, which may get lost on its way."""
+"""Seconds to wait for the end of the connection after the status: nothing else follows, and the end may be lost."""
 _REPEATED = re.compile(r"^(?:Internal error occurred: )+(?:error executing command in container: )?")
-# runc's words: `... exec: "nvidia-smi": executable file not found in $PATH: unknown`.
+# Message of runc: `... exec: "nvidia-smi": executable file not found in $PATH: unknown`.
 _NO_PROGRAM = re.compile(r'exec: "([^"]*)": (.*?)(?:: unknown)?$')
-_NO_END = b"note: this API server (before Kubernetes 1.30) cannot tell the command that its input has ended\n"
+_NO_END = b"note: this API server (before Kubernetes 1.30) cannot signal the end of input to the command\n"
 
 
 class NotStarted(ClusterError):
-    """The container's runtime could not run the command, or lost it."""
+    """The container runtime could not start the command, or lost it."""
 
 
 class ExecAbandoned(ClusterError):
-    """Whoever waited for a command waits no longer; the command itself may go on."""
+    """The caller stopped waiting for a command, which may continue to run."""
 
 
 class Command(NamedTuple):
-    """What to run: in which container, with a terminal, with something to read."""
+    """A command to run: its arguments, the container, and whether it gets standard input and a terminal."""
 
     arguments: Sequence[str]
     container: str
@@ -44,11 +44,11 @@ class Command(NamedTuple):
 
 @dataclass
 class ExecStreams:
-    """Where the command's streams end here.
+    """The local ends of a command's streams.
 
-    ``stdin`` is a descriptor to read from, None for none; ``out`` and ``err`` take bytes; ``resized`` is a descriptor
-    that becomes readable when the terminal has another size, which ``size`` then tells (columns, rows). ``is_over``
-    tells, asked twice a second, that nobody waits for the end of the command any longer.
+    ``stdin``: descriptor to read from, None for none. ``out``, ``err``: callables that take bytes. ``resized``:
+    descriptor that becomes readable when the size of the terminal changes; ``size`` returns that size (columns, rows).
+    ``is_over``: polled twice a second; True if the caller no longer waits for the command.
     """
 
     stdin: int | None
@@ -63,8 +63,8 @@ def execute(session: Session, pod: Key, command: Command, streams: ExecStreams) 
     """Run a command in a container and return its exit code.
 
     :raises ApiError: the user may not, or the pod does not run.
-    :raises NotStarted: the container has no such program, or it ended in another way than by itself.
-    :raises ExecAbandoned: ``ends.is_over`` said so before it ended.
+    :raises NotStarted: the container has no such program, or the command ended without an exit code.
+    :raises ExecAbandoned: ``streams.is_over`` returned True before the command ended.
     :raises ConnectionFailed: the connection ended before the command did.
     """
     query = [("container", command.container), ("stdout", "true"), ("stderr", "false" if command.tty else "true")]
@@ -88,10 +88,10 @@ def _run(channels: Channels, streams: ExecStreams) -> int:
     tick = _TICK if streams.is_over is None else _SHORT_TICK
     while not channels.closed and time.monotonic() < last:
         if said is None and streams.is_over is not None and streams.is_over():
-            raise ExecAbandoned("nobody waits for the command any longer")
+            raise ExecAbandoned("the caller no longer waits for the command")
         poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.waiting else 0))
         if stdin is not None:
-            # What the other side does not take is not read here either.
+            # Backpressure: standard input is not read while the send buffer is full.
             poll.register(stdin, select.POLLIN if channels.can_send else 0)
         ready = dict(poll.poll(0 if channels.has_buffered else tick))
         if channels.waiting:
@@ -129,7 +129,7 @@ def _resize(channels: Channels, streams: ExecStreams) -> None:
 
 
 def _exit_code(said: bytes) -> int:
-    """What the status says; ``k8s.io/apimachinery/pkg/util/remotecommand`` (NonZeroExitCodeReason)."""
+    """Return the exit code in a status; ``k8s.io/apimachinery/pkg/util/remotecommand`` (NonZeroExitCodeReason)."""
     try:
         status = json.loads(said)
     except ValueError:

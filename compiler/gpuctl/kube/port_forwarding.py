@@ -1,8 +1,8 @@
-"""Connections to a port of a pod: each goes through a WebSocket of its own.
+"""Connections to a port of a pod, each through a WebSocket of its own.
 
-Source: ``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``. Channel 0 is data, channel 1 what went wrong;
-both begin with the port, in two bytes. The protocol cannot end one direction alone: when the client here has said all,
-the pod does not hear of it.
+Source: ``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``. Channel 0 is data, channel 1 errors; both begin
+with the port in two bytes. The protocol cannot close one direction alone: when the client has finished sending, the pod
+does not learn it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ _DATA, _ERROR = 0, 1
 _HEADER = 2
 _TICK = 1_000
 _FULL = 1024 * 1024
-"""Bytes for the client from which the pod is not read."""
+"""The pod is not read while this number of bytes waits for the client."""
 LINGER = 30.0
-"""Seconds of silence that a connection gets whose client here has said all, or has gone: the two look the same."""
+"""Seconds of silence before a connection is closed whose client has finished sending or disconnected; both look the
+same.
+"""
 _REFUSED = re.compile(r"connection refused")
 
 
 class NotForwarded(ClusterError):
-    """The pod's side of a connection: nothing listens there, or it broke."""
+    """The pod's side of a connection failed: nothing listens on the port, or the connection broke."""
 
 
 def forward_connection(session: Session, pod: Key, port: int, client: socket.socket) -> None:
-    """Join a client's connection to a port of a pod, until either ends it; closes neither side's listener.
+    """Forward a client's connection to a port of a pod until either side closes it.
 
     :raises ApiError: the user may not, or the pod does not run.
     :raises NotForwarded: nothing listens on the port.
-    :raises ConnectionFailed: the way to the pod broke.
+    :raises ConnectionFailed: the connection to the pod broke.
     """
     channels = session.channels(f"{pod.path}/portforward", [("ports", str(port))], (V4,))
     try:
@@ -53,7 +55,7 @@ def forward_connection(session: Session, pod: Key, port: int, client: socket.soc
 
 
 def _join(channels: Channels, client: socket.socket) -> str:
-    """Pass bytes on in both directions; what the pod's side said was wrong, or ""."""
+    """Copy bytes in both directions. Return the error of the pod's side, or ""."""
     client.setblocking(False)
     to_client = bytearray()
     heads = {_DATA: _HEADER, _ERROR: _HEADER}
@@ -62,7 +64,7 @@ def _join(channels: Channels, client: socket.socket) -> str:
     while to_client or not channels.closed:
         poll = select.poll()
         if not channels.closed:
-            # A client that does not read is not read for either.
+            # Backpressure: the pod is not read while the client does not read.
             wanted = (select.POLLIN if len(to_client) < _FULL else 0) | (select.POLLOUT if channels.waiting else 0)
             poll.register(channels.fileno(), wanted)
         reads = silent is None and channels.can_send
@@ -94,7 +96,7 @@ def _join(channels: Channels, client: socket.socket) -> str:
 
 
 def _read(client: socket.socket, channels: Channels) -> float | None:
-    """Take what the client says; the time when it has said all, else None."""
+    """Forward what the client has sent. Return the time at the end of its stream, else None."""
     try:
         data = client.recv(65536)
     except BlockingIOError:

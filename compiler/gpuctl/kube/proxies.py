@@ -1,7 +1,7 @@
-"""Which proxy leads to a server, as kubectl decides it.
+"""The proxy for a server, chosen as kubectl does.
 
-Source: Go's ``golang.org/x/net/http/httpproxy``: the environment's HTTPS_PROXY or HTTP_PROXY by the server's scheme (no
-ALL_PROXY), exceptions of NO_PROXY, and never for the loopback; a kubeconfig's ``proxy-url`` goes before all of that.
+Source: Go's ``golang.org/x/net/http/httpproxy``: HTTPS_PROXY or HTTP_PROXY by the server's scheme (ALL_PROXY is not
+used), except for servers in NO_PROXY and on the loopback. A kubeconfig's ``proxy-url`` takes precedence.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _NO_SOCKS = "gpuctl goes through HTTP proxies only; NO_PROXY names servers that 
 
 
 class Proxy(NamedTuple):
-    """A proxy: ``url`` without credentials, which are among the ``headers`` that the proxy itself gets."""
+    """A proxy. ``url`` has no credentials: these are in ``headers``, which are sent to the proxy itself."""
 
     url: str
     headers: Headers = ()
 
 
 def proxy_for(server: str, stated: str, environment: Mapping[str, str] | None = None) -> Proxy | None:
-    """The proxy to reach a server through, None for none; ``stated`` is the kubeconfig's ``proxy-url``.
+    """Return the proxy for a server; None: connect directly.
 
-    :raises ConfigurationError: the proxy is of a kind that gpuctl cannot use.
+    :param stated: the kubeconfig's ``proxy-url``, "" for none.
+    :raises ConfigurationError: gpuctl does not support this kind of proxy.
     """
     if stated:
         return parse_proxy(stated, "`proxy-url` of the kubeconfig")
@@ -47,9 +48,10 @@ def proxy_for(server: str, stated: str, environment: Mapping[str, str] | None = 
 
 
 def parse_proxy(address: str, where: str) -> Proxy:
-    """Return the proxy of an address.
+    """Parse the address of a proxy.
 
-    :raises ConfigurationError: it is not the address of an HTTP proxy; the message names ``where`` it stands.
+    :param where: the setting that holds it, for messages.
+    :raises ConfigurationError: it is not the address of an HTTP proxy.
     """
     try:
         parts = urlsplit(address)
@@ -76,7 +78,7 @@ def _is_exempt(target: SplitResult, exceptions: str) -> bool:
 
 
 def matches_no_proxy(target: SplitResult, exceptions: str) -> bool:
-    """Return True if an entry of NO_PROXY means the server."""
+    """Return True if an entry of NO_PROXY matches the server."""
     host = (target.hostname or "").lower()
     port = str(target.port or _PORTS[target.scheme])
     address = _address(host)
@@ -84,7 +86,7 @@ def matches_no_proxy(target: SplitResult, exceptions: str) -> bool:
 
 
 def _matches(entry: str, host: str, address: Address | None, port: str) -> bool:
-    """Whether an entry of NO_PROXY means the server: ``*``, a network, an address or a domain, with a port or not."""
+    """Return True if an entry matches: ``*``, a network, an address or a domain, each with or without a port."""
     if not entry or entry == "*":
         return entry == "*"
     if "/" in entry:
@@ -101,7 +103,7 @@ def _matches(entry: str, host: str, address: Address | None, port: str) -> bool:
     if address is not None:
         return False
     name = name.removeprefix("*") if name.startswith("*.") else name
-    # `.example.com` is what is below it, `example.com` itself as well.
+    # `.example.com` matches subdomains only, `example.com` also the domain itself.
     return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
 
 
@@ -115,7 +117,7 @@ def _split_port(entry: str) -> tuple[str, str]:
 
 
 def _address(text: str) -> Address | None:
-    """An IP address, IPv4 also in its IPv6 form."""
+    """Parse an IP address; an IPv4-mapped IPv6 address becomes IPv4. None if the text is not an address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

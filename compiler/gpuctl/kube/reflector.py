@@ -1,8 +1,8 @@
-"""What happens to the objects of a list from now on: lists and watches that survive whatever ends them.
+"""Following the objects of lists: list and watch, restarted after every interruption.
 
-Rules: client-go's ``tools/cache/reflector.go``. A watch goes on where the last one was, also after its connection
-broke; what the server does not remember any more (410, or a version it does not know yet after its storage was set
-back) is listed again, and the differences are told as events.
+Rules: client-go's ``tools/cache/reflector.go``. A watch resumes at the last resource version, also after a broken
+connection. If the server no longer has that version (410), or does not have it yet because its storage was restored,
+the list is read again and the differences become events.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object
 
 _SOON = 5.0
-"""Seconds: a watch that ends earlier, without having told anything, was not ended for its age."""
+"""Seconds. A watch that ends earlier without an event did not end because of its timeout."""
 _SILENT = 2
-"""So many watches in a row that broke without a word: what lies in between may let no stream through."""
+"""After this number of consecutive watches that broke without an event the list is read again: a proxy may block
+streams.
+"""
 
 
-# Of a watch that the server does not take now. 504 is also its answer to a version that it has not seen yet.
+# Statuses after which a watch resumes at the same version. Not 504, which the server also sends for a version that it
+# has not seen yet.
 _PASSING = (429, 500, 502, 503)
 
 
 class WatchedList(NamedTuple):
-    """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels and fields.
+    """A list to follow: a kind, in one namespace or (None) in all, selected by labels and fields.
 
-    :param is_needed: False if its reader also works without the kind, and without the right to it.
+    :param is_needed: False if the caller also works without the kind and without the right to list it.
     """
 
     kind: str
@@ -44,9 +47,10 @@ class WatchedList(NamedTuple):
 
 
 class Event(NamedTuple):
-    """``type`` is ADDED, MODIFIED or DELETED, as the API's; LISTED (``object`` empty) when a list was read in full.
+    """A change of a followed list.
 
-    ``watched`` is the list that it is about. A deleted object is as it was last known.
+    ``type`` is ADDED, MODIFIED or DELETED, as in the API, or LISTED (with an empty ``object``) after the list was read
+    in full. ``object`` of DELETED is the last known state.
     """
 
     type: str
@@ -63,15 +67,15 @@ def _whole(obj: Object) -> Object:
 
 
 class Reflector:
-    """Follows lists in threads of its own until :meth:`stop`; each change is reported once.
+    """Follows lists in its own threads until :meth:`stop`; each change is reported once.
 
     ``on_event`` is called from these threads with each event, and with the error that ends a list: the list is
     forbidden, or the cluster cannot be reached at the start. Without ``on_event``, :meth:`events` yields them in order.
     ``transform`` reduces each object before it is reported and stored; it must keep ``metadata.uid`` and
     ``metadata.resourceVersion``.
 
-    :param again: seconds after which a list that ended, because it may not be read or its kind is not installed, is
-        tried again; LISTED is told again once it was read. None: it has ended for good.
+    :param retry_after: seconds until a list is tried again that ended because it is forbidden or its kind is not
+        installed; LISTED is reported again after it was read. None: it has ended for good.
     """
 
     def __init__(
@@ -95,25 +99,27 @@ class Reflector:
 
     @property
     def synced_until(self) -> float | None:
-        """Until when everything that happened has been told, by the monotonic clock: each list was read, or its watch
-        said something, at that time or later. None before every list was read once. A watch that has nothing to tell
-        says so once a minute.
+        """The time up to which all changes have been reported, by the monotonic clock; None before every list was read
+        once.
+
+        It is the time of the last list or watch event of the slowest list. An idle watch sends a bookmark once a
+        minute.
         """
         times = [followed.synced_until for followed in self._followed if followed.synced_until is not None]
         return min(times) if len(times) == len(self._followed) else None
 
     @property
     def watches(self) -> int:
-        """How many watches were begun: one for each list, and one more whenever one of them had ended."""
+        """Number of watches started: one for each list, and one for each restart."""
         return sum(followed.watches for followed in self._followed)
 
     def start(self) -> None:
-        """Begin. Every list's objects come first, as ADDED, and LISTED after them."""
+        """Start the threads. Each list reports its objects as ADDED, then LISTED."""
         for followed in self._followed:
             threading.Thread(target=self._follow, args=(followed,), daemon=True, name="gpuctl-reflector").start()
 
     def stop(self) -> None:
-        """End, at once: watches are cut, and whoever waits for :meth:`events` goes on."""
+        """Abort all watches and end :meth:`events` at once."""
         self._stopped.set()
         self._events.put(None)
         with self._lock:
@@ -121,9 +127,9 @@ class Reflector:
                 watch.close()
 
     def events(self, timeout: float | None = None) -> Iterator[Event | None]:
-        """Events as they come, until :meth:`stop`; None after each ``timeout`` seconds without one.
+        """Yield events until :meth:`stop`; None after each ``timeout`` seconds without an event.
 
-        :raises ClusterError: a list may not be read, or the cluster cannot be reached at the start.
+        :raises ClusterError: a list is forbidden, or the cluster cannot be reached at the start.
         """
         while not self._stopped.is_set():
             try:
@@ -160,7 +166,7 @@ class Reflector:
             self._stopped.wait(backoff.delay_after(followed.failures))
 
     def _ends(self, followed: _Followed, error: ClusterError) -> bool:
-        """Whether a list ends with an error, which is told then; a kind that is not installed has no objects."""
+        """Return True if an error ends a list, and report it. A kind that is not installed counts as an empty list."""
         watched = followed.watched
         absent = isinstance(error, ApiError) and (
             is_absent(watched.kind, error) or (error.is_missing and not watched.is_needed)
@@ -178,12 +184,12 @@ class Reflector:
         return True
 
     def _list(self, followed: _Followed) -> None:
-        """Read the list, and tell what is different from what is known."""
+        """Read the list and report the differences from the known objects."""
         watched = followed.watched
         now: dict[str, Object] = {}
         versions: list[str] = []
         begun = time.monotonic()
-        # Page by page: what is kept of a large list may be much less than what comes.
+        # Page by page, to save memory: the transformed objects may be much smaller than the received ones.
         for page in self._session.pages(
             RESOURCES[watched.kind],
             watched.namespace,
@@ -208,7 +214,7 @@ class Reflector:
         followed.synced_until = begun
 
     def _watch(self, followed: _Followed) -> bool:
-        """One watch, until it ends; whether it did so in order: for its age, or after it had told something."""
+        """Run one watch to its end. Return True if it ended normally: after an event, or because of its timeout."""
         watched = followed.watched
         followed.told = False
         followed.watches += 1
@@ -227,7 +233,7 @@ class Reflector:
                 watch.close()
             for event in watch:
                 if event["type"] == "ERROR":
-                    # Most often 410; whatever it is, a fresh list is right.
+                    # Usually 410; in every case the list is read again.
                     followed.version = ""
                     return followed.told
                 on_event = time.monotonic()
@@ -242,10 +248,11 @@ class Reflector:
 
 
 class _Followed:
-    """How far a list is followed: ``known`` are its objects by uid, ``version`` where the next watch begins.
+    """The state of a followed list.
 
-    Without a version a list has to be read first. ``told`` is whether the watch has said anything, ``failures`` how
-    many attempts in a row were in vain, ``watches`` how many were begun, ``synced_until`` when it last heard of it.
+    ``known``: its objects by uid. ``version``: where the next watch starts; "" if the list has to be read first.
+    ``told``: the current watch has sent an event. ``failures``: consecutive failed attempts. ``watches``: number of
+    watches started. ``synced_until``: time of the last list or event.
     """
 
     def __init__(self, watched: WatchedList) -> None:
@@ -260,7 +267,7 @@ class _Followed:
         self._silent = 0
 
     def take(self, event: Object, transform: Callable[[Object], Object]) -> Event | None:
-        """Take up what a watch says; None when it says only how far it is."""
+        """Store a watch event and return it; None for a bookmark, which has only a resource version."""
         self.told = True
         self.version = event["object"]["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
@@ -274,7 +281,9 @@ class _Followed:
         return Event(event["type"], self.watched.kind, obj, self.watched)
 
     def note(self, error: ClusterError) -> None:
-        """Decide where to go on after an attempt that failed: where it was, if the server will know it."""
+        """Decide after a failed attempt where to resume: at the last version if the server may still have it, else with
+        a new list.
+        """
         if self.told:
             self.failures = self._silent = 0
         self.told = False
@@ -287,5 +296,5 @@ class _Followed:
 
 
 def _is_final(error: ClusterError) -> bool:
-    """Whether trying again would not help: the user may not, or no longer."""
+    """Return True if a retry would not help: the user has no right to the list."""
     return isinstance(error, ApiError) and error.status in (401, 403)

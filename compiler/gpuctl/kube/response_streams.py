@@ -1,4 +1,4 @@
-"""The body of an answer as it comes: logs that may be long, or without an end, and watches."""
+"""Bodies of responses that are read while they arrive: logs, which may be long or endless, and watches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST_EVENT = 64 * 1024 * 1024
 
 
 class ResponseStream:
-    """Bytes of an answer, in portions as they arrive, until the server ends it; :meth:`close` ends it from here.
+    """The bytes of a response as they arrive, until the server ends it or :meth:`close` is called.
 
-    :raises ConnectionFailed: it broke, or nothing came for longer than the connection's read timeout.
+    :raises ConnectionFailed: the connection broke, or a read timed out.
     """
 
     def __init__(self, response: Reply, what: str) -> None:
@@ -34,14 +34,14 @@ class ResponseStream:
             self._response.close()
 
     def close(self) -> None:
-        """End it, from any thread: who reads finds it broken off."""
+        """End the stream from any thread; the reading thread gets ConnectionFailed."""
         self._response.abort()
 
 
 class WatchStream:
-    """Events of a watch as they come, until the server ends it; :meth:`close` ends it from here.
+    """The events of a watch as they arrive, until the server ends it or :meth:`close` is called.
 
-    :raises ConnectionFailed: it broke, told what is no event, or nothing came for longer than the server's time for it.
+    :raises ConnectionFailed: the connection broke, a read timed out, or the server sent something that is not an event.
     """
 
     def __init__(self, response: Reply, what: str) -> None:
@@ -58,32 +58,32 @@ class WatchStream:
                     if line.strip():
                         yield _event(line)
                 if len(buffer) > _LONGEST_EVENT:
-                    raise ValueError("an event has no end")
+                    raise ValueError("an event is too large")
         except (HTTPError, ValueError, RecursionError) as error:
             raise ConnectionFailed(f"{self._what} ended: {failure_text(error)}") from None
         finally:
             self._response.close()
 
     def close(self) -> None:
-        """End it, from any thread: who reads finds it broken off."""
+        """End the watch from any thread; the reading thread gets ConnectionFailed."""
         self._response.abort()
 
 
 def is_object(value: Any) -> bool:
-    """Whether it has what all objects have: without, it is no API server that answers."""
+    """Return True if a value has the metadata of every API object: name and uid."""
     metadata = value.get("metadata") if isinstance(value, dict) else None
     return isinstance(metadata, dict) and all(isinstance(metadata.get(name), str) for name in ("name", "uid"))
 
 
 def _event(line: bytes) -> Object:
-    """An event of a watch: of an object, of how far the watch is (BOOKMARK), or that it cannot go on (ERROR)."""
+    """Parse a watch event: a change of an object, a BOOKMARK or an ERROR."""
     value = json.loads(line)
     of_type = value.get("type") if isinstance(value, dict) else None
     obj = value.get("object") if isinstance(of_type, str) else None
     if of_type != "ERROR":
         metadata = obj.get("metadata") if isinstance(obj, dict) else None
         if not isinstance(metadata, dict) or not isinstance(metadata.get("resourceVersion"), str):
-            raise ValueError("what came is no event")
+            raise ValueError("the server sent something that is not a watch event")
         if of_type != "BOOKMARK" and not is_object(obj):
-            raise ValueError("what came is no event")
+            raise ValueError("the server sent something that is not a watch event")
     return dict(value)

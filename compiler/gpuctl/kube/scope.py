@@ -1,4 +1,4 @@
-"""Where a command looks: one namespace, or all that the user may read."""
+"""The scope of a command: one namespace, or all that the user may read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, Object
 
 
 def is_absent(kind: str, error: ApiError) -> bool:
-    """Return True if a list fails because its kind is not installed, or because usual roles lack the right to it."""
+    """Return True if a list fails because its kind is optional and not installed, or not covered by usual roles."""
     return kind in OPTIONAL and (error.is_missing or error.lacks_permission)
 
 
 class Scope:
-    """Lists of one namespace, or (None) of all; where all may not be listed, of the context's namespace.
+    """Lists of one namespace, or (None) of all; of the context's namespace if the user may not list all.
 
-    ``namespace`` is where the lists come from, None for everywhere. ``notes`` say what could not be looked at. Safe to
-    use from several threads.
+    ``notes``: what could not be read. Safe to use from several threads.
     """
 
     def __init__(self, session: Session, namespace: str | None) -> None:
@@ -29,17 +28,17 @@ class Scope:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader has to know beside what was found."""
+        """Notes for the user on what could not be read."""
         return list(self._notes)
 
     def note(self, text: str) -> None:
-        """Say something once."""
+        """Add a note, once."""
         self._notes[text] = None
 
     def pages(self, kind: str, *, labels: str = "", fields: str = "") -> Iterator[list[Object]]:
-        """The objects of a kind, page by page. A kind that is not installed has none.
+        """Yield the objects of a kind, page by page. Nothing if the kind is not installed.
 
-        :raises ApiError: they may not be listed, nor in the context's namespace alone.
+        :raises ApiError: the user may not list them, not even in the context's namespace.
         """
         for namespace in dict.fromkeys((self.namespace, self.fallback)):
             try:
@@ -52,17 +51,19 @@ class Scope:
                 if is_absent(kind, error):
                     return
                 if self.namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
-                    # The context's namespace was nobody's choice: another may be the user's.
+                    # The user did not choose the context's namespace; another one may be readable.
                     error.hint = f"name a namespace that you may read {IN_NAMESPACE}"
                 raise
 
     @property
     def fallback(self) -> str:
-        """The namespace that is looked at where all may not be."""
+        """The namespace that is read if the user may not read all."""
         return self.namespace or self.session.namespace
 
     def watch_namespace(self, kind: str) -> str | None:
-        """The namespace to watch a kind in: the scope's, or None for all, or the context's where all are forbidden."""
+        """Return the namespace to watch a kind in: the scope's, None for all, or the context's if the user may not list
+        all.
+        """
         if self.namespace is None:
             resource = RESOURCES[kind]
             try:
@@ -76,19 +77,22 @@ class Scope:
 
     def _confine(self, kind: str) -> None:
         if kind not in OPTIONAL:
-            # The same for all kinds, so that it is said once.
-            self.note(f"not all namespaces may be read: shown is what is in {self.fallback}")
+            # The same text for all kinds, so that it is noted once.
+            self.note(f"not all namespaces may be read; showing only {self.fallback}")
 
     def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
-        """All objects of a kind, as :meth:`pages`."""
+        """Return all objects of a kind, see :meth:`pages`."""
         return [item for page in self.pages(kind, labels=labels, fields=fields) for item in page]
 
     def lists(self, kinds: Sequence[str], *, labels: str = "") -> list[list[Object]]:
-        """The objects of several kinds, listed at the same time."""
+        """Return the objects of several kinds, listed concurrently."""
         return self.session.each(lambda kind: self.all(kind, labels=labels), kinds)
 
     def all_if_allowed(self, kind: str, *, labels: str = "", fields: str = "", why: str = "") -> list[Object] | None:
-        """As :meth:`all`, but what may not be read is None and noted: ``why`` says what is missing without it."""
+        """Return all objects of a kind; None, with a note, if the user may not list them.
+
+        :param why: what is missing without them, for the note.
+        """
         try:
             return self.all(kind, labels=labels, fields=fields)
         except ApiError as error:

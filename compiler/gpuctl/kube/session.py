@@ -1,4 +1,4 @@
-"""Objects of an API server: read, listed, written and watched, as JSON in and JSON out."""
+"""Operations on API objects: get, list, create, apply, patch, replace, delete and watch, in JSON."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
 
 class Session(ApiRequests):
-    """One operation on a cluster: the objects that it reads and writes, by the rules of its :class:`ApiRequests`.
+    """The objects that one operation reads and writes. Retries and deadlines are those of :class:`ApiRequests`.
 
-    ``caller`` is the name of the user on whose behalf it works; None: not known yet.
+    ``caller``: name of the user on whose behalf it works; None: not determined yet.
     """
 
     caller: str | None = None
 
     def with_time_limit(self, patience: float) -> Session:
-        """Another session of the same connection, for what is not worth more than these seconds."""
+        """Return another session of the same connection that gives up after this number of seconds."""
         deadline = min(self.deadline or float("inf"), time.monotonic() + patience)
         return Session(self.connection, patience=min(self.patience, patience), deadline=deadline)
 
     def get(self, key: Key) -> Object | None:
-        """The object, or None when it is absent (or its kind is)."""
+        """Return an object; None if it, or its kind, does not exist."""
         if not key.is_possible:
             return None
         try:
@@ -46,11 +46,11 @@ class Session(ApiRequests):
         return found
 
     def get_metadata(self, key: Key) -> Object | None:
-        """As :meth:`get`, of the metadata alone: what the object contains does not leave the server."""
+        """Return an object's metadata, see :meth:`get`. The rest of the object does not leave the server."""
         return self.metadata_at(key.path) if key.is_possible else None
 
     def metadata_at(self, path: str) -> Object | None:
-        """As :meth:`get_metadata`, of an object whose kind is not among gpuctl's own."""
+        """Return the metadata of an object of any kind, by its path, see :meth:`get_metadata`."""
         try:
             found: Object = self.request("GET", path, accept=_METADATA.format(""))
         except ApiError as error:
@@ -60,7 +60,7 @@ class Session(ApiRequests):
         return found
 
     def list_metadata(self, resource: Resource, namespace: str | None = None, *, labels: str = "") -> list[Object]:
-        """The metadata of all objects of a resource."""
+        """Return the metadata of all objects of a resource."""
         query = {"labelSelector": labels} if labels else {}
         page = self.request("GET", resource.path(namespace), query=query, accept=_METADATA.format("List"))
         return list(page.get("items") or [])
@@ -68,9 +68,9 @@ class Session(ApiRequests):
     def list_objects(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> tuple[list[Object], str]:
-        """All objects of a resource, in pages, and the resource version of the list.
+        """Return all objects of a resource, read in pages, and the resource version of the list.
 
-        Without ``namespace``, of all namespaces. Items get the ``apiVersion`` and ``kind`` that a list leaves out.
+        Without ``namespace``, of all namespaces. Items get the ``apiVersion`` and ``kind`` that a list omits.
         """
         versions: list[str] = []
         items: list[Object] = []
@@ -90,10 +90,12 @@ class Session(ApiRequests):
         on_version: Callable[[str], None] = lambda version: None,
         on_restart: Callable[[], None] | None = None,
     ) -> Iterator[list[Object]]:
-        """As :meth:`list_objects`, page by page; ``on_version`` hears of the list's resource version with each.
+        """Yield the objects of a list, page by page, see :meth:`list_objects`. ``on_version`` gets the list's resource
+        version with each page.
 
-        A list that takes longer than the server remembers (410) begins again: ``on_restart`` is told, and all comes
-        once more; without it nothing comes twice. The second time all is asked for at once, as client-go does.
+        If the continue token expires (410), the list starts again: ``on_restart`` is called and all objects are yielded
+        once more; without ``on_restart`` objects that were yielded already are skipped. If it expires again, the list
+        is read without pages, as in client-go.
         """
         query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -126,7 +128,9 @@ class Session(ApiRequests):
             query["continue"] = token
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """POST an object. A create whose answer was lost is looked up before it is called a failure."""
+        """POST an object. If the response to a create was lost, the object is looked up before the create counts as
+        failed.
+        """
         key = key_of(obj)
         query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
         uncertain = False
@@ -151,7 +155,7 @@ class Session(ApiRequests):
     def apply(
         self, obj: Object, *, manager: str = MANAGER, force: bool = False, dry_run: bool = False
     ) -> tuple[Object, bool]:
-        """Server-side apply: the object as it is then, and whether it was created by this."""
+        """Send a server-side apply. Return the resulting object, and True if it was created."""
         query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
         if dry_run:
             query["dryRun"] = "All"
@@ -162,17 +166,17 @@ class Session(ApiRequests):
         return result, status[-1] == 201
 
     def patch(self, key: Key, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
-        """JSON merge patch."""
+        """Send a JSON merge patch and return the resulting object."""
         return self.patch_at(key.path, patch, manager=manager, dry_run=dry_run)
 
     def patch_at(self, path: str, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
-        """JSON merge patch of an object whose kind is not among gpuctl's own."""
+        """Send a JSON merge patch to an object of any kind, by its path."""
         query = {"fieldManager": manager, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
         result: Object = self.request("PATCH", path, query=query, body=patch, content_type=MERGE_PATCH)
         return result
 
     def replace(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """PUT an object; with its ``resourceVersion`` a change in between is a conflict."""
+        """PUT an object. If it has a ``resourceVersion``, a change since then is a conflict."""
         query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
         result: Object = self.request("PUT", key_of(obj).path, query=query, body=obj)
         return result
@@ -180,9 +184,10 @@ class Session(ApiRequests):
     def delete(
         self, key: Key, uid: str, *, version: str | None = None, grace: int | None = None, foreground: bool = True
     ) -> bool:
-        """Delete one incarnation of an object; False when that one is gone already.
+        """Delete one incarnation of an object. Return False if that one is gone already.
 
-        The precondition is on the uid alone, unless a ``version`` is given: that one moves with every status.
+        The precondition is the uid, and the resource version if ``version`` is given; it changes with every status
+        update.
         """
         options: Object = {
             "apiVersion": "v1",
@@ -205,17 +210,18 @@ class Session(ApiRequests):
     def watch(
         self, resource: Resource, namespace: str | None, version: str, *, labels: str = "", fields: str = ""
     ) -> WatchStream:
-        """Events ``{"type", "object"}`` since a list's version, until the server or the network ends them.
+        """Return the watch events ``{"type", "object"}`` since a list's version, until the server or the network ends
+        them.
 
-        :raises ApiError: refused.
-        :raises ConnectionFailed: no answer.
+        :raises ApiError: the API server refuses.
+        :raises ConnectionFailed: no response.
         """
         query = {
             "watch": "1",
             "resourceVersion": version,
             "labelSelector": labels,
             "fieldSelector": fields,
-            # Of many watches that began together not all are to begin again together.
+            # Jitter, so that watches that started together do not restart together.
             "timeoutSeconds": str(int(WATCH_TIMEOUT * jittered(2 / 3))),
             "allowWatchBookmarks": "true",
         }

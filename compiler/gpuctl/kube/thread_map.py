@@ -1,6 +1,6 @@
-"""A few calls at the same time, each in a thread of its own.
+"""A few concurrent calls, each in its own thread.
 
-Python's own pools of threads bring logging along, which takes longer to import than a small cluster to answer.
+``concurrent.futures`` imports logging, which takes longer than a small cluster needs to respond.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Call(threading.Thread, Generic[Item, Result]):
         try:
             self._results.append(self._context.run(self._function, self._item))
         except BaseException as error:
-            # It is the caller's, who waits for the result.
+            # Raised again in the caller's thread, by `result`.
             self._error = error
 
     def result(self) -> Result:
@@ -38,9 +38,9 @@ class _Call(threading.Thread, Generic[Item, Result]):
 
 
 def start_each(function: Callable[[Any], Result], items: Sequence[Any]) -> Callable[[], list[Result]]:
-    """Begin with ``function`` of every item. What is returned waits for the results, and has them in order.
+    """Start ``function`` for every item. The returned callable waits and returns the results in order.
 
-    Of several exceptions it raises that of the first item, without waiting for those behind it.
+    If several calls fail, it raises the exception of the first item, without waiting for the later ones.
     """
     calls = [_Call(function, item) for item in items]
     for call in calls:

@@ -1,4 +1,4 @@
-"""TLS as Go does it: which server is trusted under which name, and the client's certificate."""
+"""TLS settings as in Go: trusted certificates, the server's name, the client certificate."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gpuctl.kube.credentials import ClientCertificate
 
 
 class TlsSettings(NamedTuple):
-    """``authority`` are the certificates (PEM) that servers are held against, None for the system's.
+    """The TLS settings of a server.
 
-    ``name`` is the server's, "" when it is that of its address; ``origin`` tells where the authority stands.
+    ``authority``: trusted certificates (PEM), None for the system's. ``name``: the name on the server's certificate, ""
+    for the host of its address. ``origin``: where ``authority`` comes from, for messages.
     """
 
     authority: bytes | None = None
@@ -24,14 +25,14 @@ class TlsSettings(NamedTuple):
     origin: str = ""
 
     def context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
-        """What a connection is made with.
+        """Return an SSL context with these settings and a client certificate.
 
         :raises ConfigurationError: a certificate or key cannot be read.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.hostname_checks_common_name = False
-        # Go trusts every certificate that it is given, be it a root or not.
+        # Go trusts every given certificate, also one that is not a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if not self.verify:
             context.check_hostname = False
@@ -40,7 +41,7 @@ class TlsSettings(NamedTuple):
             context.load_default_certs()
         else:
             try:
-                # Bundles have comments in any encoding; a certificate in PEM form is ASCII.
+                # Bundles contain comments in any encoding; a PEM certificate is ASCII.
                 context.load_verify_locations(cadata=self.authority.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError):
                 raise ConfigurationError(
@@ -52,7 +53,7 @@ class TlsSettings(NamedTuple):
 
 
 def _present(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    """Load a client certificate: Python's ssl takes it from a file only, which is in memory where that can be."""
+    """Load a client certificate. Python's ssl reads it from a file only; the file is in memory where possible."""
     data = certificate.certificate.rstrip() + b"\n" + certificate.key
     try:
         if hasattr(os, "memfd_create"):
@@ -74,5 +75,5 @@ def _present(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
 
 
 def _no_password() -> bytes:
-    """Instead of OpenSSL's own question."""
+    """Return an empty password, so that OpenSSL does not prompt for one."""
     return b""

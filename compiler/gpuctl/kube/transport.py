@@ -1,7 +1,7 @@
-"""The way to an API server: one pool of connections, credentials that are renewed, and failures that are sentences.
+"""Sending requests to an API server: a connection pool, renewal of credentials, and error messages.
 
-What a server answers is not trusted: a redirect is not followed (it would be given the credentials), and what is read
-whole is read up to a limit.
+Responses are not trusted: a redirect is not followed, because its target would receive the credentials, and the size of
+a body that is read whole is limited.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from gpuctl.release import __version__
 READ_TIMEOUT = 60.0
 WATCH_TIMEOUT = 120
 LARGEST = 512 * 1024 * 1024
-"""Bytes of an answer that is read whole: etcd has no larger objects than 1.5 MiB, a page has 500 of them."""
-# What a path may hold as it is.
+"""Maximum size of a body that is read whole, bytes: an object in etcd has at most 1.5 MiB, and a page has 500 of them.
+"""
+# Characters of a path that are not percent-encoded.
 _SAFE = "/%:@!$&'()*+,;=~"
 # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
 _OTHER_NAME = frozenset({62, 64})
 _SERVER = "the Kubernetes API server"
 _AWAY = f"{_SERVER} cannot be reached"
-"""What users of a service read, who need not know its address."""
+"""Message for users of a service, who need not know the API server's address."""
 
 
 class ServerAccess(NamedTuple):
-    """Where an API server is, how it is trusted, and as whom it is asked."""
+    """The address of an API server, its TLS settings, and the credentials for it."""
 
     server: str
     trust: TlsSettings
@@ -51,7 +52,7 @@ class ServerAccess(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer that was read whole."""
+    """A response whose body has been read."""
 
     status: int
     headers: HTTPHeaderDict
@@ -59,9 +60,9 @@ class Response(NamedTuple):
 
 
 class Transport:
-    """Sends requests as they are, once each. Safe to use from several threads.
+    """Sends requests once each, without retries. Safe to use from several threads.
 
-    ``server`` is the address, ``reached`` whether it has ever answered.
+    ``server``: the address. ``reached``: the server has responded at least once.
     """
 
     def __init__(self, access: ServerAccess) -> None:
@@ -80,8 +81,9 @@ class Transport:
         )
 
     def with_credential(self, credential: Credential | None, impersonation: Headers = ()) -> Transport:
-        """The way to the same server for somebody else: with a credential of theirs instead of ours, or (None) with
-        ours, asking to act as them. Nothing is shared, no socket either."""
+        """Return a transport to the same server with another user's credential, or (None) with the current one and
+        impersonation headers. No state or socket is shared.
+        """
         source = self._access.source if credential is None else StaticCredential(credential)
         return Transport(self._access._replace(source=source, impersonation=impersonation))
 
@@ -102,11 +104,12 @@ class Transport:
         accept: str | None = None,
         within: float = READ_TIMEOUT,
     ) -> Response:
-        """The answer, whatever its status. ``accept`` is a media type other than JSON's, ``within`` the
-        longest silence in seconds.
+        """Send a request and return the response, whatever its status.
 
-        :raises ConnectionFailed: no answer, or one without an end.
-        :raises ConfigurationError: the credentials cannot be had, or not be sent.
+        :param accept: a media type other than JSON.
+        :param within: read timeout, seconds.
+        :raises ConnectionFailed: no response, or an incomplete or too large one.
+        :raises ConfigurationError: the credentials cannot be obtained or sent.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
         response = self._ask(method, _target(path, query), data, content_type, within, accept)
@@ -136,17 +139,18 @@ class Transport:
         accept: str | None = None,
         headers: Headers = (),
     ) -> Reply:
-        """Return the answer to a GET, whatever its status. Its body is not read yet, its connection not used again.
+        """Send a GET and return the response, whatever its status, with its body unread. Its connection is not used
+        again.
 
         :param accept: as in :meth:`send`.
-        :raises ConnectionFailed: no answer.
-        :raises ConfigurationError: the credentials cannot be had, or not be sent.
+        :raises ConnectionFailed: no response.
+        :raises ConfigurationError: the credentials cannot be obtained or sent.
         """
         patience = WATCH_TIMEOUT + 15
         return self._ask("GET", _target(path, query), None, "", patience, accept, last=True, headers=headers)
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
-        """Open a WebSocket; as :meth:`Session.channels`."""
+        """Open a WebSocket, see :meth:`gpuctl.kube.api_requests.ApiRequests.channels`."""
         url = f"{self.server}{path}?{urlencode(query)}".replace("http", "ws", 1)
 
         def opened(credential: Credential, client: HttpClient) -> Channels:
@@ -175,7 +179,8 @@ class Transport:
         last: bool = False,
         headers: Headers = (),
     ) -> Reply:
-        """The answer, its body not read. Credentials that are refused are renewed once: such a request did nothing.
+        """Return the response with its body unread. After 401 the credentials are renewed and the request is sent once
+        more.
 
         :param last: the connection is not used again, so that the reply can be aborted from another thread.
         """
@@ -199,11 +204,12 @@ class Transport:
             renewed = True
 
     def _prepared(self) -> tuple[Credential, HttpClient]:
-        """The credential of now, and a client whose connections are made with its certificate."""
+        """Return the current credential, and a client whose connections use its certificate."""
         with self._lock:
             credential = self._access.source.current()
             if self._client is None or credential.certificate != self._client_certificate:
-                # Requests with the former certificate may be under way: its client closes with the last of them.
+                # Requests with the previous certificate may be in progress: their client is freed after the last of
+                # them.
                 trust = self._access.trust
                 context = trust.context(credential.certificate) if self.server.startswith("https://") else None
                 self._client = HttpClient(self.server, trust.name, context, self._access.proxy)
@@ -215,9 +221,9 @@ class Transport:
             return self._access.source.renew(refused)
 
     def _dial(self, client: HttpClient) -> socket.socket:
-        """A connection of its own, which is polled: TLS within TLS cannot be.
+        """Return the socket of a new connection, for polling. Not possible through an HTTPS proxy (TLS within TLS).
 
-        :raises ConnectionFailed: none came about.
+        :raises ConnectionFailed: no connection could be made.
         """
         proxy = self._access.proxy
         if proxy is not None and proxy.url.startswith("https:"):
@@ -232,8 +238,8 @@ class Transport:
         return connected
 
     def _headers(self, credential: Credential) -> Headers:
-        """As whom a request is sent."""
-        # In between it would be in the message.
+        """Return the headers for authentication and impersonation."""
+        # Checked here because http.client would put the rejected value into its error message.
         if not credential.authorization.isprintable() or not credential.authorization.isascii():
             raise ConfigurationError(
                 "the credentials cannot be sent: they contain a line break, or another character that no token has",
@@ -243,7 +249,7 @@ class Transport:
         return (*authorization, *self._access.impersonation)
 
     def _failure(self, error: Exception, within: float) -> ConnectionFailed:
-        """Return the error for a request without an answer: if it was sent, the server may have acted on it."""
+        """Return the error for a request without a response. If it was sent, the server may have acted on it."""
         if is_timeout(error):
             text = f"gave no answer within {within:.0f} s"
             return ConnectionFailed(f"{self.server} {text}", public=f"{_SERVER} {text}")
@@ -268,7 +274,7 @@ class Transport:
         )
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> ConnectionFailed:
-        """A certificate that verification refused; nothing was sent."""
+        """Return the error for a certificate that failed verification; nothing was sent."""
         if error.verify_code in _OTHER_NAME:
             return ConnectionFailed(
                 f"the certificate of {self.server} is for another name: {failure_text(error)}",
