@@ -237,7 +237,7 @@ def test_the_tables_of_the_library_are_complete() -> None:
         assert list(table) == list(parameters)
         for name, parameter in parameters.items():
             default = "" if parameter.default is parameter.empty else parameter.default
-            shown = "nobody" if callable(default) else f'"{default}"' if default == "default" else str(default)
+            shown = "no-op" if callable(default) else f'"{default}"' if default == "default" else str(default)
             assert table[name] == shown, name
 
     def listed(heading: str) -> set[str]:
