@@ -1,1 +1,1 @@
-"""Text to documents: reader (YAML with positions), binder (to models), templates, checks, linker, diagnostics."""
+"""From text to documents: YAML reader, binder to models, templates, checks, linker, diagnostics."""

@@ -1,8 +1,8 @@
-"""From YAML trees to models: every problem of a document at once, each said once, each with its place.
+"""Binds YAML trees to models and reports all problems of a document at once, each one only once, at its position.
 
-Two passes. The first (:mod:`gpuctl.frontend.conform`) walks the tree along the model's shape and leaves data with
-canonical keys. The second is pydantic's, over what the first left: ranges, formats, required fields and the rules
-between fields; :mod:`gpuctl.frontend.model_errors` says what it refuses.
+Two passes. The first (:mod:`gpuctl.frontend.conform`) walks the tree along the model's shape and returns data with
+canonical keys. The second is pydantic's validation of that data: ranges, formats, required fields and the rules between
+fields. :mod:`gpuctl.frontend.model_errors` turns its errors into diagnostics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from gpuctl.language.spelling import fold, nearest
 
 
 class BoundDocument(NamedTuple):
-    """A document after binding. ``model`` is None if it has errors; then ``partial_model`` has its valid fields."""
+    """A bound document. ``model`` is None if the document has errors; ``partial_model`` then holds its valid fields
+    (workloads only).
+    """
 
     kind: str
     model: Model | None
@@ -36,7 +38,7 @@ class BoundDocument(NamedTuple):
 
 
 def kind_of(root: YamlNode) -> tuple[YamlNode | None, str | None]:
-    """The node of a document's ``kind`` and its text, None where there is none."""
+    """Return the node of a document's ``kind`` and its text; (None, None) if the document has no ``kind``."""
     if root.kind == MAPPING:
         for key, value in root.value:
             if fold(key.value) == "kind" and value.kind == SCALAR and not value.is_null:
@@ -45,7 +47,7 @@ def kind_of(root: YamlNode) -> tuple[YamlNode | None, str | None]:
 
 
 def _is_manifest_of_ours(root: YamlNode) -> bool:
-    """Whether this is an object that gpuctl rendered: a directory of them may stand beside its documents."""
+    """Return True if this is a manifest that gpuctl rendered: a directory may hold both manifests and documents."""
     labels = _value(_value(root, "metadata"), "labels")
     manager = _value(labels, "app.kubernetes.io/managed-by")
     return manager is not None and manager.kind == SCALAR and manager.value == "gpuctl"
@@ -60,10 +62,10 @@ def _value(node: YamlNode | None, name: str) -> YamlNode | None:
 def bind(
     raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]] | None = None
 ) -> BoundDocument | None:
-    """Bind one document, appending every problem to ``diagnostics``.
+    """Bind one document and append all of its problems to ``diagnostics``.
 
-    ``defaults`` are the platform's: kind -> partial document that fills in what this one leaves out. None is returned
-    for a document that is not ours and stands in a directory.
+    :param defaults: the platform's defaults: kind -> partial document, merged under this document. :returns: None for a
+    document in a directory that is not one of gpuctl's.
     """
     first = len(diagnostics)
     bound = _bound(raw, diagnostics, defaults)
@@ -92,9 +94,10 @@ def _bound(
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return ``over`` with what only ``base`` has.
+    """Return ``over`` with the entries that only ``base`` has.
 
-    Mappings are merged, and variables by name in both of their spellings; anything else is taken whole.
+    Mappings are merged recursively, environment variables by name in both of their forms. Any other value is replaced
+    as a whole.
     """
     merged = dict(over)
     for key, value in base.items():
@@ -108,9 +111,9 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge_variables(base: Any, over: Any) -> Any:
-    """Return a document's variables and the defaults that it does not set, in the document's spelling.
+    """Return a document's variables plus the defaults that it does not set, in the form that the document uses.
 
-    Defaults come last: the document's entries keep their places, which diagnostics name.
+    Defaults are appended: diagnostics name the document's entries by index.
     """
     if isinstance(over, dict):
         return over | {name: value for name, value in _as_mapping(base).items() if name not in over}
@@ -120,7 +123,7 @@ def _merge_variables(base: Any, over: Any) -> Any:
 
 
 def _as_mapping(variables: Any) -> dict[str, Any]:
-    """Return variables in the spelling of a mapping: ``NAME: value`` or ``NAME: {secret, key}``."""
+    """Return variables as a mapping: ``NAME: value`` or ``NAME: {secret, key}``."""
     if isinstance(variables, dict):
         return variables
     return {
@@ -130,12 +133,12 @@ def _as_mapping(variables: Any) -> dict[str, Any]:
 
 
 def _as_entry(name: str, value: Any) -> dict[str, Any]:
-    """Return a variable of a mapping as an entry of a list."""
+    """Return an entry of a variable mapping as a list entry."""
     return {"name": name, **value} if isinstance(value, dict) else {"name": name, "value": value}
 
 
 def _kind(findings: Findings, *, direct: bool) -> str | None:
-    """The document's kind in canonical form; None, with a diagnostic, when there is none of ours."""
+    """Return the document's canonical kind; None, after a diagnostic, if it is not one of gpuctl's kinds."""
     root, file = findings.root, findings.chunk.source.name
     node, text = kind_of(root)
     kind = ALIASES.get(text or "", text or "")
@@ -184,7 +187,7 @@ def _report_foreign(findings: Findings, owner: DocumentOwner, node: YamlNode | N
 
 
 def _data(findings: Findings, kind: str) -> dict[str, Any]:
-    """What the first pass leaves of a document, with its kind and version."""
+    """Return the data of the first pass, with kind and version filled in."""
     data = conform(findings, kind)
     data["kind"] = kind
     if "version" not in data and ("version",) not in findings.bad:
@@ -199,7 +202,9 @@ def _data(findings: Findings, kind: str) -> dict[str, Any]:
 
 
 def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> None:
-    """Check a platform's defaults by filling them up to a document, so that mistakes show at the platform file."""
+    """Validate a platform's defaults, completed to a whole document, so that mistakes are reported in the platform
+    file.
+    """
     skeleton = {"kind": kind, "version": VERSION, "job": {"name": "x"}, "environment": {"image": "x"}}
     for key in ("name", "namespace"):
         if key in partial.get("job", {}):
@@ -211,12 +216,12 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
 
 
 def _may_refer(text: str) -> bool:
-    """Whether a document may have references: braces can be written as escapes too."""
+    """Return True if a document may contain references: braces, or backslashes that may escape braces."""
     return "{{" in text or "\\" in text
 
 
 def _expand_templates(findings: Findings, kind: str, data: dict[str, Any]) -> None:
-    """Replace ``{{job.name}}`` and its like; what refers to nothing is reported once, at its place."""
+    """Replace references such as ``{{job.name}}``. A reference that cannot be resolved is reported at its position."""
 
     def report(path: FieldPath, written: str, message: str, hint: str | None) -> None:
         findings.add("GPU301", message, within(findings.chunk, findings.span(path), written), path, hint)
@@ -225,7 +230,7 @@ def _expand_templates(findings: Findings, kind: str, data: dict[str, Any]) -> No
 
 
 def _model(findings: Findings, kind: str, data: dict[str, Any]) -> Model | None:
-    """The second pass: the model, or None with what pydantic found among the diagnostics."""
+    """Return the result of the second pass: the model, or None if pydantic reported errors."""
     try:
         model: Model = kind_shape(kind).model.model_validate(data)  # type: ignore[assignment]
     except ValidationError as error:

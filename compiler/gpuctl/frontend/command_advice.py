@@ -1,4 +1,4 @@
-"""Hints for a command that is not a list of words: the words, or a shell that reads the text."""
+"""Hints for a command that was not written as a list: the list to write, or a shell to run the text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuctl.frontend.shell import ShellWord, read_command
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
 SEVERAL_WORDS = r"\S\s+-?\S"
-"""A text of several words."""
+"""Matches a text of several words."""
 _LONGEST = 8000
-"""Characters of a command that a hint repeats."""
+"""Longest command that a hint repeats, characters."""
 _WORKFLOW_COMMAND = r"(?m)^\s*(?:::|##\[)"
-"""Lines that a CI system takes for its own commands when they are printed."""
+"""Matches lines that a CI system would execute as its own commands when they are printed."""
 _BEGINS = (
     r"(?a)(?:cd|export|source|set|pip3?|python[0-9.]*|torchrun|accelerate|deepspeed|vllm|bash|sh|conda|apt|apt-get|git|mkdir"
     r"|cp|mv|ls|echo|wget|curl|jupyter|llamafactory-cli)\s"
 )
-"""Lines that begin a command of their own, and not the arguments of the one before."""
+"""Matches a line that starts a command of its own, as opposed to arguments of the line before."""
 _TOO_LONG = 'write one list item a word, or `command: ["bash", "-c", SCRIPT]` with the text as SCRIPT'
 _NOT_CLOSED = "a quotation mark is not closed: close it, and write one list item a word"
 _VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
@@ -29,9 +29,8 @@ _VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = (), *, indent: int | None) -> str:
     """Return the hint for a command that was written as one text.
 
-    :param rest: further items of the list of which ``text`` is the first.
-    :param args: the words of `args`, which would follow the command.
-    :param indent: the column of the key `command`; None where a block of several lines cannot stand.
+    :param rest: the other items of the list whose first item is ``text``. :param args: the words of `args`, which are
+    appended to the command. :param indent: column of the key `command`; None if the hint must be one line.
     """
     if len(text) > _LONGEST:
         return _TOO_LONG
@@ -50,7 +49,7 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
 
 
 def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str:
-    """Return the hint for `args` that were written as one text. ``command`` are the words of `command`, if any."""
+    """Return the hint for `args` that were written as one text. ``command``: the words of `command`, may be empty."""
     if len(text) > _LONGEST:
         return _TOO_LONG
     text = ascii_meant(text)
@@ -58,7 +57,7 @@ def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str
         return f"remove the quotation marks around the list: {flow_list(quoted)}"
     if is_shell(command):
         return f"write a list of one item: {flow_list([text.strip().replace('$$', '$$$$')])}"
-    # Options are often written one a line, and with variables as in a shell.
+    # Options are often written one per line, with shell variables.
     options = text.strip().replace("\n", " ") if text.lstrip().startswith("-") else text
     reading = read_command(re.sub(_VARIABLE, lambda match: f"$({match[1] or match[2]})", options))
     if not reading.needs_shell:
@@ -75,14 +74,14 @@ def advise_shell(
     because: str = "only a shell understands this",
     indent: int | None,
 ) -> str:
-    """Return the hint to let bash read a script.
+    """Return the hint to run a script with bash.
 
-    :param rest: words to add to its last line.
-    :param has_args: whether the document has `args`, which are part of the script now.
+    :param rest: words to append to the script's last line. :param has_args: True if the document has `args`, which the
+    script now contains.
     """
     if len(script) + sum(map(len, rest)) > _LONGEST:
         return _TOO_LONG
-    # A shell takes a carriage return for a part of the word before it.
+    # To a shell a carriage return is part of the word before it.
     script = script.replace("\r\n", "\n").strip()
     start = f"{because}; {'remove `args` and ' if has_args else ''}write"
     last_line = script[script.rfind("\n") + 1 :]
@@ -99,7 +98,7 @@ def advise_shell(
 
 
 def unfolded(written: str) -> str | None:
-    """Return the lines of a text that YAML folds into one line, where a later line begins another command."""
+    """Return the lines of a text that YAML folds into one line if a later line starts another command; else None."""
     lines = [line.strip() for line in written.strip().split("\n")]
     lines = [line for line in (lines[1:] if lines[0].startswith(">") else lines) if line]
     if lines and not lines[0].startswith(("|", "'", '"')) and any(re.match(_BEGINS, line) for line in lines[1:]):
@@ -108,13 +107,13 @@ def unfolded(written: str) -> str | None:
 
 
 def is_shell(words: Sequence[str]) -> bool:
-    """Return True if the last word is a shell's option ``-c``, so that a script has to follow."""
+    """Return True if the words end in a shell's option ``-c``, so that a script must follow."""
     names = [word.rpartition("/")[2] for word in words]
     return len(words) > 1 and any(name in SHELLS for name in names) and re.match(r"-[a-z]*c\Z", words[-1]) is not None
 
 
 def lacks_script_option(words: Sequence[str]) -> bool:
-    """Return True for a shell that is given a script without ``-c``, and takes it for the name of a file."""
+    """Return True for a shell whose script lacks ``-c``: the shell would open a file of that name."""
     is_given = len(words) > 1 and words[0].rpartition("/")[2] in SHELLS
     return is_given and not words[1].startswith(("-", "+")) and re.search(SEVERAL_WORDS, words[1]) is not None
 
@@ -125,14 +124,14 @@ def flow_list(words: Sequence[str]) -> str:
 
 
 def quote(word: str) -> str:
-    """Return a word as a shell reads it back. References of Kubernetes, ``$(NAME)``, stay what they are."""
+    """Return a word quoted for a shell. Kubernetes references, ``$(NAME)``, are not quoted."""
     if word and re.search(r"(?a)[^\w@%+=:,./-]", re.sub(r"(?a)\$\([A-Za-z_][\w.-]*\)", "", word)) is None:
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def option_with_value(text: str) -> re.Match[str] | None:
-    """Return the match of an item that is an option and its value: ``--lr 1``."""
+    """Match an item that holds an option and its value: ``--lr 1``."""
     return re.match(r"(--?[A-Za-z][\w.-]*)[ \t]+(\S.*)\Z", text)
 
 
@@ -142,12 +141,12 @@ def _split_option(word: str) -> list[str]:
 
 
 def _as_item(word: ShellWord) -> str:
-    """A word of a shell as an item of a list, in which Kubernetes reads ``$$`` and ``$(NAME)``."""
+    """Return a shell word as a list item, with ``$`` escaped where Kubernetes would expand ``$$`` or ``$(NAME)``."""
     return word.text.replace("$", "$$") if word.known and re.search(r"\$[$(]", word.text) else word.text
 
 
 def _quoted_list(text: str) -> list[str] | None:
-    """The words of a list that was written in quotation marks."""
+    """Return the words of a list that was written as quoted text; None for any other text."""
     if not text.strip().startswith("["):
         return None
     try:
@@ -158,7 +157,7 @@ def _quoted_list(text: str) -> list[str] | None:
 
 
 def _is_hard_to_print(script: str) -> bool:
-    """Return True if lines of a script cannot be copied from a terminal, or must not be printed as lines."""
+    """Return True if the lines of a script cannot be copied from a terminal, or would be executed by a CI system."""
     return not script.replace("\n", "").isprintable() or re.search(_WORKFLOW_COMMAND, script) is not None
 
 

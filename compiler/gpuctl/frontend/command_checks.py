@@ -16,11 +16,13 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 
 HOSTFILE_DIRECTORY = "/job"
-"""Where DeepSpeed looks for its hostfile, /job/hostfile."""
+"""Directory of DeepSpeed's hostfile, /job/hostfile."""
 
 
 def llama_factory_words(argv: Sequence[str]) -> list[str] | None:
-    """Return the words of LLaMA-Factory's program in a command, under any of its names; None if it starts none."""
+    """Return the words of LLaMA-Factory's program in a command, under any of its names; None if the command does not
+    run it.
+    """
     for program in _programs(argv):
         if program.name in LLAMA_FACTORY:
             return [word.text for word in program.words]
@@ -28,7 +30,7 @@ def llama_factory_words(argv: Sequence[str]) -> list[str] | None:
 
 
 def uses_deepspeed(argv: Sequence[str]) -> bool:
-    """Return True if the command starts DeepSpeed's launcher, which uses ssh unless told not to."""
+    """Return True if the command starts DeepSpeed's launcher, which uses ssh by default."""
     return any(program.name in DEEPSPEED for program in _programs(argv))
 
 
@@ -37,7 +39,7 @@ def _programs(argv: Sequence[str]) -> list[Program]:
 
 
 def command_checks(document: Document, model: Job, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
-    """Return the checks of a workload's command line and variables, each for itself."""
+    """Yield the checks of a workload's command line and variables, each as an iterator of its own."""
     checks = (
         check_words(document, model, settings),
         check_launchers(document, model),
@@ -46,7 +48,7 @@ def command_checks(document: Document, model: Job, settings: Settings) -> Iterat
         _dollars(document, model),
     )
     for check in checks:
-        # Of more diagnostics only the number is shown, and each is located in the text.
+        # Further diagnostics are only counted, and each one has to be located in the text.
         yield islice(check, MAX_DIAGNOSTICS + 1)
 
 

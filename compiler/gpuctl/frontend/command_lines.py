@@ -1,4 +1,4 @@
-"""The programs that a command starts: behind `env`, `numactl` and their like, and in the script of a shell."""
+"""Finds the programs that a command starts: behind wrappers such as `env` and `numactl`, and in shell scripts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpuctl.language.kinds import Job
 
 _ASSIGNMENT = r"[A-Za-z_]\w*="
 _DEEPEST = 8
-"""Programs that start programs, one in another."""
+"""Maximum nesting of programs that start programs."""
 
 
 class Word(NamedTuple):
-    """A word of a command and the path of the field that it stands in.
+    """A word of a command and the path of the field that contains it.
 
-    ``known`` is False if something replaces a part of it. ``in_script``: the field holds a whole script, in which
-    ``text`` stands ``earlier`` times before the word.
+    ``known`` is False if a part of the word is replaced at run time. ``in_script``: the field holds a whole script, in
+    which ``text`` occurs ``earlier`` times before this word.
     """
 
     text: str
@@ -32,16 +32,16 @@ class Word(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """True if it may become any number of words, as ``$ARGS`` and ``"$@"`` do."""
+        """True if the word may expand to any number of words, such as ``$ARGS`` and ``"$@"``."""
         return not self.known and self.text.startswith("$")
 
 
 class Program(NamedTuple):
     """A program that a command starts.
 
-    ``words`` begin with its name; ``variables`` are the assignments in front of it. ``name`` is its base name, for
-    ``python -m a.b`` the module's, "" for the image's entrypoint; ``arguments`` are the words after that.
-    ``background``: a script goes on beside it.
+    ``words`` start with the program; ``variables`` are the assignments before it. ``name`` is its base name; for
+    ``python -m a.b`` the module's name, and "" for the image's entrypoint. ``arguments`` are the remaining words.
+    ``background``: the script continues while the program runs.
     """
 
     words: tuple[Word, ...]
@@ -52,17 +52,19 @@ class Program(NamedTuple):
 
     @property
     def head(self) -> str:
-        """The words that name it: ``python -m deepspeed``."""
+        """The words that name the program, without arguments: ``python -m deepspeed``."""
         return " ".join(word.text for word in self.words[: len(self.words) - len(self.arguments)])
 
 
 class _Wrapper(NamedTuple):
-    """A program that starts the program in its arguments: options that take a value, and words before the program."""
+    """A program that runs the program in its arguments: its options with a value, and the number of words before that
+    program.
+    """
 
     valued: frozenset[str] = frozenset()
     words: int = 0
     command: str = ""
-    """A subcommand that has to come first, as in `conda run`."""
+    """Subcommand that must come first, as in `conda run`."""
 
 
 _WRAPPERS = {
@@ -108,12 +110,12 @@ def command_line(model: Job) -> list[Word]:
 
 
 def words_of(texts: Iterable[str], path: FieldPath) -> list[Word]:
-    """Return the items of a list as words; Kubernetes replaces ``$(NAME)`` in them."""
+    """Return the items of a list as words. Items with ``$(NAME)`` are not known: Kubernetes expands them."""
     return [Word(text, (*path, index), "$(" not in text) for index, text in enumerate(texts)]
 
 
 def programs_of(words: Sequence[Word]) -> list[Program]:
-    """Return the programs that a container's command starts in any case, in the order in which they start."""
+    """Return the programs that a container's command always starts, in the order in which they start."""
     return list(_programs(tuple(words), in_script=False, background=False, depth=0))
 
 
@@ -136,7 +138,7 @@ def _programs(words: tuple[Word, ...], *, in_script: bool, background: bool, dep
 
 
 def unwrapped(words: Sequence[Word], *, in_script: bool = False) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """Return the assignments in front of a program, and the program with its words, behind `env` and its like."""
+    """Return the assignments before a program, and the program with its words, behind all wrappers such as `env`."""
     variables: tuple[Word, ...] = ()
     rest = tuple(words)
     while True:
@@ -153,7 +155,7 @@ def unwrapped(words: Sequence[Word], *, in_script: bool = False) -> tuple[tuple[
 
 
 def script_of(words: Sequence[Word]) -> Word | None:
-    """Return the script of ``bash -c SCRIPT``; None if the program is no shell, or is given no script."""
+    """Return the script of ``bash -c SCRIPT``; None if the program is not a shell or has no script."""
     names = [word.text.rpartition("/")[2] for word in words[:2]]
     start = 2 if names == ["busybox", "sh"] else 1
     if not words or (names[0] not in SHELLS and start == 1):
@@ -168,7 +170,7 @@ def script_of(words: Sequence[Word]) -> Word | None:
 
 
 def _inside(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    """The words behind a program that starts another one; None if it is no such program."""
+    """Return the words of the program that a wrapper runs; None if the first word is not a wrapper."""
     wrapper = _WRAPPERS.get(words[0].text.rpartition("/")[2]) if words else None
     if wrapper is None:
         return None
@@ -186,7 +188,7 @@ def _inside(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
 
 
 def _named(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
-    """The name of a program and its arguments: of an interpreter, the module or script that it runs."""
+    """Return the name of a program and its arguments; for an interpreter, of the module or script that it runs."""
     if words[0].text.startswith("-"):
         return "", words  # Arguments of the image's entrypoint.
     name = words[0].text.rpartition("/")[2]
@@ -212,7 +214,9 @@ def diagnostic_at(document: Document, code: str, message: str, word: Word, hint:
 
 
 def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:
-    """Return the last value of an option, as ``--name value`` or ``--name=value``, and the word that holds it."""
+    """Return the last value of an option (``--name value`` or ``--name=value``) and the word that contains it; None if
+    absent.
+    """
     found: tuple[Word, str] | None = None
     for index, word in enumerate(words):
         if not word.text.startswith("-"):
@@ -228,9 +232,10 @@ def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:
 
 
 def launcher_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[dict[str, tuple[Word, str]], int]:
-    """Return the options before a launcher's script, which are the launcher's own, and the script's index.
+    """Return a launcher's own options, which are those before its script, and the index of the script.
 
-    Names are spelled with underscores. ``flags`` take no value; every other option without ``=`` takes the next word.
+    Names are returned with underscores. Options in ``flags`` have no value; any other option without ``=`` takes the
+    next word.
     """
     options: dict[str, tuple[Word, str]] = {}
     index = 0
@@ -246,5 +251,5 @@ def launcher_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[
 
 
 def number(text: str) -> int | None:
-    """Return a count given to an option; None for what is not one."""
+    """Return the value of a numeric option; None if it is not a number of at most five digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

@@ -1,10 +1,11 @@
-"""Trees from libyaml's events.
+"""Builds YAML trees from libyaml's events.
 
-libyaml scans (its marks count code points), and the tree is built here, because resolution is ours: a plain ``2e-5`` or
-``yes`` stays text until a field says what it is. libyaml implements YAML 1.1. Where 1.2 reads a text otherwise:
+libyaml scans the text (its marks count code points). The tree is built here because gpuctl resolves scalars itself: a
+plain ``2e-5`` or ``yes`` stays text until a field defines its type. libyaml implements YAML 1.1; differences to 1.2:
 
 - NEL, LS and PS are ordinary characters, not line breaks, as in 1.2;
-- a ``?`` in brackets, directly before a text, is an error: the mark of a key in 1.1, part of the text in 1.2;
+- a ``?`` inside brackets, directly before a text, is an error: 1.1 reads it as a key indicator, 1.2 as part of the
+  text;
 - ``<<`` merges as in 1.1, because existing files use it.
 """
 
@@ -42,11 +43,9 @@ _AFTER_MARK = frozenset({"", " ", "\t", "\r", "\n", ",", "[", "]", "{", "}"})
 
 
 def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
-    """Return the trees of a chunk's documents.
+    """Return the trees of a chunk's documents. Duplicate keys are appended to ``diagnostics``.
 
-    Duplicate keys are appended to ``diagnostics``.
-
-    :raises ReadError: the text is not valid YAML in any other way.
+    :raises ReadError: the text is not valid YAML for any other reason.
     """
     text = chunk.text
     restore: dict[int, str] = {}
@@ -57,7 +56,7 @@ def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
         try:
             roots = composer.compose(text)
         except yaml.MarkedYAMLError:
-            # libyaml refuses lines of blanks and tabs between entries, which YAML allows.
+            # libyaml rejects lines of blanks and tabs between entries, which YAML allows.
             composer = _Composer(chunk, restore)
             composer.tab_lines = [match.span() for match in re.finditer(_TAB_LINE, text)]
             if not composer.tab_lines:
@@ -72,7 +71,7 @@ def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
 
 
 def _reshape(text: str) -> tuple[str, dict[int, str]]:
-    """Return the text with private use characters for the line breaks of YAML 1.1, and the table that undoes it."""
+    """Return the text with private use characters for YAML 1.1 line breaks, and the table that restores these."""
     present = set(text)
     free = (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in present)
     table = {ord(character): stand_in for character, stand_in in zip(_RESHAPED, free, strict=False)}
@@ -87,7 +86,7 @@ class _Composer:
         self.restore = restore
         self.diagnostics: list[Diagnostic] = []
         self.tab_lines: list[tuple[int, int]] = []
-        """The lines whose tabs are blanks in the text that is read."""
+        """Ranges of the lines whose tabs were replaced by blanks."""
         self.anchors: dict[str, YamlNode] = {}
         self.weights: dict[int, int] = {}
         self.expanded = 0
@@ -100,7 +99,7 @@ class _Composer:
         values = 0
         restore = self.restore
         question = "?" in text
-        # A text without a last line break has its blocks end in a line of their own.
+        # In a text without a final line break, blocks end on a line after the last one.
         after_all = len(text) if text.endswith(("\n", "\r")) else len(text) + 1
         scalar_event, mapping_start, sequence_start = (
             yaml_events.ScalarEvent,
@@ -162,16 +161,18 @@ class _Composer:
                 return roots
 
     def _refuse_question(self, text: str, index: int) -> None:
-        """Raise an error if a ``?`` directly before a node is a key's mark for libyaml and text for YAML 1.2.
+        """Raise an error if libyaml reads the ``?`` directly before a node as a key indicator and YAML 1.2 as text.
 
-        YAML 1.2, rule ns-plain-first: a ``?`` marks a key only when a blank or a bracket's sign comes after it.
+        YAML 1.2, rule ns-plain-first: a ``?`` is an indicator only if a blank or a flow indicator follows.
         """
         if index and text[index - 1] == "?" and text[index : index + 1] not in _AFTER_MARK:
             hint = "quote the text that starts with it"
             raise self._error("GPU004", "a `?` in brackets starts a key", index - 1, hint)
 
     def _refuse_tabs(self, start: int, end: int) -> None:
-        """Raise an error if block text from ``start`` to ``end`` has a line of tabs: they may belong to the text."""
+        """Raise an error if a block scalar from ``start`` to ``end`` contains a line of tabs, which may be part of its
+        text.
+        """
         for line in self.tab_lines:
             if line[0] < end and line[1] > start:
                 raise self._error("GPU005", TAB, line[1] - 1, TAB_HINT)
@@ -198,11 +199,11 @@ class _Composer:
                 event.start_mark.index,
                 "write the values out, or use fewer aliases",
             )
-        # A node of its own: the same content, at the place of the alias.
+        # A separate node: the same content, at the position of the alias.
         return YamlNode(target.kind, target.value, event.start_mark.index, event.end_mark.index, target.plain)
 
     def _weight(self, node: YamlNode) -> int:
-        """The number of scalars and collections below a node, with aliases written out."""
+        """Return the number of scalars and collections in a node, with aliases expanded."""
         if node.kind is SCALAR:
             return 1
         key = id(node.value)
@@ -267,7 +268,9 @@ class _Composer:
         return kept
 
     def _merged(self, pairs: list[tuple[YamlNode, YamlNode]]) -> list[tuple[YamlNode, YamlNode]]:
-        """``<<: *base`` replaced by the entries of ``base`` that the mapping does not have itself."""
+        """Return the pairs with ``<<: *base`` replaced by the entries of ``base`` that the mapping does not have
+        itself.
+        """
         own = [(key, value) for key, value in pairs if not (key.value == "<<" and key.plain)]
         present = {key.value for key, _ in own}
         for key, value in pairs:

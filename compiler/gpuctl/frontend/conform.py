@@ -1,7 +1,7 @@
-"""The first pass over a document: its YAML tree along the shape of its model, to data that pydantic can take.
+"""The first pass over a document: converts its YAML tree, along the shape of its model, to data for pydantic.
 
-Spellings are folded, unknown and repeated keys and values of the wrong kind are found, and text fields get the exact
-text of the source. Every node comes with its key and its place, so that what is wrong is said where it stands.
+It folds the spellings of keys, reports unknown and repeated keys and values of the wrong kind, and keeps the exact
+source text of text fields. Every node has its key and position, so that each problem is reported where it is.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
 
 
 class _Nothing:
-    """The value of a field that had a problem."""
+    """The value of a field that has a problem."""
 
 
 _NOTHING = _Nothing()
 
 
 def conform(findings: Findings, kind: str) -> dict[str, Any]:
-    """The data of a document of a kind: what is right of it, under canonical keys."""
+    """Return the valid data of a document of a kind, under canonical keys."""
     return _Conformer(findings, kind).model(findings.root, kind_shape(kind))
 
 
 def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, path: FieldPath, expected: str) -> None:
-    """That a field has no value, or one of another kind than ``expected``: a scalar, a list, a mapping."""
+    """Report that a field has no value, or not the ``expected`` kind of value: a scalar, a list or a mapping."""
     field = _field(path)
     if node.is_null:
         advice = {SEQUENCE: "write `[]`, or remove the line", MAPPING: "fill it, or remove the line"}.get(
@@ -69,7 +69,7 @@ def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, 
 
 
 def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
-    """Return the hint for a single value where a list belongs."""
+    """Return the hint for a single value in place of a list."""
     field = path[-1] if path else ""
     if field not in ("command", "args"):
         return f"write a list: {flow_list([node.value])}"
@@ -82,7 +82,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
 
 
 def _as_text(chunk: Chunk, node: YamlNode) -> str | None:
-    """The item ``echo a: b``, which YAML takes for a mapping, as the text that it was to be."""
+    """Return the hint to quote an item such as ``echo a: b``, which YAML reads as a mapping; else None."""
     text = chunk.text[node.start : node.end].strip()
     if node.kind != MAPPING or text.startswith("{") or "\n" in text or len(node.value) != 1:
         return None
@@ -94,7 +94,7 @@ def _field(path: FieldPath) -> str:
 
 
 class _Conformer:
-    """The way through one document: ``path`` and ``key`` are those of the value that is being looked at."""
+    """Walks one document. ``path`` and ``key`` are those of the current value."""
 
     def __init__(self, findings: Findings, kind: str) -> None:
         self.findings = findings
@@ -103,7 +103,7 @@ class _Conformer:
         self.key: YamlNode | None = None
 
     def model(self, node: YamlNode, shape: ModelShape) -> dict[str, Any]:
-        """A mapping of known keys."""
+        """Return the data of a mapping with known keys."""
         data: dict[str, Any] = {}
         seen: dict[str, YamlNode] = {}
         path = self.path
@@ -118,7 +118,7 @@ class _Conformer:
                 self._second_spelling(key, earlier, canonical)
                 continue
             if value_shape is TEXT and value.kind == SCALAR and not (value.plain and value.value in NULLS):
-                # The common case: no path is needed unless something is wrong.
+                # The common case: the path is needed only for problems.
                 data[canonical] = value.value
                 continue
             path.append(canonical)
@@ -149,7 +149,7 @@ class _Conformer:
         return self._free(node) if node.kind == MAPPING else self._wrong(node, MAPPING)
 
     def _invented(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
-        """A mapping whose keys users invent."""
+        """Return the data of a mapping whose keys users choose."""
         data: dict[str, Any] = {}
         for key, value in node.value:
             if key.plain and key.value in ("", "~"):
@@ -166,7 +166,7 @@ class _Conformer:
             texts = [item.value for item in items if item.kind == SCALAR and not (item.plain and item.value in NULLS)]
             if len(texts) == len(items):
                 return texts
-        # What is wrong keeps its place, or the positions of pydantic's errors would be wrong by one.
+        # An invalid item keeps its place: pydantic's errors name items by index.
         return [self._below(index, None, item, shape.item) for index, item in enumerate(items)]
 
     def _below(self, part: str | int, key: YamlNode | None, node: YamlNode, shape: Shape) -> Any:
@@ -191,7 +191,7 @@ class _Conformer:
         return self._report(code, message, node, hint)
 
     def _free(self, node: YamlNode) -> Any:
-        """A JSON value as kubectl reads it, for parts whose schema is Kubernetes'; `yes` and `on` stay text."""
+        """Return a value of a Kubernetes schema as JSON, as kubectl reads it; `yes` and `on` stay text."""
         if node.kind == SEQUENCE:
             items = [self._free_below(index, None, item) for index, item in enumerate(node.value)]
             return _NOTHING if any(item is _NOTHING for item in items) else items
@@ -244,7 +244,7 @@ class _Conformer:
         where = f" in {format_path(path)}" if path else f" in a {self.kind} document"
         hint = None
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
-            # Of more diagnostics only the number is shown, and a hint takes longer than everything else.
+            # Further diagnostics are only counted, and a hint is by far the most expensive part.
             known = unknown_key_hint(key.value, path, shape, self.kind, value)
             hint = split_text_hint(self.findings.chunk.text, node, key, value) or known
         message = f"unknown field `{shorten(key.value)}`{where}"

@@ -1,4 +1,4 @@
-"""Credentials in commands and variables: they are in the pod's spec, in git and in every list of processes."""
+"""Checks for credentials in commands and variables: they would be in the pod's spec, in git and in process lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import holds_a_credential, names_a_secret
 
-# Names that hold nothing else, at their end. Of the further names that masking knows, as KAGGLE_KEY, the value decides.
+# Names that end so hold only credentials. For other names that masking knows, such as KAGGLE_KEY, the value decides.
 _NAME = r"(?i)(?:.*[-_.])?(?:token|pwd|secret|credentials?|passphrase|(?:api|access|secret|private|auth)[-_]?key)\Z"
 _PASSWORD = r"(?i).*passw(?:or)?d\Z"  # noqa: S105 - names
 _OF_A_TOKENIZER = r"(?i)(?:.*_)?(?:eos|bos|pad|unk|sep|cls|mask|special|stop|image|start|end)_token\Z"
@@ -33,7 +33,7 @@ def check_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
 
 
 def _in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
-    """The words that hold a credential: what to say, and the option that gives it."""
+    """Yield the words that hold a credential, each with the message and the option (None without one)."""
     for index, word in enumerate(words):
         name, value, target = _pair(words, index)
         if name.startswith("-") and re.match(_OPTION, name) and _is_given(value):
@@ -51,7 +51,7 @@ def _in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
 
 
 def _pair(words: Sequence[Word], index: int) -> tuple[str, str, Word]:
-    """An option or variable, its value, and the word that holds the value."""
+    """Return an option or variable, its value, and the word that contains the value."""
     word = words[index]
     name, equals, value = word.text.partition("=")
     if equals or index + 1 == len(words):
@@ -60,7 +60,7 @@ def _pair(words: Sequence[Word], index: int) -> tuple[str, str, Word]:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    """Return True if a variable holds a credential, by its name."""
+    """Return True if a variable holds a credential, judged by its name."""
     if not names_a_secret(name, value) or not _is_given(value) or re.match(_OF_A_TOKENIZER, name):
         return False
     return (
@@ -71,7 +71,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _is_given(value: str) -> bool:
-    """Return True if a value may be a credential itself, and not a reference, a number, a file or the next option."""
+    """Return True if a value may be a credential: not a reference, a number, a file or the next option."""
     value = value.strip("'\"")
     return value != "" and not value.isdigit() and value[0] not in "-/<[{" and not re.search(_REFERENCE, value)
 

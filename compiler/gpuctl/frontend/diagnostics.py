@@ -1,4 +1,4 @@
-"""The one type in which gpuctl says that something is wrong, and where."""
+"""Diagnostics: the one type for problems in sources, with their position and a hint."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 MAX_DIAGNOSTICS = 100
-"""Diagnostics of one file that are shown; of the rest only the number."""
+"""Maximum number of diagnostics shown per file; the rest are counted."""
 
 
 UNREAD_CODES = frozenset({"GPU011", "GPU012", "GPU107"})
-"""Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
+"""Codes for input that was not read: skipped files, files without a document, documents whose owner is unclear."""
 SECRET_CODES = frozenset({"GPU507"})
-"""Diagnostics whose place in the source must not be shown: it holds a credential."""
+"""Codes whose source line must not be shown: it contains a credential."""
 FieldPath = tuple[str | int, ...]
-"""Where a field stands in its document or object: keys in canonical spelling, and indices."""
+"""Path of a field in its document or object: keys in canonical spelling, and list indices."""
 
 
 class Severity(str, Enum):
-    """How bad it is: an error refuses, a warning does not (unless ``--strict``), a note only tells."""
+    """Errors fail the compile, warnings do not (unless ``--strict``), notes are for information."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class Severity(str, Enum):
 
 
 class SourceSpan(NamedTuple):
-    """A stretch of a source: lines and columns count from 1, in code points; the end is exclusive."""
+    """A range of a source. Lines and columns count from 1, in code points; the end is exclusive."""
 
     file: str
     line: int
@@ -40,7 +40,7 @@ class SourceSpan(NamedTuple):
 
 
 class Related(NamedTuple):
-    """A second place that matters for a diagnostic, and what it is."""
+    """A second position that a diagnostic refers to, with its role."""
 
     message: str
     span: SourceSpan
@@ -49,8 +49,9 @@ class Related(NamedTuple):
 class Diagnostic(NamedTuple):
     """A problem of a source.
 
-    ``code`` is stable (``gpuctl explain CODE`` tells more), ``path`` is the field's path within its document in
-    canonical spelling, ``hint`` what to do. ``span`` is None only for problems that no file has (a bad option).
+    ``code`` is stable and explained by ``gpuctl explain CODE``. ``path`` is the field's path in its document in
+    canonical spelling, ``hint`` the remedy. ``span`` is None only for problems without a file, such as an invalid
+    option.
     """
 
     severity: Severity
@@ -62,11 +63,11 @@ class Diagnostic(NamedTuple):
     related: tuple[Related, ...] = ()
 
     def as_error(self) -> Diagnostic:
-        """The same, as an error: what ``--strict`` makes of a warning."""
+        """Return the diagnostic as ``--strict`` reports it: a warning becomes an error."""
         return self._replace(severity=Severity.ERROR) if self.severity is Severity.WARNING else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form that every command prints."""
+        """Return the JSON form that every command prints."""
         span = self.span
         return {
             "severity": self.severity.value,
@@ -94,7 +95,7 @@ class Diagnostic(NamedTuple):
 
 
 def format_path(path: FieldPath) -> str:
-    """``("environment", "env", 0, "name")`` -> ``environment.env[0].name``."""
+    """Return a path as text: ``("environment", "env", 0, "name")`` -> ``environment.env[0].name``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -105,12 +106,14 @@ def format_path(path: FieldPath) -> str:
 
 
 def count(diagnostics: Iterable[Diagnostic], severity: Severity) -> int:
-    """How many of the diagnostics have the severity."""
+    """Return the number of diagnostics with the severity."""
     return sum(1 for diagnostic in diagnostics if diagnostic.severity is severity)
 
 
 def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Sorted by file name, line and column, without exact repetitions: one order whatever the order of the inputs."""
+    """Return the diagnostics sorted by file, line and column, without duplicates, independent of the order of the
+    inputs.
+    """
 
     def key(diagnostic: Diagnostic) -> tuple[str, int, int, str, str]:
         span = diagnostic.span
@@ -122,9 +125,9 @@ def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def limited_per_file(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """At most :data:`MAX_DIAGNOSTICS` diagnostics of each file, errors before others, and one that counts the rest.
+    """Return at most :data:`MAX_DIAGNOSTICS` per file, errors first, plus one diagnostic that counts the rest.
 
-    :param diagnostics: in source order, as the result is.
+    :param diagnostics: in source order; so is the result.
     """
     files: dict[str, list[Diagnostic]] = {}
     for diagnostic in diagnostics:
@@ -144,7 +147,7 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 def _rest(hidden: list[Diagnostic]) -> Diagnostic:
-    """What stands for the diagnostics of a file that are not shown, as bad as the worst of them."""
+    """Return the diagnostic that counts a file's hidden diagnostics, with the worst severity among them."""
     counts = [(count(hidden, severity), severity.value) for severity in Severity]
     shown = " and ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in counts if number)
     message = f"{shown} more in this file {'is' if len(hidden) == 1 else 'are'} not shown"

@@ -1,7 +1,7 @@
-"""The files below a directory: which are read, and which are not although they could hold a document.
+"""Lists the files below a directory: those to read, and skipped ones that could contain a document.
 
-A document that is not read does not exist for a build or a prune, which remove what documents no longer yield. So
-nothing that may hold one is passed over in silence.
+For a build or a prune, a document that is not read does not exist, and its objects are removed. So every skipped file
+that may contain one is reported.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from gpuctl.language.kinds import ALIASES, KINDS
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 8 * 2**20
 _FIRST_BYTES = 2**18
-"""What is looked at of a file that is not read: a document says near its beginning what it is."""
+"""Bytes that are read of a skipped file: a document has its kind near the beginning."""
 
-# Compiled by the first file that they are asked of, as there often is none.
+# Compiled on first use, because few directories contain such files.
 _LIKE_YAML = r"(?i)\.(ya?ml|json)"
 _DOCUMENT = rf"(?mi)^[ \t{{,]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b".encode()
-# Directories of tools: thousands of files, and none is anybody's document.
+# Directories of tools: thousands of files without user documents.
 _OF_TOOLS = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules"})
 _SUBMODULE = r"(?m)^[ \t]*path[ \t]*=[ \t]*(.*?)[ \t]*$"
 
 
 class Unread(NamedTuple):
-    """A path that is not read, why, and what to do about it."""
+    """A path that is not read, the reason, and the remedy."""
 
     path: str
     reason: str
@@ -36,13 +36,13 @@ class Unread(NamedTuple):
 
 
 class NotAFile(Exception):
-    """What stands at a path is no file; ``args[0]`` says what it is."""
+    """A path is not a regular file; ``args[0]`` names its type."""
 
 
 class Listing(NamedTuple):
-    """What is below a directory: the files to read, in the order of their parts, and what is not read.
+    """The content of a directory: the files to read, sorted by path components, and the skipped ones.
 
-    ``files`` are path -> real path: to ask the system for thousands of those takes longer than to read the files.
+    ``files``: path -> real path. Resolving thousands of real paths later would take longer than reading the files.
     """
 
     files: dict[str, str]
@@ -51,10 +51,11 @@ class Listing(NamedTuple):
 
 
 def list_directory(directory: str, without: str | None = None) -> Listing:
-    """List what is below a directory.
+    """List the files below a directory.
 
-    Read are ``*.yaml`` and ``*.yml``, but no hidden ones. Links to directories are not followed. ``without`` is the
-    real path of a directory whose files are passed over.
+    Those to read are ``*.yaml`` and ``*.yml`` that are not hidden. Links to directories are not followed.
+
+    :param without: real path of a directory to skip.
     """
     walker = _DirectoryWalker(without)
     walker.walk(directory)
@@ -64,14 +65,12 @@ def list_directory(directory: str, without: str | None = None) -> Listing:
 
 
 def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes:
-    """The first bytes of a file: by default one more than a source may have.
+    """Return the first bytes of a file, by default one more than the limit of a source.
 
-    ``any_kind`` reads pipes and devices too, which may wait for who writes to them.
-
-    :raises OSError: it cannot be read.
-    :raises NotAFile: it is no file.
+    :param any_kind: read pipes and devices too, which may block until a writer appears. :raises OSError: it cannot be
+    read. :raises NotAFile: it is not a file.
     """
-    # Opening a pipe waits for its writer, so what is no file is found out without waiting.
+    # Opening a pipe blocks until it has a writer, so the type is checked on a non-blocking descriptor.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if any_kind else os.O_NONBLOCK))
     try:
         found = os.fstat(descriptor)
@@ -86,8 +85,10 @@ def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes
 
 
 def _read(descriptor: int, size: int, most: int) -> bytes:
-    """At most so many bytes. A buffer of the size that a file is said to have, because one of the size that it may
-    have takes longer to get than a file to read; what is said need not be so.
+    """Return at most ``most`` bytes.
+
+    The buffer has the reported file size: allocating one for the maximum takes longer than reading a file. The reported
+    size may be wrong.
     """
     parts = []
     while most > 0:
@@ -97,13 +98,13 @@ def _read(descriptor: int, size: int, most: int) -> bytes:
         parts.append(part)
         most -= len(part)
         if len(part) == size and len(parts) == 1:
-            # Less than was asked for, and all that there should be: the end, and nothing is asked once more.
+            # A short read of exactly the file size is the end; this saves another read.
             break
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def file_type(mode: int) -> str:
-    """What stands at a path that is no file and no directory."""
+    """Return the type of a path that is neither a file nor a directory."""
     if stat.S_ISFIFO(mode):
         return "a named pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
@@ -120,7 +121,7 @@ class _DirectoryWalker:
         self.others: list[tuple[str, bool]] = []
 
     def walk(self, directory: str) -> None:
-        """Look at every entry. Without recursion: directories may be nested deeper than Python's stack."""
+        """Visit every entry. Iterative, because directories may be nested deeper than Python's stack."""
         folders = [(directory, os.path.realpath(directory), False)]
         while folders:
             folder, real, hidden = folders.pop()
@@ -158,7 +159,7 @@ class _DirectoryWalker:
             self.unread.append(Unread(path, reason, hint))
 
     def settle(self) -> None:
-        """Judge links and files of other names, now that all that is read is known."""
+        """Decide about links and files with other names, after all files to read are known."""
         read = set(self.files.values())
         for path in self.links:
             real = os.path.realpath(path)
@@ -177,7 +178,7 @@ class _DirectoryWalker:
 
 
 def _holds_document(path: str) -> bool:
-    """Whether a file that is not read looks as if it held a document of ours."""
+    """Return True if the start of a skipped file looks like a gpuctl document."""
     try:
         data = read_bytes(path, any_kind=False, most=_FIRST_BYTES)
     except (OSError, NotAFile):
@@ -186,7 +187,7 @@ def _holds_document(path: str) -> bool:
 
 
 def _is_submodule(real: str) -> bool:
-    """Whether an empty directory is one that git has yet to fill."""
+    """Return True if an empty directory is a submodule that is not checked out."""
     folder = os.path.dirname(real)
     while not os.path.lexists(os.path.join(folder, ".git")):
         if folder == os.path.dirname(folder):

@@ -1,4 +1,4 @@
-"""A document and the places of its fields."""
+"""A document and the positions of its fields."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpuctl.language.service_block import ServiceBlock
 
 
 class Document:
-    """A valid document: its kind, its model, and where each of its fields stands.
+    """A valid document: its kind, its model, and the positions of its fields.
 
-    ``namespace`` (of a workload) and ``gpu_type`` are what the linker resolved: the default namespace filled in, the
-    GPU type spelled as the pool declares it.
+    The linker sets ``namespace`` (of a workload, with the default filled in) and ``gpu_type`` (spelled as the pool
+    declares it).
     """
 
     __slots__ = ("_root", "chunk", "gpu_type", "index", "kind", "model", "namespace")
@@ -30,28 +30,28 @@ class Document:
 
     @property
     def file(self) -> str:
-        """Name of the source it stands in."""
+        """Name of the source that contains it."""
         return self.chunk.source.name
 
     @property
     def is_workload(self) -> bool:
-        """Whether it is a job's."""
+        """True for the document of a job."""
         return self.kind in WORKLOADS
 
     @property
     def name(self) -> str:
-        """The name of its job, pool or quota; "" of a platform."""
+        """Name of its job, pool or quota; "" for a platform."""
         header = getattr(self.model, "job" if self.is_workload else "header", None)
         return str(header.name) if header is not None else ""
 
     @property
     def names_namespace(self) -> bool:
-        """Whether its job says itself in which namespace it is."""
+        """True if the document itself names its job's namespace."""
         return getattr(getattr(self.model, "job", None), "namespace", None) is not None
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """The clusters that it belongs on, by its ``placement``; none where it has none."""
+        """Clusters named by its ``placement``; empty without one."""
         placed = getattr(self.model, "placement", None)
         return tuple(placed.clusters) if placed is not None else ()
 
@@ -66,24 +66,24 @@ class Document:
         key: bool = False,
         related: tuple[Related, ...] = (),
     ) -> Diagnostic:
-        """A diagnostic at one of the document's fields."""
+        """Return a diagnostic at one of the document's fields."""
         return Diagnostic(severity, code, message, self.span(path, key=key), path, hint, related)
 
     def within(self, diagnostic: Diagnostic, part: str, earlier: int = 0) -> Diagnostic:
-        """Return the diagnostic at the place of ``part`` in the field's text, where the source has it literally.
+        """Return the diagnostic at the position of ``part`` in the field's text, if the source contains it literally.
 
-        :param earlier: the number of times that it stands there before.
+        :param earlier: number of occurrences to skip.
         """
         if diagnostic.span is None:
             return diagnostic
         return diagnostic._replace(span=within(self.chunk, diagnostic.span, part, earlier))
 
     def column(self, path: FieldPath) -> int | None:
-        """Return the column, from 0, of a key; None if it is not written, or stands in flow style."""
+        """Return the column, from 0, of a key; None if it is not written or is in flow style."""
         return column_of(self.chunk, self._tree(), path)
 
     def is_written(self, path: FieldPath) -> bool:
-        """Whether the document itself has a field, and not only its default."""
+        """Return True if the document itself contains the field, so that its value is not a default."""
         node = self._tree()
         for part in path:
             step = child(node, part)
@@ -98,16 +98,16 @@ class Document:
         return self._root
 
     def span(self, path: FieldPath = (), *, key: bool = False) -> SourceSpan:
-        """Where a field stands; of a field that is not written, where the nearest block around it stands.
+        """Return the position of a field; if it is not written, that of the nearest enclosing block.
 
-        The tree is read again when first asked for: it takes far more memory than the model, and only documents
-        that something is said about need it.
+        The tree is composed again when first needed: it takes far more memory than the model, and only documents with
+        diagnostics need it.
         """
         return locate(self.chunk, self._tree(), path, key=key)
 
 
 def service_of(model: Model) -> ServiceBlock | None:
-    """How a workload is reached; None where nobody reaches it, or it is not known because of a mistake."""
+    """Return the service block of a model; None if it has none, or if the block is invalid."""
     service = getattr(model, "service", None)
     if service is None:
         return None

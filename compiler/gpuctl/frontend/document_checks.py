@@ -1,4 +1,4 @@
-"""Checks of one document that need more than one field, or the platform."""
+"""Checks of one document that need several fields or the platform."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
 _PORT_VARIABLES = frozenset({"MASTER_PORT", "PET_MASTER_PORT"})
-# k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; some of it is for what gpuctl and others add.
+# k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; the rest is for annotations of gpuctl and other tools.
 MAX_ANNOTATIONS = 200 * 1024
 
 
 def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
-    """Everything that is wrong with, or remarkable about, one valid document."""
+    """Yield all diagnostics of one valid document."""
     for part in _parts(document, settings):
         yield from part
 
 
 def check_faulty(document: Document, settings: Settings) -> Iterator[Diagnostic]:
-    """The same of a document that has mistakes, as far as it does not rest on what is wrong."""
+    """Yield the diagnostics of a document with errors that do not depend on its invalid fields."""
     return until_unknown(_parts(document, settings))
 
 
@@ -68,7 +68,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
 
 
 def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
-    """Where the platform names its clusters, a document belongs on none but those."""
+    """Report clusters that the platform does not define, if it defines any."""
     placed = getattr(document.model, "placement", None)
     for index, name in enumerate(placed.clusters if placed is not None and settings.clusters else ()):
         if name not in settings.clusters:
@@ -233,7 +233,7 @@ def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
 
 
 def _beside_the_program(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
-    """A pod ends with its last container: a plain one beside the program may keep it, and its GPUs."""
+    """Report containers beside the program: a pod ends with its last container, which may keep the GPUs."""
     external = settings.external_pools.get(model.resources.pool)
     patches: list[tuple[object, str, tuple[str, ...]]] = [
         (settings.defaults_of("training").get("podPatch"), "the platform's default podPatch adds", ("kind",)),

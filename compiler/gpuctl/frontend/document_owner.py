@@ -1,7 +1,7 @@
-"""Whose a document is: one of ours with a mistake in its ``kind``, clearly somebody else's, or hard to tell.
+"""Decides who a document belongs to: gpuctl (with a mistake in its ``kind``), another tool, or unclear.
 
-Kubernetes and all that follows it write ``apiVersion`` and ``kind``; a document of gpuctl has no ``apiVersion``. What
-is left alone is as good as deleted for a build or a prune, so a near miss of our own is an error.
+Kubernetes manifests have ``apiVersion`` and ``kind``; a gpuctl document has no ``apiVersion``. A document that is
+skipped counts as deleted for a build or a prune, so a near miss of a gpuctl document is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuctl.language.spelling import fold
 
 _NAMES = (*KINDS, *ALIASES)
 _NEAR = 0.75
-"""Below it, ``Role`` and ``source`` would be kinds of ours."""
+"""Similarity below which ``Role`` and ``source`` would be taken for gpuctl kinds."""
 _KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
 _POOL = frozenset({"version", "pool", "metadata", "nodes", "quota"})
 _QUOTA = frozenset({"version", "quota", "metadata", "users", "namespace", "default"})
@@ -26,7 +26,7 @@ _GPU_FIELDS = frozenset({"gputype", "gpushare", "gpuvendor", "pool"})
 
 
 class DocumentOwner(Enum):
-    """Whose a document is that has none of our kinds."""
+    """The owner of a document that has no gpuctl kind."""
 
     OURS = "ours, with a mistake"
     OTHERS = "somebody else's"
@@ -34,7 +34,7 @@ class DocumentOwner(Enum):
 
 
 def owner_of(root: YamlNode, file: str) -> DocumentOwner:
-    """Whose a document is whose ``kind`` is not exactly one of ours. ``file`` is the name of its source."""
+    """Return the owner of a document whose ``kind`` is not exactly a gpuctl kind. ``file``: the name of its source."""
     if root.kind != "mapping":
         items = root.value if root.kind == "list" else []
         return DocumentOwner.OURS if any(_is_in_list(item) for item in items) else DocumentOwner.UNCLEAR
@@ -52,7 +52,7 @@ def owner_of(root: YamlNode, file: str) -> DocumentOwner:
 
 
 def near_kind(text: str) -> str | None:
-    """The kind that a misspelt one most likely is: other case, plural, letters that only look alike, a typing error."""
+    """Return the kind that a misspelt text probably means: other case, plural, lookalike letters, typing errors."""
     plain = _folded(text)
     word = "".join(letter for letter in plain if not letter.isspace() and letter not in "-_")
     for name in _NAMES:
@@ -62,7 +62,7 @@ def near_kind(text: str) -> str | None:
 
 
 def misspelt_kind(root: YamlNode) -> YamlNode | None:
-    """The key that was to be ``kind``, in a document without one."""
+    """Return the key that is a misspelt ``kind``, in a document without ``kind``; None if there is no such key."""
     key: YamlNode
     for key, value in root.value:
         word = _folded(key.value).strip()
@@ -73,7 +73,7 @@ def misspelt_kind(root: YamlNode) -> YamlNode | None:
 
 
 def _folded(text: str) -> str:
-    """A text without case, and without the forms that one letter has in Unicode."""
+    """Return a text in one case, with the Unicode forms of a letter unified."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -83,7 +83,7 @@ def _nearest(word: str, names: Sequence[str]) -> str | None:
 
 
 def _looks_like(word: str, name: str) -> bool:
-    """Whether a word is a name in which letters of other alphabets stand for ours."""
+    """Return True if a word differs from a name only in lookalike letters of other alphabets."""
     pairs = list(zip(word, name, strict=False))
     return (
         len(word) == len(name)
@@ -100,7 +100,7 @@ def _is_in_list(item: YamlNode) -> bool:
 
 
 def _is_signed(fields: dict[str, YamlNode]) -> bool:
-    """Whether a document's blocks can only be meant for gpuctl, whatever its kind says."""
+    """Return True if a document's blocks identify it as gpuctl's, whatever its kind."""
     version = fields.get("version")
     if version is not None and version.kind == "scalar" and version.value == VERSION:
         return True
@@ -124,7 +124,7 @@ def _is_text(node: YamlNode | None) -> bool:
 
 
 def _texts(node: YamlNode) -> Iterator[str]:
-    """The texts of a value, at whatever depth."""
+    """Yield the texts in a value, at any depth."""
     nodes = [node]
     while nodes:
         here = nodes.pop()

@@ -1,4 +1,4 @@
-"""The length that Linux allows for one argument or variable of a program."""
+"""The maximum length of a program's argument or environment variable on Linux."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ LONGEST = 131_071
 
 
 def too_long(what: str, text: str) -> tuple[str, str] | None:
-    """Return message and hint if a program cannot start with this text, else None.
+    """Return message and hint if the text is too long to start a program with, else None.
 
-    :param what: what the text is, such as ``argument``.
-    :param text: the argument, or a variable as ``NAME=value``.
+    :param what: noun for the message, such as ``argument``. :param text: the argument, or a variable as ``NAME=value``.
     """
     size = len(text.encode("utf-8", "surrogatepass")) if len(text) > LONGEST // 4 else 0
     if size <= LONGEST:

@@ -1,4 +1,4 @@
-"""What the binder expects at each place, derived once from the models' annotations."""
+"""The shapes that the binder expects at each place of a document, derived once from the models' annotations."""
 
 from __future__ import annotations
 
@@ -12,45 +12,47 @@ from gpuctl.language.kinds import model_of
 from gpuctl.language.spelling import fold
 
 _MOST_SPELLINGS = 256
-"""Spellings that are remembered of one block's keys: a document can have any number."""
+"""Number of spellings cached per block: a document can contain any number."""
 
 
 class ScalarShape(NamedTuple):
-    """A single value; ``choices`` when it is one of a closed list."""
+    """A single value. ``choices``: its allowed values; empty for any."""
 
     scalar: Scalar
     choices: tuple[str, ...] = ()
 
 
 TEXT = ScalarShape(Scalar.TEXT)
-"""The shape of every field that takes any text: there is one, so that it can be told by its identity."""
+"""The shape of every field that takes any text. It is a singleton, compared by identity."""
 
 
 class ListShape(NamedTuple):
-    """A list of one shape."""
+    """A list of values of one shape."""
 
     item: Shape
 
 
 class MapShape(NamedTuple):
-    """A mapping whose keys users invent."""
+    """A mapping whose keys users choose."""
 
     value: Shape
 
 
 class FreeShape:
-    """Any JSON value: somebody else's schema."""
+    """Any JSON value, for a schema that gpuctl does not define."""
 
 
 class ModelShape(NamedTuple):
-    """A mapping with known keys: folded key -> (canonical key, shape). ``spelled`` has those keys that were found."""
+    """A mapping with known keys. ``fields``: folded key -> (canonical key, shape). ``spelled``: cache of spellings
+    found.
+    """
 
     model: type[Block]
     fields: dict[str, tuple[str, Shape]]
     spelled: dict[str, tuple[str, Shape]]
 
     def find(self, key: str) -> tuple[str, Shape] | None:
-        """The canonical key and the shape of a key in any spelling, None for one that the block does not have."""
+        """Return the canonical key and the shape for a key in any spelling; None if the block does not have it."""
         known = self.spelled.get(key)
         if known is None:
             known = self.fields.get(fold(key))
@@ -65,7 +67,7 @@ class ModelShape(NamedTuple):
 
 
 class UnionShape(NamedTuple):
-    """One of several shapes, told apart by the YAML node's kind."""
+    """One of several shapes, distinguished by the kind of the YAML node."""
 
     scalar: Shape | None = None
     list: Shape | None = None
@@ -77,7 +79,7 @@ Shape = ScalarShape | ListShape | MapShape | FreeShape | ModelShape | UnionShape
 
 @cache
 def kind_shape(kind: str) -> ModelShape:
-    """The shape of a whole document of a kind."""
+    """Return the shape of a whole document of a kind."""
     return _model_shape(model_of(kind))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with one document, each said at its place."""
+"""The problems found in one document while it is bound."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gpuctl.frontend.yaml_tree import SCALAR, Chunk, YamlNode
 
 
 class Findings:
-    """Collects the problems of a document that is being bound.
+    """Collects the problems of a document while it is bound.
 
-    ``bad`` are the paths of fields that have one: they are left out of the document's data, and their absence is not
+    ``bad``: paths of the fields with problems. They are left out of the document's data, and their absence is not
     reported again.
     """
 
@@ -32,7 +32,7 @@ class Findings:
         key: YamlNode | None = None,
         related: tuple[Related, ...] = (),
     ) -> None:
-        """An error at a node, or at its key where the node is empty or of several lines and would not be seen."""
+        """Add an error at a node, or at its key if the node is empty or has several lines."""
         if node.start == node.end or (node.kind != SCALAR and not self.chunk.is_on_one_line(node)):
             span = self.span((), key=True) if node is self.root else self.chunk.span(key or node)
         else:
@@ -40,7 +40,7 @@ class Findings:
         self.add(code, message, span, path, hint, related)
 
     def at_path(self, code: str, message: str, path: FieldPath, hint: str | None = None, *, key: bool = False) -> None:
-        """An error at a field, or at its key, that is known by its path alone."""
+        """Add an error at the field with this path, or at its key."""
         self.add(code, message, self.span(path, key=key), path, hint)
 
     def add(
@@ -52,14 +52,14 @@ class Findings:
         hint: str | None = None,
         related: tuple[Related, ...] = (),
     ) -> None:
-        """An error, after which the document has no model."""
+        """Add an error. The document then has no model."""
         self.failed = True
         self.diagnostics.append(Diagnostic(Severity.ERROR, code, message, span, path, hint, related))
 
     def span(self, path: FieldPath, *, key: bool = False) -> SourceSpan:
-        """Where a field stands, or what is nearest to it."""
+        """Return the position of a field, or of the nearest enclosing one that is written."""
         return locate(self.chunk, self.root, path, key=key)
 
     def is_reported(self, path: FieldPath) -> bool:
-        """Whether something was said of a field already, or of a block around it."""
+        """Return True if a problem of the field, or of a block around it, was reported."""
         return any(path[:length] in self.bad for length in range(1, len(path) + 1))

@@ -1,8 +1,8 @@
-"""``fmt``: documents in canonical spelling, changed nowhere else.
+"""``fmt``: rewrites documents in canonical spelling and changes nothing else.
 
-Edits are made in the text, at positions the reader knows, so that comments, quotes, order and layout stay. What is
-changed: spellings of keys, ``kind: resource``, blanks at the ends of lines, lines of tabs, mixed line breaks, a missing
-or repeated last line break. The result is read again and must mean the same.
+Edits are made in the text, at positions known from the reader, so that comments, quotes, order and layout stay. Changed
+are: spellings of keys, ``kind: resource``, blanks at line ends, lines of tabs, mixed line breaks, and a missing or
+repeated final line break. The result is read again and must have the same meaning.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gpuctl.language.kinds import ALIASES, KINDS
 from gpuctl.language.spelling import fold
 
 Place = tuple[int, int]
-"""Line and column of the source, from 0."""
+"""Line and column in the source, from 0."""
 
 
 class Formatted(NamedTuple):
-    """A formatted text, and what kept a source from being formatted (then the text is the source's)."""
+    """A formatted text. If diagnostics prevented formatting, the text is the source's."""
 
     text: str
     diagnostics: list[Diagnostic]
 
 
 def format_source(source: Source) -> Formatted:
-    """The source in canonical form. Documents that are not ours keep their keys."""
+    """Return the source in canonical form. Documents of other tools keep their keys."""
     documents, diagnostics = _read(source.name, source.text)
     if diagnostics:
         return Formatted(source.text, diagnostics)
@@ -44,10 +44,10 @@ def format_source(source: Source) -> Formatted:
     lines = lines_of(source.text)
     for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
         lines[line] = lines[line][:start] + text + lines[line][end:]
-    # A Windows checkout has CRLF: what the first line ends with ends all of them.
+    # A Windows checkout has CRLF: the first line's line break is used for all lines.
     line_break = "\r\n" if re.match(r"[^\r\n]*\r\n", source.text) else "\n"
     meaning = [_meaning(document.root) for document in documents]
-    # Should editing by position not carry some construct: leave the blanks, and failing that everything.
+    # If editing by position breaks a construct: keep the blanks, and if that fails too, return the source unchanged.
     for text in (line_break.join(_tidy(lines, protected)), line_break.join(lines)):
         again, problems = _read(source.name, text)
         if not problems and [_meaning(document.root) for document in again] == meaning:
@@ -83,7 +83,7 @@ class _EditCollector:
                 self._replace(node, kind)
             self._visit(root, kind_shape(kind))
         else:
-            # Somebody else's document: not a byte of it changes.
+            # The document of another tool: not a byte of it changes.
             chunk = self.document.chunk
             self.protected.update(range(self.first, self.first + len(lines_of(chunk.text))))
 
@@ -112,7 +112,7 @@ class _EditCollector:
         seen: set[str] = set()
         for key, value in node.value:
             known = shape.fields.get(fold(key.value))
-            # Of two spellings of one key both stay: which one is right is for the author to say.
+            # If a key is written in two spellings, both stay: the author must decide.
             if known is not None and known[0] != key.value and self._count(node, known[0]) == 1:
                 self._replace(key, known[0])
             seen.add(key.value)
@@ -130,7 +130,9 @@ class _EditCollector:
 
 
 def _tidy(lines: list[str], protected: set[int]) -> list[str]:
-    """Return the lines without blanks at their ends, and one empty line last, so that the text ends in a line break."""
+    """Return the lines without blanks at their ends, and with one empty last line, so that the text ends in a line
+    break.
+    """
     tidied = [line if number in protected else line.rstrip(" \t") for number, line in enumerate(lines)]
     while len(tidied) > 1 and not tidied[-1] and not tidied[-2] and len(tidied) - 2 not in protected:
         tidied.pop()
@@ -140,7 +142,7 @@ def _tidy(lines: list[str], protected: set[int]) -> list[str]:
 
 
 def _meaning(node: YamlNode) -> object:
-    """What a tree says, without positions: keys folded, because their spelling is what is changed."""
+    """Return a tree's content without positions and with folded keys, whose spelling may change."""
     if node.kind == "scalar":
         return (node.plain, ALIASES.get(node.value, node.value))
     if node.kind == "list":

@@ -1,7 +1,7 @@
-"""Full-width punctuation where YAML's own was meant: the usual slip with a Chinese or Japanese keyboard.
+"""Detects full-width punctuation in place of YAML's own, a common slip with a Chinese or Japanese keyboard.
 
-YAML takes ``：``, ``，`` and ``“`` for text, so that the document either fails at another place or says something else.
-Text in quotes, block text and comments are never looked at.
+YAML reads ``：``, ``，`` and ``“`` as text, so the document fails elsewhere or changes its meaning. Quoted text, block
+text and comments are not checked.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ ASCII = str.maketrans(
     {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
     | {"“": '"', "”": '"', "‘": "'", "’": "'", "、": ",", "【": "[", "】": "]", "\u3000": " ", _NO_BREAK: " "}
 )
-"""Full-width characters (Unicode block "Halfwidth and Fullwidth Forms") and Chinese punctuation, and what is meant."""
+"""Full-width characters (Unicode block "Halfwidth and Fullwidth Forms") and Chinese punctuation -> the intended ASCII.
+"""
 _DASHES = re.compile(r"[\u2012-\u2015\u2212]+-*(?=[A-Za-z])")
-"""What editors make of the hyphens of an option."""
+"""Matches dashes that editors substitute for the hyphens of an option."""
 _COMMANDS = frozenset({"command", "args"})
 
 
 def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: int) -> None:
-    """Report plain text that is ASCII except for full-width characters.
+    """Report plain text that would be ASCII without its full-width characters.
 
-    An error that was found at the same place gets the hint instead, so that each slip is reported once.
+    If an error was already found at the same place, its hint is replaced, so that each slip is reported once.
 
-    :param first: the index of the document's first diagnostic.
+    :param first: index of the document's first diagnostic.
     """
     if raw.chunk.text.isascii():
         return
@@ -50,7 +51,7 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
             if found.severity is Severity.ERROR and found.span is not None and _holds(found.span, span)
         ]
         for index in known:
-            # A mapping was expected: its colon needs a blank.
+            # A mapping was expected: its colon must be followed by a blank.
             text = node.value.replace("：", ": ").translate(ASCII) if diagnostics[index].code == "GPU202" else meant
             kind = "no-break space" if character == _NO_BREAK else "full-width character"
             hint = f"write `{shorten(text)}`: `{character}` is a {kind}"
@@ -63,10 +64,10 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
 
 
 def syntax_error_at(chunk: Chunk, error: Diagnostic) -> Diagnostic:
-    """Return the error at a full-width character that explains a syntax error, or the error itself if there is none.
+    """Return an error at the full-width character that explains a syntax error, or else the given error.
 
-    Only characters directly after an ASCII one or a blank count, in the error's line, the line above it and the line
-    where libyaml began the construct: prose of a comment or of a text in quotes is no explanation.
+    Only characters directly after an ASCII character or a blank count, on the error's line, the line above it, and the
+    line where libyaml began the construct. Prose in comments and quoted text does not explain an error.
     """
     spans = [error.span, *(related.span for related in error.related)]
     numbers = {span.line - 1 - chunk.first_line for span in spans if span is not None}
@@ -87,13 +88,13 @@ def syntax_error_at(chunk: Chunk, error: Diagnostic) -> Diagnostic:
 
 
 def ascii_meant(text: str) -> str:
-    """Return a command as it was meant: in ASCII if nothing but full-width characters and dashes keeps it from that."""
+    """Return a command in ASCII if only full-width characters and dashes prevent that, else the text unchanged."""
     meant = re.sub(rf"(?<!\S){_DASHES.pattern}", _hyphens, text).translate(ASCII)
     return meant if meant.isascii() else text
 
 
 def _hyphens(dashes: re.Match[str]) -> str:
-    """Return the hyphens of an option that begins with dashes: one before a single letter."""
+    """Return the hyphens for an option that begins with dashes: one before a single letter, else two."""
     return "-" if re.match(r"[A-Za-z](?:[\s=]|\Z)", dashes.string[dashes.end() :]) else "--"
 
 
@@ -121,7 +122,7 @@ def _plain_texts(node: YamlNode, path: FieldPath) -> Iterator[tuple[YamlNode, Fi
 
 
 def _character(chunk: Chunk, node: YamlNode, position: int) -> SourceSpan:
-    """Return the place of a character of a plain scalar; of one over several lines, the scalar's beginning."""
+    """Return the position of a character of a plain scalar; for a scalar of several lines, the scalar's start."""
     line, column = chunk.place(node.start)
     return chunk.point(line, column + position if chunk.is_on_one_line(node) else column)
 
@@ -131,7 +132,7 @@ def _holds(outer: SourceSpan, inner: SourceSpan) -> bool:
 
 
 def _unquoted(line: str) -> Iterator[int]:
-    """Yield the columns of non-ASCII characters outside of quotes and comments of one line."""
+    """Yield the columns of a line's non-ASCII characters outside of quotes and comments."""
     quote = ""
     for column, character in enumerate(line):
         if quote:

@@ -1,4 +1,4 @@
-"""Documents that cannot be compiled, as an exception for those who need objects."""
+"""The exception for documents that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.frontend.source import Source
 class InvalidDocuments(Exception):
     """Documents, or the platform's settings, have errors; nothing was changed.
 
-    ``diagnostics`` are all that is to be said of them, in source order; ``sources`` (name -> source) have the lines.
+    ``diagnostics``: all of them, in source order. ``sources``: name -> source, to show the lines.
     """
 
     def __init__(self, diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:

@@ -1,7 +1,7 @@
-"""Plain numbers of a ``podPatch``, as kubectl's YAML reader takes them: ``0400`` is octal there, ``1_000`` a number.
+"""Reads plain numbers of a ``podPatch`` as kubectl's YAML reader does: ``0400`` is octal, ``1_000`` a number.
 
-Source: go.yaml.in/yaml/v2 (resolve.go), which sigs.k8s.io/yaml uses; Go's strconv.ParseInt with base 0 beneath it.
-A file mode copied from a manifest must not change its meaning here.
+Source: go.yaml.in/yaml/v2 (resolve.go), which sigs.k8s.io/yaml uses, and Go's strconv.ParseInt with base 0. A file mode
+copied from a manifest must keep its meaning.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _LARGEST, _SMALLEST = 2**64 - 1, -(2**63)
 
 
 def read_number(text: str) -> int | float | None:
-    """The number that a plain scalar is to kubectl, or None where it is text. Whole numbers are integers."""
+    """Return the number that kubectl reads for a plain scalar; None if it reads text. Whole numbers are integers."""
     if not text or text[0] not in "+-.0123456789" or len(text) > _LONGEST:
         return None
     if text[0] == "." and re.search(r"(?a)(?<!\d)_|_(?!\d)", text):
-        return None  # After a dot Go's own rule holds: an underscore stands between digits.
+        return None  # After a dot Go requires digits on both sides of an underscore.
     bare = text.replace("_", "")
     match = re.match(_INTEGER, bare)
     if match is not None:

@@ -65,7 +65,7 @@ _RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
 
 
 def check_launchers(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Report launchers that start other numbers of processes than there are GPUs, or whose nodes do not meet."""
+    """Report launchers whose number of processes does not match the GPUs, or whose nodes do not find each other."""
     for program in programs_of(command_line(model)):
         yield from _parallelism(document, model, program)
         yield from _processes(document, model, program)
@@ -78,19 +78,19 @@ def check_launchers(document: Document, model: Job) -> Iterator[Diagnostic]:
 
 
 def is_loopback(text: str) -> bool:
-    """Return True if an address, with or without scheme and port, is that of the container itself."""
+    """Return True if an address, with or without scheme and port, is the loopback address."""
     host = re.sub(r"\A[a-z]+://", "", text.strip("'\"").lower())
     return re.match(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?/?\Z", host) is not None
 
 
 def _parallelism(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
-    """A model server splits a model over tensor x pipeline x data parallel GPUs."""
+    """Report parallel sizes that do not match the GPUs: a server splits a model over tensor x pipeline x data GPUs."""
     is_server = _SERVERS.match(program.name) is not None
     if model.kind == "training" and not is_server:
-        return  # What the options of a training script mean is its own affair.
+        return  # The options of a training script have no fixed meaning.
     options = {"tensor": _TENSOR, "pipeline": _PIPELINE, "data": _DATA}
     if any(word.text == "--enable-dp-attention" for word in program.words):
-        del options["data"]  # SGLang: inside the tensor parallel group.
+        del options["data"]  # SGLang: data parallelism is inside the tensor parallel group.
     given = {name: found for name, names in options.items() if (found := option(program.words, *names)) is not None}
     if (local := option(program.words, "--data-parallel-size-local", "-dpl")) is not None:
         given["data"] = local
@@ -112,7 +112,7 @@ def _parallelism(document: Document, model: Job, program: Program) -> Iterator[D
 
 
 def _processes(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
-    """The numbers of processes and nodes that a launcher is given."""
+    """Report numbers of processes and nodes in the command that differ from the document's."""
     words = _launcher_words(program)
     gpus = model.resources.gpu
     per_node = option(words, "--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus")
@@ -145,7 +145,7 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
 
 
 def _launcher_words(program: Program) -> Sequence[Word]:
-    """The words that are a known launcher's own, before the script; else all."""
+    """Return the options of a known launcher, which are before its script; for any other program, all words."""
     arguments: Sequence[Word] = program.arguments
     flags = _TORCHRUN_FLAGS if program.name in _TORCHRUN else None
     flags = _DEEPSPEED_FLAGS if program.name in DEEPSPEED else flags
@@ -184,7 +184,7 @@ def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) 
 
 
 def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnostic]:
-    """Addresses and ranks with which the nodes of a training do not meet."""
+    """Report addresses and ranks that keep the nodes of a training from finding each other."""
     alone = next((word for word in words if word.text == "--standalone"), None)
     if alone is not None:
         message = "`--standalone` makes each node train alone"
@@ -209,14 +209,14 @@ def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnosti
 
 
 def _option_name(words: Sequence[Word], value: Word) -> str:
-    """The option that a word holds, or that stands before it."""
+    """Return the option that a word contains, or that precedes it."""
     if value.text.startswith("-"):
         return value.text.partition("=")[0]
     return words[next(index for index, word in enumerate(words) if word is value) - 1].text
 
 
 def _accelerate(document: Document, nodes: int, gpus: int, program: Program) -> Iterator[Diagnostic]:
-    """Report Accelerate without the options, or the configuration file, for several machines."""
+    """Report Accelerate without its multi-machine options and without a configuration file."""
     arguments = _accelerate_arguments(program)
     options, script = launcher_options(arguments, _ACCELERATE_FLAGS)
     if "--config_file" in options or any(word.is_open for word in arguments[: script + 1]):
@@ -242,7 +242,7 @@ def _accelerate(document: Document, nodes: int, gpus: int, program: Program) -> 
 def _corrected(
     head: str, needed: Sequence[str], options: dict[str, tuple[Word, str]], arguments: Sequence[Word], script: int
 ) -> str:
-    """A launcher's command with the options that it needs in front of its other options and its script."""
+    """Return a launcher's command with the required options in front of its other options and its script."""
     names = {re.split("[ =]", text)[0] for text in needed}
     kept = [
         f"{name} {quote(value) if value else ''}".rstrip() for name, (_, value) in options.items() if name not in names
@@ -253,7 +253,7 @@ def _corrected(
 
 
 def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
-    """Report a launcher that needs ssh, or lacks the options with which each node starts its own processes."""
+    """Report DeepSpeed's launcher if it needs ssh, or lacks the options for starting each node's processes locally."""
     arguments = program.arguments
     options, script = launcher_options(arguments, _DEEPSPEED_FLAGS)
     missing = sorted({"--node_rank", "--master_addr"} - options.keys())

@@ -1,6 +1,6 @@
-"""Checks across documents: what can be known because one compile sees all of them.
+"""Checks across documents, possible because one compile reads all of them.
 
-Errors are what can never be right; warnings what waits, or depends on the cluster.
+Errors are contradictions that no cluster can resolve; warnings are about waiting, or depend on the cluster.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 def link(
     documents: Sequence[Document], settings: Settings, namespace: str, *, complete: bool = True
 ) -> Iterator[Diagnostic]:
-    """Resolve references between documents and yield what is wrong with them together.
+    """Resolve references between documents and yield the problems between them.
 
-    Sets each workload's ``namespace`` and ``gpu_type``. The order of the documents does not matter. Not ``complete``
-    means that documents are missing because they have errors: what they might declare is not missed.
+    Sets each workload's ``namespace`` and ``gpu_type``. The result does not depend on the order of the documents.
+
+    :param complete: False if documents with errors are missing; a pool that is not declared is then not reported.
     """
     documents = sorted(documents, key=_position)
     for document in documents:
@@ -65,8 +66,8 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
 
 
 def _how_to_part(model: Workload, other: Model) -> str:
-    """The hint for two jobs of one name."""
-    # What the linker was given of a model may be less than all.
+    """Return the hint for two jobs of one name."""
+    # The partial model of a document with errors may lack the field.
     found = [getattr(one, "placement", None) for one in (model, other)]
     placed = [one.clusters if one is not None else [] for one in found]
     if all(placed) and not set(placed[0]) & set(placed[1]):

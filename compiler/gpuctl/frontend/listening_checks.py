@@ -1,4 +1,4 @@
-"""Checks of servers: where they listen, and whether a notebook has a password."""
+"""Checks of servers: their listen address, and the password of a notebook."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _HOSTS = (
 
 
 class _Server(NamedTuple):
-    """A server that listens on 127.0.0.1 unless told otherwise.
+    """A server that listens on 127.0.0.1 by default.
 
-    ``write`` is the option to add; ``told`` are other options that say where it listens, ``variable`` the variable;
-    ``command`` is the argument with which it is a server.
+    ``write``: the option to add. ``told``: options, and ``variable``: the variable, that set its address. ``command``:
+    the argument that makes the program a server.
     """
 
     write: str
@@ -48,7 +48,7 @@ _LOCAL = {
 }
 _JUPYTER_COMMANDS = frozenset({"lab", "notebook", "server"})
 _FILTERS = frozenset({"tee", "cat", "sed", "grep", "awk", "ts"})
-# Images of docker-stacks configure Jupyter to listen everywhere.
+# Images of docker-stacks configure Jupyter to listen on all addresses.
 _LISTENING_IMAGES = ("jupyter/", "docker.io/jupyter/", "quay.io/jupyter/")
 _TOKEN = r"--(?:ServerApp|NotebookApp|LabApp|IdentityProvider)\.token\Z"  # noqa: S105 - an option
 _PASSWORD = r"--(?:(?:ServerApp|NotebookApp|LabApp)\.password|PasswordIdentityProvider\.hashed_password)\Z"  # noqa: S105
@@ -64,7 +64,7 @@ def check_servers(document: Document, model: Job) -> Iterator[Diagnostic]:
     if service_of(model) is None:
         return
     programs = programs_of(command_line(model))
-    # What runs beside other programs may be reached through one of them. A script ends with its server.
+    # A server beside background programs may be reached through one of them. A script ends with its server.
     if not any(program.background for program in programs):
         yield from _ports(document, model, programs)
         for program in [program for program in programs if program.name not in _FILTERS][-1:]:
@@ -128,7 +128,7 @@ def _addresses(document: Document, model: Job, program: Program) -> Iterator[Dia
 
 
 def _local_server(program: Program) -> _Server | None:
-    """Return the entry of a server that listens on 127.0.0.1 by default."""
+    """Return the entry of a server that listens on 127.0.0.1 by default; None for any other program."""
     commands = {word.text for word in program.arguments[:4]}
     if program.name == "jupyter":
         return _JUPYTER if commands & _JUPYTER_COMMANDS else None
@@ -137,7 +137,7 @@ def _local_server(program: Program) -> _Server | None:
 
 
 def _open_notebook(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
-    """Report a notebook without a token or password: it gives every client a shell with GPUs."""
+    """Report a notebook without a token or password: every client gets a shell with GPUs."""
     place: Word | None = None
     what, hint = "", "remove it, and set a password"
     if program.name == "code-server":
@@ -158,7 +158,7 @@ def _open_notebook(document: Document, model: Job, program: Program) -> Iterator
 
 
 def _empty_token(model: Job, program: Program) -> tuple[Word, str] | None:
-    """The word that leaves Jupyter's token empty where no password is set either, and the option's name."""
+    """Return the word and the option that leave Jupyter's token empty, if no password is set; else None."""
     found: tuple[Word, str] | None = None
     empty = {variable.name for variable in model.environment.variables if variable.value == ""}
     for index, word in enumerate(program.arguments):
@@ -174,7 +174,7 @@ def _empty_token(model: Job, program: Program) -> tuple[Word, str] | None:
 
 
 def _open_variables(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
-    """Variables that turn a password off. An option of the command takes the place of JUPYTER_TOKEN."""
+    """Report variables that turn a password off. An option of the command overrides JUPYTER_TOKEN."""
     words = [word for program in programs for word in program.words]
     is_set = any(re.match(_TOKEN, word.text.partition("=")[0]) for word in words)
     is_set = is_set or any(re.match(_PASSWORD, word.text.partition("=")[0]) for word in words)

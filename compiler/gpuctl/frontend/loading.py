@@ -1,4 +1,4 @@
-"""The frontend in one call: inputs to valid documents and everything there is to say about them."""
+"""The whole frontend in one call: from inputs to valid documents and their diagnostics."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gpuctl.language.spelling import nearest
 class Loaded:
     """The result of the frontend.
 
-    ``documents``: the valid ones, in source order, without a platform file that was found beside them. ``faulty``: jobs
-    with mistakes that can be checked further. ``sources``: by name, to show
-    lines. ``has_sound_platform``: the platform has no errors.
+    ``documents``: the valid ones, in source order, without a platform file that was only found beside them. ``faulty``:
+    jobs with errors, for further checks. ``of_other_clusters``: documents left out because of their placement.
+    ``sources``: by name, to show lines. ``has_sound_platform``: the platform has no errors.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ def load(
     stdin: BinaryIO | None = None,
     without: Path | None = None,
 ) -> Loaded:
-    """Read, bind, check and link all inputs. Never raises for what an input contains.
+    """Read, bind, check and link all inputs. Problems of an input become diagnostics, not exceptions.
 
-    ``platform`` is the platform's file; without it, each input's ``platform.yaml`` at or above it is used, and they
-    must agree. ``versions`` are the Kubernetes versions that the platform may name. ``without`` is a directory below an
-    input whose files are not read.
+    :param platform: the platform's file; None: the ``platform.yaml`` at or above each input, which must all agree.
+    :param versions: Kubernetes versions that the platform may name. :param without: a directory below an input whose
+    files are not read.
     """
     found = collect(inputs, stdin, without)
     return load_found(found, platform=platform, namespace=namespace, versions=versions, directory=directory)
@@ -72,9 +72,10 @@ def load_found(
     cluster: str | None = None,
     interrupt: Callable[[], None] = lambda: None,
 ) -> Loaded:
-    """Load inputs that have been read, as :func:`load` does; ``cluster`` leaves out the documents of other clusters.
+    """Load inputs that have been read, as :func:`load` does.
 
-    ``interrupt`` is called before each document is bound and checked.
+    :param cluster: leave out the documents of other clusters. :param interrupt: called before each document is bound
+    and checked.
     """
     loaded, early, defaults = open_platform(found, platform=platform, versions=versions, directory=directory)
     for source in found.sources:
@@ -103,7 +104,7 @@ def load_found(
         interrupt()
         loaded.diagnostics += check(document, loaded.settings)
     if cluster is not None:
-        # Before they are linked: what two clusters have each does not meet.
+        # Before linking: documents of two clusters do not conflict.
         loaded.of_other_clusters += [
             document for document in loaded.documents if not belongs_to_cluster(document, cluster)
         ]
@@ -121,7 +122,7 @@ def open_platform(
     versions: tuple[str, ...],
     directory: Path | None,
 ) -> tuple[Loaded, PlatformSources, dict[str, dict[str, Any]]]:
-    """What comes before the documents: the platform, with what is wrong with it, and what it fills in of each kind."""
+    """Bind the platform and return it with its diagnostics, the sources read for it, and its defaults by kind."""
     loaded = Loaded()
     loaded.diagnostics += found.diagnostics
     for source in found.sources:
@@ -141,23 +142,23 @@ def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
 
 
 def belongs_to_cluster(document: Document, cluster: str) -> bool:
-    """Whether a document belongs on a cluster; one without a placement does on any."""
+    """Return True if a document belongs on a cluster; one without a placement belongs on all."""
     return not document.clusters or cluster in document.clusters
 
 
 def load_platform(
     named: str | os.PathLike[str] | None, *, versions: tuple[str, ...], directory: Path | None = None
 ) -> Loaded:
-    """The platform alone, for commands without documents: the file named, else the one at or above ``directory``."""
+    """Load only the platform, for commands without documents: the named file, or that at or above ``directory``."""
     loaded = Loaded()
     _use_platform([], named, Sources([], [], [None]), directory, loaded, versions)
     return loaded
 
 
 class PlatformSources:
-    """Sources that may hold a platform, read before all others: its defaults fill in what other documents leave out.
+    """Sources that may contain a platform. They are read before all others, which need the platform's defaults.
 
-    They are few, so their trees are kept until they are bound; of all others there is one at a time.
+    They are few, so their trees are kept until they are bound. Of the other sources one tree at a time is in memory.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -171,12 +172,12 @@ class PlatformSources:
                 self.platforms += [raw for raw in raws if is_platform(raw)]
 
     def is_platform_alone(self, source: Source) -> bool:
-        """Whether a source holds a platform, and nothing else; as long as it was not read otherwise."""
+        """Return True if a source contains platforms only. Valid until the source is read by :meth:`read`."""
         raws, _ = self._read.get(id(source), ((), ()))
         return bool(raws) and all(map(is_platform, raws))
 
     def read(self, source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
-        """The documents of a source, from what was read already if it was."""
+        """Yield the documents of a source, reusing the trees of an earlier read."""
         known = self._read.pop(id(source), None)
         if known is None:
             yield from read(source, diagnostics)
@@ -185,13 +186,13 @@ class PlatformSources:
             yield from known[0]
 
 
-# A key that may be `kind`, unless another word follows it at once: what is quoted with escapes, an anchor or an alias
-# may be `platform` as well.
+# Matches a key that may be `kind`, unless another word directly follows it: a quoted text with escapes, an anchor or an
+# alias may also mean `platform`.
 _MAY_BE_PLATFORM = r"""(?i)k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:"""
 
 
 def is_platform(raw: RawDocument) -> bool:
-    """Whether a document is of kind platform: it is bound before all others."""
+    """Return True if a document is of kind platform."""
     _, kind = kind_of(raw.root)
     return kind is not None and ALIASES.get(kind, kind) == "platform"
 
@@ -204,15 +205,15 @@ def _use_platform(
     loaded: Loaded,
     versions: tuple[str, ...],
 ) -> None:
-    """Bind the platform: the one named or else those found at or above the inputs, and those among the documents.
+    """Bind the platform: the named one or else those found at or above the inputs, and those among the documents.
 
-    Several that say the same are one; two different ones are an error, because a compile has one platform.
+    Equal platforms count as one; two different ones are an error, because a compile has one platform.
     """
     if named is not None:
         candidates = [*((raw, False) for raw in _platform_file(named, loaded)), *((raw, True) for raw in among)]
     else:
         beside = _platforms_beside(found, directory, is_given=bool(among))
-        # To ask the system for the real paths of thousands of files takes longer than to read them.
+        # Resolving the real paths of thousands of files takes longer than reading them.
         paths = [source for source in found.sources if source.path is not None] if beside else []
         read_already = {os.path.realpath(source.path or ""): source for source in paths}
         candidates = [(raw, True) for raw in among]
@@ -247,9 +248,9 @@ def _use_platform(
 
 
 def _platforms_beside(found: Sources, directory: Path | None, *, is_given: bool) -> list[str]:
-    """The ``platform.yaml`` of every input, each once, in the order of their names.
+    """Return the ``platform.yaml`` of every input, without duplicates, sorted by name.
 
-    What comes from standard input or memory belongs to the current directory, unless it brings a platform along.
+    Standard input and texts in memory belong to the current directory, unless they contain a platform.
     """
     here = str(directory) if directory is not None else "."
     starts = [here if start is None else start for start in found.starts if start is not None or not is_given]
@@ -257,7 +258,7 @@ def _platforms_beside(found: Sources, directory: Path | None, *, is_given: bool)
 
 
 def _second_platform(chosen: Document, other: Document, holds: Document | None) -> Diagnostic:
-    """``holds`` is the one that --platform can name; None when both are documents, which are read in any case."""
+    """Return the error for a second platform. ``holds``: the file for --platform; None if both are documents."""
     first, second = sorted((chosen, other), key=lambda document: (document.file, document.span(("kind",)).line))
     hint = "remove one, or compile the two sets of files apart"
     if holds is not None:
@@ -275,7 +276,7 @@ def _second_platform(chosen: Document, other: Document, holds: Document | None) 
 def _platform_file(
     named: str | os.PathLike[str] | Source, loaded: Loaded, *, is_named: bool = True
 ) -> list[RawDocument]:
-    """The platforms in a file; one that was only found by its name may hold somebody else's documents alone."""
+    """Return the platforms in a file. A file found only by its name may consist of another tool's documents."""
     found = collect([named])
     loaded.diagnostics += found.diagnostics
     if not found.sources:
@@ -296,9 +297,10 @@ def _platform_file(
 
 
 def platform_defaults(settings: Settings) -> dict[str, dict[str, Any]]:
-    """kind -> the partial document that fills in what documents of the kind leave out.
+    """Return the platform's defaults: kind -> partial document.
 
-    A ``podPatch`` is no filling: it is merged into the pod before the document's own (see the backend's ``patch``).
+    A ``podPatch`` is not part of them: it is merged into the pod before the document's own (see
+    backend/pod_patches.py).
     """
     if settings.is_default:
         return {}

@@ -1,4 +1,4 @@
-"""What pydantic refuses, as diagnostics: the second pass over a document."""
+"""Turns pydantic's errors into diagnostics: the second pass over a document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.environment_block import SecretKey
 from gpuctl.language.field_errors import ERROR_TYPE
 
-# What pydantic says of the branches of a union that a value does not take; the first pass chose the branch.
+# Errors of the union branches that a value is not for: the first pass has chosen the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type"})
 _BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{SecretKey.__name__})$"
 _MISSING_HINTS = {
@@ -26,9 +26,9 @@ _MISSING_HINTS = {
 
 
 def report_model_errors(findings: Findings, error: ValidationError, prefix: FieldPath = ()) -> None:
-    """Pydantic's errors as diagnostics, leaving out what follows from something that was said already.
+    """Report pydantic's errors as diagnostics, except those that follow from an error reported before.
 
-    ``prefix`` is the path of what was validated, where that is not the whole document.
+    :param prefix: path of the validated part, if it is not the whole document.
     """
     findings.failed = True
     for item in error.errors(include_url=False, include_input=False):
@@ -54,7 +54,7 @@ def report_model_errors(findings: Findings, error: ValidationError, prefix: Fiel
 
 
 def _rests_on_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
-    """Whether a block is said to lack something that it has, though with a wrong value."""
+    """Return True if a block is reported to lack a field that it has with an invalid value."""
     block = path[: len(path) - len(context["path"])]
     return context["code"] == "GPU201" and any(bad[: len(block)] == block for bad in findings.bad)
 
@@ -62,7 +62,7 @@ def _rests_on_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) 
 def _report_missing(findings: Findings, path: FieldPath) -> None:
     name, parent = str(path[-1]), path[:-1]
     where = f" in {format_path(parent)}" if parent else ""
-    # In a list the entry is what lacks the field.
+    # In a list, the entry is what lacks the field.
     what = "block" if name in ("job", "environment") and not parent else "field"
     message = f"missing required {what} `{name}`{where}"
     hint = _MISSING_HINTS.get(name, f"add `{name}:`")
@@ -70,7 +70,7 @@ def _report_missing(findings: Findings, path: FieldPath) -> None:
 
 
 def _document_path(root: YamlNode, loc: tuple[int | str, ...], prefix: FieldPath) -> FieldPath:
-    """Pydantic's location below ``prefix`` without the names of union branches, which are no part of the document."""
+    """Return pydantic's location below ``prefix`` as a document path, without the names of union branches."""
     path: list[str | int] = []
     node: YamlNode | None = root
     for part in prefix:

@@ -1,7 +1,7 @@
-"""A model of a document that has mistakes, for the checks that do not rest on them: all mistakes in one run.
+"""Builds a partial model of a document with errors, so that other checks run too and all errors appear in one run.
 
-What is wrong is taken out, and stands in the model as a value that nobody can use: a check that looks at it ends
-there, and says nothing that might follow from the mistake alone.
+Invalid values are removed and replaced in the model by a placeholder. A check that reads the placeholder ends there, so
+that it reports nothing that only follows from the error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath
 from gpuctl.frontend.field_shapes import ModelShape
 
 _MOST_ROUNDS = 4
-"""How often something more is taken out: rules between fields are looked at when the fields are right."""
+"""Maximum number of validation rounds: rules between fields are checked only when the fields are valid."""
 _REQUIRED = {"job": {"name": "x"}, "environment": {"image": "x"}}
 
 
@@ -24,7 +24,7 @@ class UnknownFieldRead(Exception):
 
 
 class _Unknown:
-    """A value that was given, and cannot be used. ``is None`` is all that may be asked of it."""
+    """Placeholder for an invalid value. Every operation on it except ``is None`` raises :class:`UnknownFieldRead`."""
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise UnknownFieldRead
@@ -38,9 +38,9 @@ _UNKNOWN = _Unknown()
 
 
 def partial_model(shape: ModelShape, data: dict[str, Any], bad: Iterable[FieldPath]) -> BaseModel | None:
-    """The model of what is right in the ``data`` of a job; None when there is too little.
+    """Return the model of the valid part of a job's ``data``; None if too little of it is valid.
 
-    :param bad: the paths, in canonical spelling, of what was found to be wrong already.
+    :param bad: canonical paths of the fields known to be invalid.
     """
     unknown = {path for path in (_in_mappings(path) for path in bad) if path}
     data = _copy(data)
@@ -67,7 +67,7 @@ def partial_model(shape: ModelShape, data: dict[str, Any], bad: Iterable[FieldPa
 
 
 def until_unknown(checks: Iterable[Iterator[Diagnostic]]) -> Iterator[Diagnostic]:
-    """What checks say before they come to a value that is not known."""
+    """Yield the diagnostics of the checks; each check ends when it reads an unknown value."""
     for check in checks:
         try:
             yield from check
@@ -76,7 +76,7 @@ def until_unknown(checks: Iterable[Iterator[Diagnostic]]) -> Iterator[Diagnostic
 
 
 def _in_mappings(path: FieldPath) -> FieldPath:
-    """The path without what is inside a list: with an entry taken out, the places of the others would be wrong."""
+    """Return the path up to its first list: removing one entry would change the indices of the others."""
     for index, part in enumerate(path):
         if isinstance(part, int):
             return path[:index]
@@ -84,7 +84,7 @@ def _in_mappings(path: FieldPath) -> FieldPath:
 
 
 def _copy(value: Any) -> Any:
-    """The mappings copied; everything else is not changed here."""
+    """Return a copy of nested mappings; other values are shared."""
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
@@ -96,7 +96,7 @@ def _take_out(data: Any, path: FieldPath) -> None:
 
 
 def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[FieldPath]:
-    """Where pydantic finds something wrong: as deep as the data goes, without the names of union branches."""
+    """Yield the paths of pydantic's errors, as deep as the data goes, without the names of union branches."""
     for item in error.errors(include_url=False, include_input=False):
         node: Any = data
         path: FieldPath = ()
@@ -110,14 +110,15 @@ def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[Field
 
 
 def _mark(model: BaseModel, path: FieldPath) -> None:
-    """Put the unknown value at a path, or at the nearest block around it that the model has."""
+    """Set the placeholder at a path, or at the nearest enclosing block of the model."""
     at: Any = model
     for position, part in enumerate(path):
         name = next((name for name, info in type(at).model_fields.items() if (info.alias or name) == part), None)
         if name is None:
             return
         inner = at.__dict__.get(name)
-        # Some releases of pydantic read an attribute of the instance in isinstance, which an unknown value refuses.
+        # Some releases of pydantic read an attribute of the instance in isinstance, which the placeholder does not
+        # allow.
         if position + 1 == len(path) or inner is _UNKNOWN or not isinstance(inner, BaseModel):
             at.__dict__[name] = _UNKNOWN
             return

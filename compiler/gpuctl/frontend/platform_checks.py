@@ -13,7 +13,7 @@ ERROR = Severity.ERROR
 
 
 def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """What can be wrong with a platform: ``versions`` are the Kubernetes versions that output can be validated for."""
+    """Yield the errors of a platform. ``versions``: the Kubernetes versions that output can be validated for."""
     platform = document.model
     assert platform.kind == "platform", "called for a platform document"
     version = platform.kubernetes.version
@@ -57,7 +57,7 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
 
 
 def _priority_order(document: Document, settings: Settings) -> Iterator[Diagnostic]:
-    """High is above medium and medium above low, or the urgent job is the one that is evicted."""
+    """Report priorities that are not in the order high, medium, low: the urgent job would be preempted."""
     for upper, lower in (("high", "medium"), ("medium", "low")):
         above, below = settings.priorities[upper].value, settings.priorities[lower].value
         if above < below:

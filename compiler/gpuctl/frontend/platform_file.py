@@ -1,4 +1,4 @@
-"""Where the platform's file is looked for."""
+"""Finds the platform's file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PLATFORM_FILE = "platform.yaml"
 
 
 def find_platform(start: str) -> str | None:
-    """``platform.yaml`` in a directory or above it, no higher than the git root."""
+    """Return the ``platform.yaml`` in a directory or above it, up to the git root; None if there is none."""
     folder = os.path.realpath(start)
     while True:
         candidate = os.path.join(folder, PLATFORM_FILE)

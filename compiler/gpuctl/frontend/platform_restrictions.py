@@ -1,4 +1,4 @@
-"""What only the platform may set in a container, and images that it does not allow."""
+"""Restrictions of the platform: reserved keys and variables, disallowed images, and protected paths of nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     pass
 
 
-# What training pods get from the platform (2-lowering); a user's own value would break the rendezvous or be lost.
+# Variables that gpuctl sets in training pods. A user's value would break the rendezvous or be lost.
 RESERVED_ENV = frozenset(
     {
         "GPUCTL_JOB",
@@ -44,7 +44,7 @@ MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "v
 
 
 def is_reserved_key(key: str, settings: Settings) -> bool:
-    """Whether a label or annotation key is written by gpuctl, or by Kubernetes' own controllers."""
+    """Return True if gpuctl or a Kubernetes controller writes this label or annotation key."""
     return (
         key in RESERVED_LABELS
         or key.startswith((f"{settings.domain}/", *RESERVED_PREFIXES))
@@ -53,21 +53,22 @@ def is_reserved_key(key: str, settings: Settings) -> bool:
 
 
 def disallowed_image(image: str, registries: Sequence[str]) -> tuple[str, str] | None:
-    """That an image is from no registry of the platform's allow list, as message and hint; an empty list allows all."""
+    """Return message and hint if an image is not from an allowed registry, else None. An empty list allows all."""
     if not registries or any(is_from(image, registry) for registry in registries):
         return None
     message = f"the image `{shorten(image)}` is not from a registry that the platform allows ({', '.join(registries)})"
     return message, "push it to one of them"
 
 
-# With these a pod reads or changes what runs on its node: each with all below it, and every directory around it.
+# Paths that let a pod read or change what runs on its node. Each stands for everything below it, and every directory
+# that contains it is protected too.
 _SYSTEM_TREES = (
     *("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/rancher"),
     *("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/etc/kubernetes", "/etc/cni"),
     *("/etc/ssh", "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/systemd", "/etc/cron.d", "/etc/crontab"),
     *("/etc/ld.so.preload", "/etc/docker", "/etc/containerd", "/root/.ssh", "/root/.kube"),
 )
-# What lies below these may be data.
+# Protected directories whose subdirectories may hold data.
 _SYSTEM_DIRECTORIES = frozenset(
     {"/", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/root", "/usr/bin", "/usr/lib"}
 )
@@ -79,12 +80,12 @@ def _is_within(path: str, directory: str) -> bool:
 
 
 def is_device(path: str) -> bool:
-    """Return True if a normalised path is shared memory or a device for data, which jobs may use."""
+    """Return True if a normalised path is shared memory or a data device, which jobs may use."""
     return any(_is_within(path, device) for device in _DATA_DEVICES)
 
 
 def is_system_path(path: str) -> bool:
-    """Return True if a normalised path of a node belongs to its system, or holds something that does."""
+    """Return True if a normalised path of a node is part of its system, or contains such a path."""
     if path in _SYSTEM_DIRECTORIES or path.endswith(".sock"):
         return True
     return not is_device(path) and any(_is_within(path, tree) or _is_within(tree, path) for tree in _SYSTEM_TREES)
@@ -109,10 +110,12 @@ def forbidden_host_path(path: str, allowed: Sequence[str]) -> tuple[str, str] | 
 
 
 def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:
-    """What is wrong with a variable that says which cards of its node a container sees, as message and hint.
+    """Return message and hint for a variable that selects the cards a container sees, else None.
 
-    NVIDIA's runtime gives a container the cards that ``NVIDIA_VISIBLE_DEVICES`` names, whoever they were given to.
-    ``value`` is None for one that is read from a Secret.
+    NVIDIA's runtime gives a container the cards named by ``NVIDIA_VISIBLE_DEVICES``, even if they are allocated to
+    other pods.
+
+    :param value: None if the variable is read from a Secret.
     """
     if name != VISIBLE_DEVICES or (not has_gpu and value in _NO_DEVICES):
         return None

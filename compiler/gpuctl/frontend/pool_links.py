@@ -1,4 +1,4 @@
-"""Jobs against the pools that documents and the platform declare."""
+"""Checks jobs against the pools that documents and the platform declare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 
 class DeclaredPool:
-    """A pool as far as it is known: its document, or only what the platform says."""
+    """A pool as far as it is known: from its document, or only from the platform."""
 
     def __init__(self, types: list[str], document: Document | None = None, model: PoolDocument | None = None) -> None:
         self.types = types
@@ -28,7 +28,7 @@ class DeclaredPool:
         self.jobs: list[tuple[Document, Job]] = []
 
     def counts(self, gpu_type: str | None) -> list[int] | None:
-        """GPUs of each node of the type, None where a node does not say."""
+        """Return the GPUs of each node of the type; None if a node declares no number."""
         if self.model is None:
             return None
         counts = []
@@ -42,7 +42,7 @@ class DeclaredPool:
 
 
 def pod_count(model: Job, *, most: bool = False) -> int:
-    """How many pods a workload has: with autoscaling the fewest, or the ``most``."""
+    """Return the number of pods of a workload; with autoscaling the minimum, or the maximum if ``most``."""
     if model.kind == "training":
         return model.resources.nodes
     if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
@@ -52,7 +52,7 @@ def pod_count(model: Job, *, most: bool = False) -> int:
 
 
 def declared_pools(documents: Sequence[Document], settings: Settings) -> dict[str, DeclaredPool]:
-    """Every pool that a document or the platform declares. A document's word counts where both do."""
+    """Return every pool that a document or the platform declares. A document takes precedence."""
     pools = {name: DeclaredPool(list(pool.gpu_types)) for name, pool in settings.external_pools.items()}
     for document in documents:
         if document.model.kind == "pool":
@@ -97,7 +97,7 @@ def pool_references(
 
 
 def _as_declared(wanted: str | None, types: Sequence[str]) -> str | None:
-    """The declared type that differs in case alone, else what was written."""
+    """Return the declared type that differs only in case, else the type as written."""
     if wanted is None or wanted in types:
         return wanted
     return next((declared for declared in types if declared.lower() == wanted.lower()), wanted)
@@ -120,7 +120,7 @@ def _unknown_type(document: Document, pool: str, declared: DeclaredPool) -> Diag
 
 
 def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
-    """A pod larger than every node, or a training of more nodes than the pool has room for: it never starts."""
+    """Report a pod larger than every node, or a training with more nodes than fit the pool: it would never start."""
     gpu = model.resources.gpu
     counts = declared.counts(document.gpu_type)
     if gpu == 0 or counts is None or declared.document is None:
@@ -170,7 +170,7 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
 
 
 def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iterator[Diagnostic]:
-    """All jobs of a pool against its GPUs. Queueing is normal, so this only warns."""
+    """Compare all jobs of a pool with its GPUs and job limit. Queueing is normal, so these are warnings."""
     document, pool = declared.document, declared.model
     if document is None or pool is None:
         return
@@ -187,7 +187,7 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
     if counts is None:
         return
     capacity = sum(counts)
-    # A share in memory counts for nothing here: no document says how much a card has.
+    # A share in memory is not counted: no document declares the memory of a card.
     cards = [(settings.cards_of(model.resources) or Fraction(0)) * pod_count(model) for _, model in declared.jobs]
     total = sum(cards, Fraction(0))
     if total > capacity:

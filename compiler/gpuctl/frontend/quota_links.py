@@ -1,4 +1,4 @@
-"""A namespace's jobs against the quotas of the documents."""
+"""Checks the jobs of a namespace against the quotas of the documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARNING = Severity.WARNING
 
 
 def users_in_two_quotas(documents: Sequence[Document]) -> Iterator[Diagnostic]:
-    """Two quotas on one namespace both hold: what the larger one grants is not there."""
+    """Report a namespace in two quotas: both apply, so the smaller amount of each resource counts."""
     seen: dict[str, Document] = {}
     for document in documents:
         if document.model.kind != "quota":
@@ -44,7 +44,7 @@ def users_in_two_quotas(documents: Sequence[Document]) -> Iterator[Diagnostic]:
 
 
 def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
-    """A namespace's jobs, all running at once, against its quota."""
+    """Compare a namespace's jobs, all running at once, with its quota."""
     jobs: defaultdict[str, list[tuple[Document, Job]]] = defaultdict(list)
     for document in documents:
         if isinstance(document.model, Workload):
@@ -114,7 +114,7 @@ def _over_quota(
 
 
 def _request(model: Job, resource: str, settings: Settings) -> Fraction:
-    """What one pod requests of cpu, memory or a vendor's GPUs."""
+    """Return what one pod requests of cpu, of memory, or of a vendor's GPUs."""
     if resource in ("cpu", "memory"):
         return parse_quantity(getattr(model.resources, resource) or "0") or Fraction(0)
     vendor = model.resources.gpu_vendor or settings.default_vendor

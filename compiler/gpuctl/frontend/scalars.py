@@ -1,4 +1,4 @@
-"""YAML scalars as the values that fields want, and what to write instead of those that do not fit."""
+"""Converts YAML scalars to the values of fields, and explains scalars that do not fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuctl.language.spelling import nearest
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()
-"""Stands for the value of a scalar that a field does not take."""
+"""Returned in place of a value that the field does not accept."""
 
 _INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
 _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
@@ -26,9 +26,9 @@ _LIKE_FALSE = frozenset({"no", "off", "n", "0", "false"})
 
 
 def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
-    """The value of a scalar node for a field of this shape, or :data:`MISFIT`, which :func:`explain` puts into words.
+    """Return the value of a scalar node for a field of this shape, or :data:`MISFIT` (see :func:`explain`).
 
-    Text is taken exactly as it is written; a number or a truth value is written without quotes.
+    Text is taken exactly as written. Numbers and booleans must not be quoted.
     """
     text: str = node.value
     scalar = shape.scalar
@@ -50,7 +50,7 @@ def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
 
 
 def explain(node: YamlNode, shape: ScalarShape, path: FieldPath, field: str) -> tuple[str, str, str]:
-    """Why a field does not take a scalar: code, message and hint. ``field`` is how messages call it."""
+    """Return code, message and hint for a scalar that a field does not accept. ``field``: its name in messages."""
     if shape.scalar is Scalar.TEXT:
         return _no_choice(node, shape.choices, path, field)
     if shape.scalar is Scalar.BOOLEAN:
@@ -92,7 +92,7 @@ def _no_number(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> t
 
 
 def _share_of_a_card(text: str) -> str | None:
-    """``.5`` or ``50%`` -> ``0.5``: what somebody wants who asks for less than one GPU."""
+    """Return the share of a card meant by ``.5`` or ``50%``, which is ``0.5``; None for other text."""
     number = text.removesuffix("%")
     if re.match(_FLOAT, number) is None or len(number) > 8:
         return None
@@ -109,7 +109,7 @@ def _integer(text: str) -> int:
 
 
 def as_mapping(text: str, path: FieldPath) -> str | None:
-    """Return the hint for a mapping that was written as one text, as other tools have it; None for any other field."""
+    """Return the hint for a mapping written as one text, as in other tools; None for any other field."""
     block = next((part for part in reversed(path) if isinstance(part, str)), "")
     in_list = bool(path) and isinstance(path[-1], int)
     variable = re.match(r"([A-Za-z_][\w.-]*)=(.*)\Z", text)
@@ -129,6 +129,6 @@ def as_mapping(text: str, path: FieldPath) -> str | None:
 
 
 def _flow_text(text: str) -> str:
-    """A text inside of `{}`, in quotes where YAML would take it for something else."""
+    """Return a text for use inside `{}`, quoted if YAML would not read it as text."""
     plain = re.match(r"(?a)[\w./][\w./-]*\Z", text) is not None
     return text if plain else json.dumps(text, ensure_ascii=False)

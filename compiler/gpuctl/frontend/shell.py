@@ -1,7 +1,7 @@
-"""A tolerant reader of shell text: its words, and the simple commands that a script runs in any case.
+"""A tolerant parser of shell text: its words, and the simple commands that a script always runs.
 
-What it does not understand (functions, unclosed quotation marks, very deep nesting) makes the whole script unknown.
-Commands inside `if`, loops and `case`, behind `||` and behind a test are left out: they may not run.
+Constructs that it does not support (functions, unclosed quotation marks, very deep nesting) make the whole script
+unknown. Commands inside `if`, loops and `case`, behind `||` and behind a test are left out, because they may not run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
 _PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
 _BRACES = r"\{[^{}]*\}"
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?="
-# Words that only a shell knows; a program of the name, where there is one, does something else.
+# Words with a meaning of their own in a shell; a program of the same name does something else.
 _OF_A_SHELL = frozenset(
     {
         *("cd", "pushd", "popd", "export", "unset", "source", ".", "set", "shopt", "alias", "eval", "exec", "trap"),
@@ -45,16 +45,16 @@ _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select":
 _BETWEEN = frozenset({"then", "do", "else", "elif", "!"})
 _TESTS = frozenset({"[", "[[", "test"})
 _NO_PROGRAMS = _OF_A_SHELL - {"time", "command"}
-"""Words of a shell that no usual image has as a program."""
-# Groups that run what is in them in any case.
+"""Shell words that common images do not have as a program."""
+# Ends of groups whose commands always run.
 _GROUPS = frozenset({"}", ")"})
 
 
 class ShellWord(NamedTuple):
-    """A word after quotation marks are removed.
+    """A word with quotation marks removed.
 
-    ``known`` is False where the shell replaces a part of it. ``bare`` is the text with a NUL for each quoted character:
-    what the shell may still expand. ``start`` is the word's place in the text.
+    ``known`` is False if the shell replaces a part of it. ``bare`` is the text with a NUL for each quoted character, so
+    that only characters the shell may expand remain. ``start`` is the word's offset in the text.
     """
 
     text: str
@@ -64,7 +64,7 @@ class ShellWord(NamedTuple):
 
 
 class SimpleCommand(NamedTuple):
-    """A program with its arguments, and the assignments before it. ``background``: the script does not wait for it."""
+    """A program with its arguments and the assignments before it. ``background``: the script does not wait for it."""
 
     words: tuple[ShellWord, ...]
     background: bool = False
@@ -78,20 +78,20 @@ class CommandText(NamedTuple):
 
 
 class _NotUnderstood(Exception):
-    """The text is no shell script, or one that is too hard."""
+    """The text is not a shell script, or uses constructs that this parser does not support."""
 
 
 class _Token(NamedTuple):
-    """A word, or an operator, which has a text and no word."""
+    """A word, or an operator, whose ``word`` is None."""
 
     text: str
     word: ShellWord | None = None
 
 
 def read_command(text: str) -> CommandText:
-    """Read a text that was written as one command line, and tell whether it means anything to a shell alone.
+    """Parse a text that was written as one command line, and determine whether it needs a shell.
 
-    ``$(NAME)`` in capitals is Kubernetes' own reference, which needs no shell.
+    ``$(NAME)`` in capitals is a Kubernetes reference, which needs no shell.
     """
     text = text.strip()
     lexer = _Lexer(text)
@@ -107,14 +107,14 @@ def read_command(text: str) -> CommandText:
 
 
 def is_shell_only(word: str) -> bool:
-    """Return True if a shell takes a first word for its own: a builtin command, a keyword, or an assignment."""
+    """Return True if only a shell can run a command with this first word: builtin, keyword or assignment."""
     return word in _NO_PROGRAMS or re.match(_ASSIGNMENT, word) is not None
 
 
 def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
-    """Return the commands that a script runs in any case; none of a script that is not understood, or very long.
+    """Return the commands that a script always runs; empty if it is very long or not supported.
 
-    :param script: as in a container's command, where Kubernetes makes one ``$`` of ``$$``.
+    :param script: as in a container's command, where Kubernetes replaces ``$$`` by ``$``.
     """
     if len(script) > _LONGEST:
         return ()
@@ -123,7 +123,7 @@ def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
 
 @lru_cache(maxsize=64)
 def _remembered(script: str) -> tuple[SimpleCommand, ...]:
-    """The same of a script that several checks read."""
+    """Cache a script that several checks read."""
     return _read(script)
 
 
@@ -135,7 +135,7 @@ def _read(script: str) -> tuple[SimpleCommand, ...]:
 
 
 def _is_expanded(word: ShellWord) -> bool:
-    """Return True if a shell makes file names or several words of a word."""
+    """Return True if a shell expands the word to file names or to several words."""
     bare = word.bare
     if bare.startswith("~") or "*" in bare or "?" in bare:
         return True
@@ -143,7 +143,7 @@ def _is_expanded(word: ShellWord) -> bool:
 
 
 def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
-    """The simple commands of a token list. ``closers`` are the words that end what is open, the innermost last."""
+    """Yield the simple commands of a token list. ``closers``: words that end the open constructs, innermost last."""
     closers: list[str] = []
     found: list[SimpleCommand] = []
     words: list[ShellWord] = []
@@ -167,7 +167,7 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
                 raise _NotUnderstood
             elif bare in _OPENS:
                 closers.append(_OPENS[bare])
-                # The words of `for x in a b` and `case x in` are no command.
+                # The words of `for x in a b` and `case x in` are not a command.
                 words = [token.word] if bare in ("for", "select", "case") else []
             elif bare not in _BETWEEN:
                 in_test = bare == "[["
@@ -204,13 +204,13 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
 
 
 class _Lexer:
-    """Splits shell text into words and operators. Redirections, comments and here-documents are passed over."""
+    """Splits shell text into words and operators. Redirections, comments and here-documents are skipped."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.special = False
-        """Whether anything was found that only a shell understands, besides operators."""
+        """True if the text contains anything other than operators that only a shell supports."""
         self.documents: list[tuple[str, bool]] = []
 
     def tokens(self) -> Iterator[_Token]:
@@ -255,7 +255,7 @@ class _Lexer:
             self.documents.append((target.text, sign == "<<-"))
 
     def _pass_documents(self) -> None:
-        """Skip the lines of the here-documents that begin here."""
+        """Skip the lines of the here-documents that start here."""
         for end, strips_tabs in self.documents:
             while True:
                 if self.at >= len(self.text):
@@ -269,7 +269,7 @@ class _Lexer:
         self.documents = []
 
     def _word(self, depth: int) -> ShellWord:
-        """Read a word from here to the next blank or operator."""
+        """Read a word up to the next blank or operator."""
         text, start = self.text, self.at
         parts: list[str] = []
         bare: list[str] = []
@@ -331,7 +331,7 @@ class _Lexer:
         raise _NotUnderstood
 
     def _expansion(self, depth: int, *, quoted: bool) -> tuple[str, bool]:
-        """Read what begins with ``$`` or a backquote; the text, and whether the shell replaces it."""
+        """Read an expansion after ``$`` or a backquote. Return its text and True if the shell replaces it."""
         text, start = self.text, self.at
         if text[start] == "`":
             self.at = self._closing("`") + 1
@@ -352,7 +352,7 @@ class _Lexer:
         return text[start : self.at], True
 
     def _closing(self, mark: str, *, escapes: bool = False) -> int:
-        """Return the place at which the quotation mark at ``at`` is closed."""
+        """Return the offset of the mark that closes the quotation at ``at``."""
         end = self.at + 1
         while end < len(self.text):
             if self.text[end] == mark:

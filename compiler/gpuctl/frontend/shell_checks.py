@@ -1,4 +1,4 @@
-"""Checks of commands as words: whole lines in one item, and what only a shell would understand."""
+"""Checks of commands as words: whole lines in one item, and syntax that only a shell supports."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 
 _OPERATOR = r"(?:&&|\|\|?|\|&|;|&|<|<<<?|[0-9]?>[>|]?|&>>?|[0-9]?>&[0-9])\Z|(?:[0-9]>>?|&>>?|>>?/)\S+\Z"
-"""Operators of a shell, and redirections with their file."""
+"""Matches shell operators, and redirections with their file."""
 _CONNECTORS = frozenset({"&&", "||", "|", ";", "&"})
 _ONE_ITEM = "the script is one item"
 _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
 _ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
 _REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
 _OF_A_SERVICE = r"_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?\Z"
-"""Names of variables that Kubernetes makes of the Services in a namespace."""
+"""Matches the end of variables that Kubernetes creates for the Services of a namespace."""
 _NAME = r"(?a)[A-Za-z_][\w.-]*\Z"
 _REGULAR_EXPRESSION = r"://|[\\^|()]|\.\*"
-# Programs with a language of their own for `$`, and those that expand patterns themselves.
+# Programs with their own meaning of `$`, and programs that expand patterns themselves.
 _OWN_DOLLARS = frozenset(
     {"awk", "gawk", "mawk", "jq", "yq", "sed", "perl", "grep", "egrep", "envsubst", "expect", "nginx"}
 )
@@ -48,7 +48,7 @@ _OWN_PATTERNS = frozenset(
     }
 )
 _SCRIPT_OPTIONS = frozenset({"-c", "-e", "-E", "--eval", "--execute"})
-"""Options whose value is a program text, as in `python -c`."""
+"""Options whose value is program text, as in `python -c`."""
 _PATTERN_OPTION = (
     r"(?i).*(?:include|exclude|pattern|glob|filter|regex|ignore|match|allow|origin|name|files|path\Z|hosts?|ips)"
 )
@@ -57,8 +57,8 @@ _PATTERN_OPTION = (
 class CheckedCommand(NamedTuple):
     """A command of a document.
 
-    ``references`` are the variables that Kubernetes replaces in it, as ``$(NAME)``: None if they are not known, none
-    where it replaces nothing. ``args`` is the number of words that come from `args`.
+    ``references``: the variables that Kubernetes expands in it, as ``$(NAME)``; None if unknown, empty if it expands
+    none. ``args``: number of words that come from `args`.
     """
 
     words: list[Word]
@@ -67,7 +67,7 @@ class CheckedCommand(NamedTuple):
 
 
 def check_words(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    """Report commands, and values of variables, that would need a shell, or other words."""
+    """Report commands and values of variables that need a shell, or other words."""
     known = _known_variables(model, settings)
     for command in _commands(model, known):
         found = next(_of_line(document, command), None)
@@ -79,7 +79,7 @@ def check_words(document: Document, model: Job, settings: Settings) -> Iterator[
 
 
 def _commands(model: Job, known: frozenset[str] | None) -> Iterator[CheckedCommand]:
-    """The container's command, the checkpoint's, and those of a podPatch."""
+    """Yield the container's command, the checkpoint's, and those of a podPatch."""
     words = command_line(model)
     if words:
         yield CheckedCommand(words, known, len(model.environment.args))
@@ -111,7 +111,7 @@ def _of_container(
 
 
 def _exec(handler: object, path: FieldPath) -> Iterator[CheckedCommand]:
-    """The command of a probe or hook, in which Kubernetes replaces nothing."""
+    """Yield the command of a probe or hook, in which Kubernetes expands nothing."""
     action = handler.get("exec") if isinstance(handler, dict) else None
     texts = _texts(action.get("command")) if isinstance(action, dict) else []
     if texts:
@@ -127,7 +127,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
-    """The variables of the container; None if a podPatch takes more from a ConfigMap or Secret."""
+    """Return the container's variables; None if a podPatch adds unknown ones from a ConfigMap or Secret."""
     names = {variable.name for variable in model.environment.variables} | {"NVIDIA_VISIBLE_DEVICES", "HF_HOME"}
     names |= set(RESERVED_ENV) if model.kind == "training" else set(MODEL_ENV)
     pool = settings.external_pools.get(model.resources.pool)
@@ -141,7 +141,7 @@ def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
 
 
 def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic]:
-    """Whole lines in one item, and scripts of a shell that are not one item."""
+    """Report whole lines in one item, and shell scripts that are not one item."""
     words = command.words
     first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
     if first.path[-2] == "command" and re.search(SEVERAL_WORDS, first.text):
@@ -189,7 +189,7 @@ def _texts_of(words: Sequence[Word]) -> list[str]:
 
 
 def _joined(words: Sequence[Word]) -> str:
-    """Words as a line for a shell: operators and what begins a command stay, everything else is quoted."""
+    """Return words as a shell line: operators and the words after connectors stay, everything else is quoted."""
     line = [words[0].text]
     for before, word in pairwise(words):
         is_raw = re.match(_OPERATOR, word.text) is not None or before.text in _CONNECTORS
@@ -232,7 +232,7 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
 
 
 def _only_of_a_shell(command: CheckedCommand, program: str) -> int | None:
-    """Return the index of the first word that is an operator, or begins a command, for a shell alone."""
+    """Return the index of the first word that is a shell operator, or of a first word that only a shell can run."""
     if command.words[0].path[-2] != "command":
         return None
     for index, word in enumerate(command.words[1:], start=1):
@@ -243,7 +243,7 @@ def _only_of_a_shell(command: CheckedCommand, program: str) -> int | None:
 
 
 def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:
-    """Return the first part of a text that only a shell replaces, and the hint."""
+    """Return severity, text and hint of the first part of a word that only a shell replaces; None without one."""
     shell = 'use ["bash", "-c", "..."]'
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
@@ -272,7 +272,9 @@ def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, s
 
 
 def _pattern(text: str, before: str) -> tuple[Severity, str, str] | None:
-    """A pattern of file names. The program may well expand the value of an option itself."""
+    """Return severity, text and hint of a file pattern. For the value of an option it is a note: the program may expand
+    it.
+    """
     name, equals, value = text.partition("=") if text.startswith("-") else (before, "", text)
     if not _is_pattern(value) or re.match(_PATTERN_OPTION, name if name.startswith("-") else ""):
         return None
@@ -284,14 +286,14 @@ def _pattern(text: str, before: str) -> tuple[Severity, str, str] | None:
 
 
 def _is_pattern(text: str) -> bool:
-    """Return True for a pattern of file names, and not of texts: `/data/*.json`, `*.json`."""
+    """Return True for a pattern of file names, as opposed to a pattern of texts: `/data/*.json`, `*.json`."""
     if not ("*" in text or "?" in text) or any(c.isspace() for c in text) or re.search(_REGULAR_EXPRESSION, text):
         return False
     return text == "*" or "/" in text or re.match(r"[\w-]*\*\.\w+\Z", text) is not None
 
 
 def _variables(document: Document, model: Job, known: frozenset[str] | None) -> Iterator[Diagnostic]:
-    """Report values of variables in which something was to be replaced and is not."""
+    """Report values of variables that contain shell syntax, which stays unexpanded."""
     in_list = isinstance(model.environment.env, list)
     for position, variable in enumerate(model.environment.variables):
         found = _in_value(variable.value or "", variable.name, known or frozenset())

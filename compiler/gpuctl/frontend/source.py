@@ -25,9 +25,9 @@ _LONGEST_NAME = 200
 class Source(NamedTuple):
     """A text with a name for messages.
 
-    ``direct`` tells whether the caller named it: a directory may hold other YAML, which is left alone with a note; a
-    file named directly must be ours. ``path`` is the file that it was read from, whose name may have bytes that no
-    message can show.
+    ``direct``: True if the caller named it. A directory may contain other YAML, which is skipped with a note; a file
+    named directly must be a gpuctl document. ``path``: the file it was read from, whose name may have bytes that
+    messages cannot show.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Source(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What was found: readable sources in a deterministic order, and what could not be read.
+    """The result of reading the inputs: sources in a deterministic order, and diagnostics for unreadable input.
 
-    ``starts`` are the directories that the inputs stand in; None is where standard input and texts belong.
+    ``starts``: directories that contain the inputs; None stands for standard input and texts in memory.
     """
 
     sources: list[Source]
@@ -52,14 +52,16 @@ def collect(
 ) -> Sources:
     """Read every input: a :class:`Source`, a file, a directory (recursive, ``*.yaml`` and ``*.yml``, sorted) or ``-``.
 
-    Nothing is raised for what an input is or contains: missing, unreadable, binary and too large files become
-    diagnostics. A file reached twice is read once. ``without`` is a directory below an input that is passed over.
+    Missing, unreadable, binary and too large files become diagnostics, not exceptions. A file reached twice is read
+    once.
+
+    :param without: a directory below an input that is skipped.
     """
     return _Collector(stdin, os.path.realpath(without) if without is not None else None).collect(inputs)
 
 
 def shown_path(path: str) -> str:
-    """A path as text that every stream can show: bytes that are not UTF-8 and control characters as escapes."""
+    """Return a path as text for any stream: bytes that are not UTF-8 and control characters are escaped."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -109,7 +111,7 @@ class _Collector:
             self.starts[os.path.realpath(path)] = None
             self._directory(path)
             return
-        # What a shell puts in a command's place (`<(...)`, /dev/stdin) stands in no directory of anybody's.
+        # Input from a shell (`<(...)`, /dev/stdin) is in no directory of the user.
         self.starts[os.path.realpath(os.path.dirname(path) or ".") if stat.S_ISREG(mode) else None] = None
         if stat.S_ISSOCK(mode):
             self._not_a_file(path, file_type(mode))
@@ -129,7 +131,7 @@ class _Collector:
         bounds = _bounds(path)
         inside = bounds.rstrip(os.sep) + os.sep
         for file, real in listing.files.items():
-            # A link that somebody has put into a repository would show files of the machine that reads it.
+            # A link in a repository could show files of the machine that reads it.
             if real.startswith(inside):
                 self._file(file, direct=False, real=real)
             elif not os.path.exists(file):
@@ -152,7 +154,7 @@ class _Collector:
             else:
                 self._skipped(path, f"is {error}, so it is not read", "name it itself, or remove it")
         else:
-            # Below a directory only the one that is called `.` leaves anything to shorten.
+            # Below a directory, only paths that start with `./` can be shortened.
             name = shown_path(_plain(path) if direct else path.removeprefix("./"))
             self._bytes(name, data, direct=direct, path=path)
 
@@ -164,7 +166,7 @@ class _Collector:
             self.sources.append(Source(name, _without_marks(decoded), direct, path))
 
     def _text(self, source: Source) -> None:
-        """A text in memory, held to what a file could contain."""
+        """Add a text in memory, under the rules for files."""
         name = shown_path(source.name)
         text = _without_marks(source.text)
         match = re.search(_SURROGATE, text)
@@ -193,7 +195,7 @@ _MARK = "\\A\ufeff|(?<=\n)\ufeff(?=---)|(?<=\n---\n)\ufeff|(?<=\n---\r\n)\ufeff"
 
 
 def _bounds(directory: str) -> str:
-    """What a directory's files may be links to: the git repository around it, else the directory itself."""
+    """Return the directory that links may point into: the enclosing git repository, else the directory itself."""
     start = folder = os.path.realpath(directory)
     while not os.path.lexists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
@@ -204,17 +206,17 @@ def _bounds(directory: str) -> str:
 
 
 def _without_marks(text: str) -> str:
-    """Without byte-order marks where a document may start with one: joined files have several."""
+    """Remove byte-order marks wherever a document may start with one: concatenated files have several."""
     return re.sub(_MARK, "", text) if "\ufeff" in text else text
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text, broken where YAML breaks them: LF, CRLF, and a CR alone."""
+    """Return the lines of a text, split as in YAML: at LF, CRLF and a lone CR."""
     return re.split("\r\n|\n|\r", text) if "\r" in text else text.split("\n")
 
 
 def decode(name: str, data: bytes) -> str | Diagnostic:
-    """UTF-8 bytes as text without a byte-order mark, or why they are not."""
+    """Return UTF-8 bytes as text without a byte-order mark, or a diagnostic if they cannot be decoded."""
     if len(data) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 2**20} MiB"
         return Diagnostic(Severity.ERROR, "GPU003", message, _start(name), hint="split it into several files")
@@ -223,10 +225,10 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
             Severity.ERROR, "GPU002", "the file is UTF-16, not UTF-8", _start(name), hint="save it as UTF-8"
         )
     try:
-        # The codec that knows of marks is written in Python, and few files have one.
+        # The codec that handles marks is written in Python and slow, and few files have a mark.
         return data.decode("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8")
     except UnicodeDecodeError as error:
-        # Where there is a mark, the codec that knows of it counts from behind it.
+        # With a mark, that codec counts from behind it.
         before = _without_marks(error.object[: error.start].decode("utf-8"))
         lines = lines_of(before)
         line, column = len(lines), len(lines[-1]) + 1
@@ -237,7 +239,7 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
 
 
 def _plain(path: str) -> str:
-    """A path without what adds nothing: ``./a//b/`` is ``a/b``."""
+    """Return a path without redundant parts: ``./a//b/`` is ``a/b``."""
     return str(Path(path))
 
 
@@ -249,7 +251,7 @@ def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
     name = shown_path(path)
     hint = None
     if isinstance(error, ValueError):
-        # os.stat, of a NUL or of a character that no file name can have.
+        # From os.stat, for a NUL or a character that file names cannot have.
         reason = "no file has such a name"
     else:
         reason = {
@@ -272,7 +274,7 @@ def _similar_file(name: str) -> str | None:
         present = sorted(os.listdir(path.parent))
     except OSError:
         return None
-    # By the part that people misspell: by whole names, everything that ends in .yaml is near.
+    # Compare stems: by whole names, everything that ends in .yaml would be similar.
     stems = {Path(entry).stem: entry for entry in present}
     close = difflib.get_close_matches(path.stem, stems, n=1)
     return shown_path(f"did you mean `{path.parent / stems[close[0]]}`?") if close else None

@@ -1,4 +1,4 @@
-"""Where the field at a path stands in the text of its document."""
+"""Finds the position of a field, given by its path, in the text of its document."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LONG = 32
 
 
 def within(chunk: Chunk, span: SourceSpan, part: str, earlier: int = 0) -> SourceSpan:
-    """Return the span of ``part`` inside a value's span, where the source shows it literally; else the value's span.
+    """Return the span of ``part`` inside a value's span if the source contains it literally, else the value's span.
 
-    :param earlier: the number of times that it stands there before.
+    :param earlier: number of occurrences to skip.
     """
     lines = lines_of(chunk.text)
     for number in range(span.line, span.end_line + 1):
@@ -30,7 +30,7 @@ def within(chunk: Chunk, span: SourceSpan, part: str, earlier: int = 0) -> Sourc
 
 
 def locate(chunk: Chunk, root: YamlNode, path: FieldPath, *, key: bool = False) -> SourceSpan:
-    """The span of the value at ``path`` (or of its key), or of the nearest enclosing thing that is written."""
+    """Return the span of the value at ``path`` (or of its key), or of the nearest enclosing part that is written."""
     node = root
     key_node: YamlNode | None = None
     for part in path:
@@ -40,7 +40,7 @@ def locate(chunk: Chunk, root: YamlNode, path: FieldPath, *, key: bool = False) 
             break
         key_node, node = step
     if key_node is None and node is root and root.kind == "mapping" and root.value:
-        # The document itself: its `kind` line says what it is.
+        # The document itself is shown at its `kind` line.
         for candidate, _ in root.value:
             if fold(candidate.value) == "kind":
                 return chunk.span(candidate)
@@ -51,7 +51,7 @@ def locate(chunk: Chunk, root: YamlNode, path: FieldPath, *, key: bool = False) 
 
 
 def column_of(chunk: Chunk, root: YamlNode, path: FieldPath) -> int | None:
-    """Return the column, from 0, of the key at the end of a path; None if it is not written, or in flow style."""
+    """Return the column, from 0, of the key at the end of a path; None if it is not written or is in flow style."""
     node, key = root, None
     for part in path:
         step = child(node, part)
@@ -62,7 +62,7 @@ def column_of(chunk: Chunk, root: YamlNode, path: FieldPath) -> int | None:
 
 
 def texts_at(root: YamlNode, path: FieldPath) -> list[str]:
-    """Return the texts of the list at a path, without what is no text; none if there is no list."""
+    """Return the scalars of the list at a path; empty if there is no list."""
     node = root
     for part in path:
         step = child(node, part)
@@ -73,7 +73,7 @@ def texts_at(root: YamlNode, path: FieldPath) -> list[str]:
 
 
 def child(node: YamlNode, part: str | int) -> tuple[YamlNode | None, YamlNode] | None:
-    """One step down: the key's node (None in a list) and the value's; None where there is nothing."""
+    """Return the child for a path step as (key node or None in a list, value node); None if it does not exist."""
     if isinstance(part, int):
         if node.kind == "list" and part < len(node.value):
             return (None, node.value[part])
@@ -92,12 +92,12 @@ def child(node: YamlNode, part: str | int) -> tuple[YamlNode | None, YamlNode] |
 
 
 def _child_of_long(node: YamlNode, part: str) -> tuple[YamlNode, YamlNode] | None:
-    """As :func:`child`, of a mapping whose many keys may each be asked for: one search a key would be quadratic."""
+    """Implement :func:`child` for a mapping with many keys, with an index: a search per key would be quadratic."""
     if node.keys is None:
         written: dict[str, int] = {}
         folded: dict[str, int] = {}
         for index, (key, _) in enumerate(node.value):
-            # A key can be a mapping or a list, which is no text and names nothing.
+            # A key can be a mapping or a list, which no path contains.
             if isinstance(key.value, str):
                 written.setdefault(key.value, index)
                 folded.setdefault(fold(key.value), index)

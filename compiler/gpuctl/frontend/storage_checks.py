@@ -1,4 +1,4 @@
-"""Checks of what is mounted: mounts in mounts, and data on the disks of nodes."""
+"""Checks of mounts: mounts inside mounts, and data on the disks of nodes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 
 _SHOWN = 3
-"""Paths that a message names."""
+"""Maximum number of paths in a message."""
 
 
 def check_storage(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    """Report mounts that hide each other, paths that a job may not mount, and data that is on one node alone."""
+    """Report mounts that hide each other, paths that a job may not mount, and data that exists on one node only."""
     yield from _nested_mounts(document, model)
     for index, workdir in enumerate(model.storage.workdirs):
         path: FieldPath = ("storage", "workdirs", index, "path")
         if settings.is_on_node(workdir):
             forbidden = forbidden_host_path(workdir.path, settings.host_paths)
-            # What the platform's defaults mount is the platform's own decision.
+            # Mounts in the platform's defaults are the platform's decision.
             if forbidden is not None and document.is_written(path):
                 yield document.diagnostic(Severity.ERROR, "GPU423", forbidden[0], path, forbidden[1])
     yield from _one_node(document, model, settings)
@@ -56,8 +56,8 @@ def _nested_mounts(document: Document, model: Job) -> Iterator[Diagnostic]:
 
 
 def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
-    """The indices of each path that lies below another, and of the nearest one around it."""
-    # Sorted with a slash at the end, everything below a path follows it at once.
+    """Yield the index of each path that is below another one, with the index of the nearest enclosing path."""
+    # Sorted with a final slash, everything below a path directly follows it.
     around: list[tuple[str, int]] = []
     for path, index in sorted((path.rstrip("/") + "/", index) for index, path in enumerate(paths)):
         while around and not path.startswith(around[-1][0]):
@@ -68,7 +68,7 @@ def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    """Report data on the node's disk of a job whose pods run on several nodes, or move."""
+    """Report data on a node's disk in a job whose pods run on several nodes, or move."""
     patch: dict[str, Any] = model.podPatch if isinstance(model.podPatch, dict) else {}
     selector = patch.get("nodeSelector")
     if isinstance(selector, dict) and "kubernetes.io/hostname" in selector:
@@ -92,13 +92,15 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
 
 
 def _is_data(path: str) -> bool:
-    """Return True unless a path of the node is a device or the system's own."""
+    """Return True unless a path of the node is a device or part of its system."""
     path = normal_path(path)
     return not is_system_path(path) and not is_device(path)
 
 
 def _patched(patch: dict[str, Any]) -> Iterator[tuple[str, FieldPath]]:
-    """The directories of nodes that a podPatch mounts for data: not devices or sockets, nor what names its type."""
+    """Yield the directories of nodes that a podPatch mounts for data. Devices, sockets and volumes with a `type` are
+    left out.
+    """
     volumes = patch.get("volumes")
     for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
         source = volume.get("hostPath") if isinstance(volume, dict) else None

@@ -1,4 +1,4 @@
-"""What is wrong with a YAML text, in words that a person can act on: libyaml's are about its own states."""
+"""Turns libyaml's errors, which describe the states of its parser, into messages that a user can act on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TAB = "a tab is used for indentation, which YAML forbids"
 TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
 MAX_DEPTH = 64
 MAX_VALUES = 250_000
-"""Scalars, mappings and lists of one document, as written."""
+"""Maximum number of scalars, mappings and lists in one document, as written."""
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 FLATTEN = "flatten the document"
 
 _HINTS: tuple[tuple[str, str, str], ...] = (
-    # (part of libyaml's problem, what to say, hint)
+    # (part of libyaml's problem, message, hint)
     (
         "mapping values are not allowed",
         "a `:` is not allowed here",
@@ -79,11 +79,11 @@ _HINTS: tuple[tuple[str, str, str], ...] = (
 
 
 _CONFLICT = r"(?:<{7}|>{7}|\|{7}) |={7}\Z"
-"""The lines that git writes around the sides of a conflict."""
+"""Matches the lines that git writes around the sides of a conflict."""
 
 
 def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
-    """libyaml's error in our words, where a person can act on it."""
+    """Return the diagnostic for an error of libyaml."""
     problem = str(error.problem or error.context or "not YAML")
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark is not None else (0, 0)
@@ -113,7 +113,7 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     related: tuple[Related, ...] = ()
     context = error.context_mark
     if context is not None and ("end of stream" in problem or "document indicator" in problem):
-        # What is wrong is the quote that was opened, not the place where the text ran out.
+        # The error is at the opening quote, not at the place where the text ended.
         line, column = context.line, context.column
     if context is not None and mark is not None and (context.line, context.column) != (line, column):
         related = (
@@ -123,7 +123,7 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
 
 
 def character_error(chunk: Chunk, text: str, error: yaml.reader.ReaderError) -> Diagnostic:
-    """A character that YAML does not allow; libyaml gives its offset in bytes of UTF-8."""
+    """Return the diagnostic for a character that YAML does not allow; libyaml's offset counts bytes of UTF-8."""
     match = re.search("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     offset = match.start() if match else 0
     before = lines_of(text[:offset])

@@ -1,7 +1,7 @@
-"""``{{model.name}}`` in the text of a workload: a reference to a field of the same document.
+"""Templates: ``{{model.name}}`` in the text of a workload refers to a field of the same document.
 
-Only a known root followed by a dot makes a reference, so a chat template's ``{{ messages }}`` stays as it is; what
-nearly is a known root (``{{modle.name}}``) is an error. ``{{{{`` is a literal ``{{``. No logic, no I/O.
+Only a known root followed by a dot makes a reference, so a chat template's ``{{ messages }}`` is not changed. A near
+miss of a known root (``{{modle.name}}``) is an error. ``{{{{`` is a literal ``{{``. There is no logic and no I/O.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gpuctl.language.spelling import fold, nearest
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
 IDENTITY = (("job", "name"), ("job", "namespace"))
-"""What a job is found by is written out: it refers to nothing."""
+"""Fields that identify a job are never expanded."""
 MAX_TOTAL = 2**20
-"""Characters that all strings of a document together may expand to."""
+"""Maximum length of all expanded strings of a document together, characters."""
 _FEWER = "use fewer references"
 
 MAX_LENGTH = 65536
-"""Characters that one string may expand to."""
+"""Maximum length of one expanded string, characters."""
 _NEARLY = 0.79
 
 _MENTION = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\.([^{}]*)\}\}"
@@ -34,7 +34,7 @@ _STEP = r"[A-Za-z0-9_-]+\Z"
 _SPECIAL = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\."
 
 ReportReference = Callable[[FieldPath, str, str, str | None], None]
-"""Takes the path of the string, the reference's text, the message and a hint."""
+"""Callback: path of the string, text of the reference, message, hint."""
 
 
 class _Failed(Exception):
@@ -42,9 +42,9 @@ class _Failed(Exception):
 
 
 def expand(data: dict[str, Any], shape: ModelShape, report: ReportReference) -> set[FieldPath]:
-    """Replace the references in a bound document's data, in place. Returns the paths of strings that have bad ones."""
+    """Replace references in a bound document's data, in place. Return the paths of strings with invalid ones."""
     expander = _Expander(data, shape, report)
-    # References are looked up in what was written, so that a literal `{{` of one field is not expanded in another.
+    # Lookups use the unexpanded data, so that a literal `{{` of one field is not expanded in another.
     data.update({place: expander.value((place,), data[place]) for place in PLACES if place in data})
     return expander.bad
 
@@ -52,13 +52,13 @@ def expand(data: dict[str, Any], shape: ModelShape, report: ReportReference) -> 
 def expand_patch(
     patch: dict[str, Any], data: dict[str, Any], shape: ModelShape, report: ReportReference
 ) -> dict[str, Any]:
-    """A platform's patch with its references to a document replaced; ``data`` is the document's, expanded already."""
+    """Return a platform's patch with its references replaced by values of ``data``, the expanded document."""
     expanded: dict[str, Any] = _Expander(data, shape, report).value(("podPatch",), patch)
     return expanded
 
 
 def without_references(value: Any) -> Any:
-    """The same data with a letter for each reference: for checks of what is no whole document."""
+    """Return the data with a letter in place of each reference, for checks of a partial document."""
     if isinstance(value, str):
         return re.sub(_MENTION, lambda match: "x" if match[1] in ROOTS else match[0], value) if "{{" in value else value
     if isinstance(value, list):
@@ -69,7 +69,7 @@ def without_references(value: Any) -> Any:
 
 
 def _meant_root(root: str) -> str | None:
-    """The root that a word is one of, or nearly; None for words of other template languages."""
+    """Return the root that a word is, or is a near miss of; None for words of other template languages."""
     if root in ROOTS:
         return root
     word = fold(root)
@@ -81,14 +81,14 @@ def _meant_root(root: str) -> str | None:
 
 
 def escape(text: str) -> str:
-    """Text that :func:`expand` turns back into ``text``: for strings that were expanded already."""
+    """Return text that :func:`expand` turns back into ``text``, for strings that are already expanded."""
     found = "{{" in text and re.finditer(_SPECIAL, text)
     special = found and any(match[1] is None or _meant_root(match[1]) is not None for match in found)
     return text.replace("{{", "{{{{") if special else text
 
 
 def escape_document(data: dict[str, Any]) -> dict[str, Any]:
-    """A document's data with every string that is subject to templates escaped."""
+    """Return a document's data with every string that templates apply to escaped."""
     return {key: _escape_tree(value) if key in PLACES else value for key, value in data.items()}
 
 
@@ -112,7 +112,7 @@ class _Expander:
         self.total = 0
         self.is_exhausted = False
         self.known: dict[FieldPath, str | None] = {}
-        """What the strings that were referred to have expanded to; None of those that failed, and were reported."""
+        """Path -> expanded text of each string that was referred to; None if its expansion failed and was reported."""
 
     def value(self, path: FieldPath, value: Any) -> Any:
         if isinstance(value, str):
@@ -130,7 +130,9 @@ class _Expander:
         return value
 
     def text(self, path: FieldPath, text: str) -> str:
-        """The text with its references replaced; every bad one is reported before :class:`_Failed` is raised."""
+        """Return the text with its references replaced. All invalid ones are reported before :class:`_Failed` is
+        raised.
+        """
         pieces: list[str] = []
         length = end = 0
         failed = False
@@ -141,7 +143,7 @@ class _Expander:
             except _Failed:
                 failed = True
                 continue
-            # Of the text itself only what the source has anyway: no expansion is made before it is known to fit.
+            # Copy only source text until the expansion is known to fit the limits.
             pieces += (text[end : match.start()], piece)
             end = match.end()
             length += len(piece)
@@ -164,7 +166,7 @@ class _Expander:
         return _Failed()
 
     def piece(self, path: FieldPath, match: re.Match[str]) -> str:
-        """What stands for one mention: another template language's stays as it is."""
+        """Return the replacement of one mention; those of other template languages are returned unchanged."""
         if match[1] is None:
             return "{{"
         meant = _meant_root(match[1])
@@ -189,7 +191,7 @@ class _Expander:
         return self.lookup(path, match[0], [root, *steps])
 
     def lookup(self, path: FieldPath, written: str, steps: list[str]) -> str:
-        """The text of the field that the steps lead to."""
+        """Return the text of the field at the end of the steps."""
         shape: Shape = self.shape
         value: Any = self.data
         at: list[str | int] = []
@@ -255,7 +257,7 @@ class _Expander:
 
 
 def _field(shape: ModelShape, key: str, value: Any) -> Any:
-    """A field's value, or the model's default for it; None when it is not set."""
+    """Return a field's value, or the model's default; None if it is not set."""
     if isinstance(value, dict) and key in value:
         return value[key]
     for name, info in shape.model.model_fields.items():

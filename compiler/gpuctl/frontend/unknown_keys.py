@@ -1,4 +1,4 @@
-"""What to write instead of a key that a block does not have."""
+"""Hints for a key that a block does not have."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ _OTHER_TOOLS = {
     )
     for name in names.split()
 }
-"""Fields of other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems), and what gpuctl has instead."""
+"""Fields of other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems) -> what gpuctl offers instead."""
 
 
 def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
-    """The hint for ``{value: a,b}``, where the comma was meant as part of the text."""
+    """Return the hint for ``{value: a,b}``, where the comma was meant as text; None in other cases."""
     if not (value.is_null and value.value == "" and key.plain):
         return None
     earlier = None
@@ -97,7 +97,8 @@ def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode)
 def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> str:
     """Return the hint for a key that the block at ``path`` does not have.
 
-    A near key, its right place, what another block or ``podPatch`` has for it, or all keys of the block.
+    It names a similar key, the block that has this key, the equivalent in another block or ``podPatch``, or all keys of
+    the block.
     """
     if fold(text) == "valuefrom" and "secret" in shape.keys:
         return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
@@ -116,7 +117,7 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
 
 
 def _pod_patch(text: str, value: YamlNode) -> str | None:
-    """Return the lines that set a field of Kubernetes's PodSpec or Container; None for another key."""
+    """Return the hint to set a field of Kubernetes' PodSpec or Container with ``podPatch``; None for any other key."""
     folded = fold(text)
     shown = value.value if value.kind == SCALAR and not value.is_null else "..."
     if value.kind != SCALAR:
@@ -130,7 +131,7 @@ def _pod_patch(text: str, value: YamlNode) -> str | None:
 
 
 def _home_of(text: str, path: FieldPath, kind: str) -> tuple[str, frozenset[str], str] | None:
-    """The block of a kind that does have a key: (block, its folded keys, canonical key)."""
+    """Return the block of a kind that has a key, as (block, its folded keys, canonical key); None without one."""
     top = kind_shape(kind)
     folded = fold(text)
     if path and folded in top.fields:

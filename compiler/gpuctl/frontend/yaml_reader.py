@@ -1,6 +1,6 @@
-"""YAML 1.2 text to trees of nodes that keep the exact text of scalars and their positions.
+"""Reads YAML 1.2 text into trees of nodes that keep the exact text of scalars and their positions.
 
-A source is cut at its ``---`` lines, and :mod:`gpuctl.frontend.composer` reads each piece on its own.
+A source is split at its ``---`` lines, and :mod:`gpuctl.frontend.composer` reads each chunk on its own.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gpuctl.language.kinds import ALIASES, KINDS
 _BOUNDARY = r"(?m)^---(?=[ \t\r\n]|\Z)"
 _DIRECTIVE = r"(?m)^%"
 _OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*[:：][ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
-"""A line that makes a document one of gpuctl's, for text that cannot be read."""
+"""Matches a line that identifies a document as gpuctl's, in text that is not valid YAML."""
 _OTHERS = (r"(?m)^apiVersion:[ \t]+\S", r"(?m)^kind:[ \t]+\S")
-"""Lines that make a document a Kubernetes manifest, such as a Helm template, which is no YAML."""
+"""Match lines that identify a Kubernetes manifest, such as a Helm template, which is not valid YAML."""
 
 
 def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
-    """The documents of a source, one after another, so that one tree at a time is in memory.
+    """Yield the documents of a source one by one, so that one tree at a time is in memory.
 
-    What is wrong with the YAML is appended to ``diagnostics``. An empty source is an error when it was named directly.
+    Problems of the YAML are appended to ``diagnostics``. An empty source is an error if it was named directly.
     """
     before = len(diagnostics)
     empty = True
@@ -53,13 +53,15 @@ def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]
 
 
 def split(source: Source) -> Iterator[Chunk]:
-    """The source cut at its ``---`` lines; as a whole when it has directives, which belong to what follows them."""
+    """Split the source at its ``---`` lines. With YAML directives it stays whole: a directive belongs to the document
+    after it.
+    """
     text = source.text
     starts = [0]
     if "---" in text and not re.search(_DIRECTIVE, text):
         starts += [match.start() for match in re.finditer(_BOUNDARY, text) if match.start() > 0]
     if len(starts) == 1:
-        # Most files hold one document.
+        # Most files contain one document.
         yield Chunk(source, 0, len(text), 0)
         return
     line, has_returns = 0, "\r" in text

@@ -1,4 +1,4 @@
-"""Trees of YAML nodes, which keep the exact text of scalars and where they stand, and the text that a tree is of."""
+"""Trees of YAML nodes with the exact text and position of each scalar, and the chunks of source they come from."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 class YamlNode:
     """A node of the YAML tree.
 
-    ``value`` is the text of a scalar, the list of ``(key node, value node)`` of a mapping, the list of nodes of a
-    sequence. ``plain`` is true for an unquoted scalar, whose meaning depends on the field that it is for. ``start`` and
-    ``end`` are offsets in the chunk's text, of which few are ever looked at: :class:`Chunk` makes lines and columns of
-    them. ``keys`` are the places of a long mapping's keys, as written and folded, once somebody has asked for one.
+    ``value``: the text of a scalar, the ``(key node, value node)`` pairs of a mapping, or the nodes of a sequence.
+    ``plain``: True for an unquoted scalar, whose meaning depends on its field. ``start`` and ``end``: offsets in the
+    chunk's text; :class:`Chunk` converts the few that are needed to lines and columns. ``keys``: index of a long
+    mapping's keys, as written and folded, built on first use.
     """
 
     __slots__ = ("end", "keys", "kind", "plain", "start", "value")
@@ -33,12 +33,12 @@ class YamlNode:
 
     @property
     def is_null(self) -> bool:
-        """Whether it is YAML's null: an empty or ``~`` or ``null`` plain scalar."""
+        """True for YAML's null: an empty, ``~`` or ``null`` plain scalar."""
         return self.plain and self.kind == SCALAR and self.value in NULLS
 
 
 class Chunk:
-    """A stretch of a source that is parsed on its own, so that a syntax error in one document leaves the others."""
+    """A part of a source that is parsed on its own, so that a syntax error affects one document only."""
 
     __slots__ = ("_line_starts", "end", "first_line", "source", "start", "trees")
 
@@ -56,9 +56,10 @@ class Chunk:
         return self.source.text[self.start : self.end]
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset in the chunk's text, both counted from 0.
+        """Return the line and column, from 0, of an offset in the chunk's text.
 
-        One character after the end is a line of its own, where YAML ends the blocks of a text without a last newline.
+        The offset one past the end is on a line of its own, where YAML ends the blocks of a text without a final
+        newline.
         """
         if self._line_starts is None:
             self._line_starts = starts = [0]
@@ -71,7 +72,7 @@ class Chunk:
         return line, offset - self._line_starts[line]
 
     def span(self, node: YamlNode) -> SourceSpan:
-        """Where a node stands in the source. Of a block mapping or list only the first line is marked."""
+        """Return the span of a node. A block mapping or list is marked at its start only."""
         (line, column), (end_line, end_column) = self.place(node.start), self.place(node.end)
         if node.kind != SCALAR and end_line != line:
             return self.point(line, column)
@@ -79,17 +80,17 @@ class Chunk:
         return SourceSpan(self.source.name, line + first, column + 1, end_line + first, end_column + 1)
 
     def is_on_one_line(self, node: YamlNode) -> bool:
-        """Whether a node ends in the line in which it starts."""
+        """Return True if a node starts and ends on the same line."""
         return self.place(node.start)[0] == self.place(node.end)[0]
 
     def point(self, line: int, column: int) -> SourceSpan:
-        """One character, counted from 0 within the chunk."""
+        """Return the span of one character, given by line and column from 0 in the chunk."""
         first = line + self.first_line + 1
         return SourceSpan(self.source.name, first, column + 1, first, column + 2)
 
 
 class RawDocument(NamedTuple):
-    """One YAML document: its tree, and where it comes from (the n-th document of a chunk)."""
+    """One YAML document: its tree, its chunk, and its number in the chunk."""
 
     chunk: Chunk
     number: int
@@ -97,7 +98,7 @@ class RawDocument(NamedTuple):
 
 
 class ReadError(Exception):
-    """The chunk is not acceptable YAML; carries the diagnostic."""
+    """The chunk is not valid YAML; carries the diagnostic."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
