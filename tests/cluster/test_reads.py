@@ -12,7 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
-from support.cluster_tools import Place, image, training
+from support.cluster_tools import Document, Place, image, inference, notebook, training
 
 OTHERS = 30
 
@@ -34,8 +34,7 @@ def reads(proxy: Proxy, place: Place, *arguments: str) -> tuple[list[str], int]:
 
 
 def crowd(api: Api, namespace: str) -> None:
-    """What other people have: jobs of gpuctl's, their pods, and nodes of another pool."""
-    api.create_namespace(namespace)
+    """Create what other users have: jobs of gpuctl's, their pods, and nodes of another pool."""
     container = {"name": "main", "image": "registry.example.com/x:v1"}
     labels = {"app.kubernetes.io/managed-by": "gpuctl", "app": "theirs"}
     spec = {"containers": [container], "restartPolicy": "Never"}
@@ -68,7 +67,9 @@ def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> N
     )
     try:
         alone = [reads(proxy, place, *command) for command in commands]
+        api.create_namespace(other)
         crowd(api, other)
+        crowd(api, place.namespace)
         crowded = [reads(proxy, place, *command) for command in commands]
         assert crowded[:2] == alone[:2]
         # Whom changed jobs would evict is known from everybody's pods alone: as many requests, but longer answers.
@@ -79,9 +80,27 @@ def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> N
         ]
     finally:
         for number in range(OTHERS):
-            api.call("DELETE", f"/api/v1/nodes/{other}-{number}")
+            for namespace in (other, place.namespace):
+                api.call("DELETE", f"/api/v1/nodes/{namespace}-{number}")
         for namespace in (second, other):
             api.call("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.mark.parametrize("document", [training(), inference(), notebook()], ids=lambda document: document["kind"])
+def test_a_changed_app_label_does_not_hide_a_job(place: Place, document: Document) -> None:
+    """Jobs are listed by this label. Siblings: the label removed, a replacement, a deletion."""
+    name, label = document["job"]["name"], {"metadata": {"labels": {"app": "another"}}}
+    kind = {"training": "Job", "inference": "Deployment", "notebook": "StatefulSet"}[document["kind"]]
+    place.apply(document)
+    uid = place.uid(kind, name)
+    for labels in (label, {"metadata": {"labels": {"app": None}}}):
+        place.patch(kind, name, labels)
+        assert place.plan(document).actions[f"{kind}/{name}"] == "update"
+    place.apply({**document, "environment": {**document["environment"], **image("v2")}}, flags=("--yes",))
+    assert place.uid(kind, name) != uid
+    place.patch(kind, name, label)
+    deletion = place.gpuctl("delete", "-f", place.file(document), "--yes", "-o", "json")
+    assert deletion.actions[f"{kind}/{name}"] == "delete"
 
 
 NOT_FOR_LISTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
-from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.planner import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
@@ -29,8 +29,7 @@ def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep
     """
     own = [item for item in lowered if not item.shared]
     wanted = {key_of(item.object) for item in own}
-    namespaces = {item.document.namespace for item in own if item.document.is_workload}
-    live = survey(session, wanted, namespaces)
+    live = survey(session, wanted, jobs_of(own))
     live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
     beside: dict[tuple[str, str | None], list[Object]] = {}
     for obj in live.objects.values():

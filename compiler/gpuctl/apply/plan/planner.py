@@ -71,8 +71,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
-    jobs = {item.document.namespace for item in request.lowered if item.document.is_workload}
-    live = survey(session, wanted, jobs)
+    live = survey(session, wanted, jobs_of(request.lowered))
     if request.adopt:
         live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
     last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
@@ -167,6 +166,15 @@ def _order(step: Step) -> tuple[int, str, str, str]:
 
 def _documents(lowered: Iterable[Lowered]) -> list[Document]:
     return list({id(item.document): item.document for item in lowered}.values())
+
+
+def jobs_of(lowered: Iterable[Lowered]) -> dict[str, set[str]]:
+    """Return the names of the jobs among the documents, by namespace."""
+    jobs: dict[str, set[str]] = {}
+    for document in _documents(lowered):
+        if document.is_workload:
+            jobs.setdefault(document.namespace, set()).add(document.name)
+    return jobs
 
 
 def title_of(document: Document) -> str:

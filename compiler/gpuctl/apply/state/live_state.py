@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.label_names import MANAGED_BY
+from gpuctl.objects.ownership_metadata import is_ours
 
 OURS = f"{MANAGED_BY}=gpuctl"
 COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")
@@ -16,6 +17,8 @@ JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 # Namespaces up to which a list of each costs less than one of everybody's objects.
 _FEW = 4
+# Jobs up to which their objects are selected by name: a namespace may hold thousands of others.
+_FEW_JOBS = 20
 
 
 class LiveState(NamedTuple):
@@ -25,8 +28,10 @@ class LiveState(NamedTuple):
     unreadable: dict[Key, str]
 
 
-def survey(session: Session, wanted: Collection[Key], job_namespaces: Collection[str]) -> LiveState:
-    """The live state of ``wanted``, and everything of ours beside the jobs in ``job_namespaces``.
+def survey(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
+    """Read the live state of ``wanted``, and all objects of ours that belong to ``jobs`` (names by namespace).
+
+    With many jobs the state also has objects of other jobs in these namespaces.
 
     :raises ApiError: a kind that is wanted may not be listed.
     """
@@ -44,10 +49,21 @@ def survey(session: Session, wanted: Collection[Key], job_namespaces: Collection
             needed.setdefault(key.kind, set()).add(key.namespace)
     required = {kind: set(namespaces) for kind, namespaces in needed.items()}
     for kind in JOB_KINDS:
-        needed.setdefault(kind, set()).update(job_namespaces)
-    tasks = [(kind, namespaces) for kind, namespaces in needed.items() if namespaces]
-    for objects in session.each(lambda task: _ours(session, task[0], task[1], required.get(task[0], set())), tasks):
+        needed.setdefault(kind, set()).update(jobs)
+    names = sorted({name for group in jobs.values() for name in group})
+    selected = {kind for kind in JOB_KINDS if len(names) <= _FEW_JOBS and needed[kind] <= jobs.keys()}
+    tasks = [
+        (kind, namespaces, f"{OURS},app in ({','.join(names)})" if kind in selected else OURS)
+        for kind, namespaces in needed.items()
+        if namespaces
+    ]
+    for objects in session.each(lambda task: _ours(session, *task, required.get(task[0], set())), tasks):
         found.update((key_of(obj), obj) for obj in objects)
+    # A label `app` that another tool has changed does not hide an object of ours.
+    unseen = [key for key in sorted(wanted) if key.kind in selected and key not in found]
+    for key, result in zip(unseen, session.each(lambda key: _get(session, key), unseen), strict=True):
+        if isinstance(result, dict) and is_ours(result):
+            found[key] = result
     return LiveState(found, unreadable)
 
 
@@ -60,7 +76,7 @@ def _get(session: Session, key: Key) -> Object | ApiError | None:
         raise
 
 
-def _ours(session: Session, kind: str, namespaces: set[str], required: set[str]) -> list[Object]:
+def _ours(session: Session, kind: str, namespaces: set[str], labels: str, required: set[str]) -> list[Object]:
     """Our objects of a kind: a list of each namespace, or of all where there are many and that is allowed.
 
     In a few namespaces nothing is read of what other teams have.
@@ -68,7 +84,7 @@ def _ours(session: Session, kind: str, namespaces: set[str], required: set[str])
     resource = RESOURCES[kind]
     if len(namespaces) > _FEW:
         try:
-            items, _ = session.list_objects(resource, labels=OURS)
+            items, _ = session.list_objects(resource, labels=labels)
         except ApiError as error:
             if not error.lacks_permission and not error.is_missing:
                 raise
@@ -77,7 +93,7 @@ def _ours(session: Session, kind: str, namespaces: set[str], required: set[str])
     result: list[Object] = []
     for namespace in sorted(namespaces):
         try:
-            result += session.list_objects(resource, namespace, labels=OURS)[0]
+            result += session.list_objects(resource, namespace, labels=labels)[0]
         except ApiError as error:
             if error.is_missing and kind in OPTIONAL:
                 # The kind is not installed: a create will say so, and nothing of it can be there.
