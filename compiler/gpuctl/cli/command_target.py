@@ -1,4 +1,6 @@
-"""The clusters, and the service, that the current command was given by name, and the one that it is at work on."""
+"""The target of the current command: the clusters of ``--cluster``, the service of ``--server``, and the current
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +18,25 @@ _CURRENT = f"{__name__} current"
 
 
 def note_clusters(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> None:
-    """What ``--cluster`` was given, for whoever connects."""
+    """Store the values of ``--cluster`` for the functions that connect."""
     if value:
         context.find_root().meta[_CLUSTER] = tuple(dict.fromkeys(value))
 
 
 def stated_clusters() -> tuple[str, ...]:
-    """The names that ``--cluster`` was given, each once."""
+    """Return the values of ``--cluster`` without repetitions."""
     found: tuple[str, ...] = click.get_current_context().find_root().meta.get(_CLUSTER, ())
     return found
 
 
 def note_server(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Note what ``--server`` was given."""
+    """Store the value of ``--server``."""
     if value is not None:
         context.find_root().meta[_SERVER] = value
 
 
 def stated_server(context: click.Context | None = None) -> str | None:
-    """Return what ``--server`` was given."""
+    """Return the value of ``--server``; None if it was not given."""
     stated: str | None = (context or click.get_current_context()).find_root().meta.get(_SERVER)
     return stated
 
@@ -45,8 +47,9 @@ def is_server_stated(context: click.Context | None = None) -> bool:
 
 
 def platform_files() -> list[str]:
-    """The platform's files: that of ``--platform``, else those at or above the files that the command names, or the
-    current directory."""
+    """Return the platform's files: that of ``--platform``, else those at or above the command's files or the current
+    directory.
+    """
     given = click.get_current_context().params
     if given.get("platform"):
         return [str(given["platform"])]
@@ -57,12 +60,12 @@ def platform_files() -> list[str]:
 
 
 def set_current_cluster(name: str) -> None:
-    """Note on which of several clusters the command is at work."""
+    """Store the name of the cluster that the command currently changes, if it changes several."""
     click.get_current_context().find_root().meta[_CURRENT] = name
 
 
 def with_recover_options(text: str) -> str:
-    """A text whose advice to recover is for the cluster that the command is at work on."""
+    """Return a text whose `gpuctl recover` commands name the current cluster."""
     if "`gpuctl recover" not in text or not (
         stated_clusters() or _CURRENT in click.get_current_context().find_root().meta
     ):
@@ -71,17 +74,17 @@ def with_recover_options(text: str) -> str:
 
 
 def recover_command(name: str | None = None) -> str:
-    """Return the command that finishes on the same cluster what the current command began.
+    """Return the command line that recovers the current command's unfinished changes on the same cluster.
 
-    :param name: the cluster; default: the one that the command is at work on.
+    :param name: the cluster; default: the current one.
     """
     return command_here("recover", cluster=name)
 
 
 def command_here(*words: str, cluster: str | None = None) -> str:
-    """Return a gpuctl command line for the cluster, or the service, that the current command was given.
+    """Return a gpuctl command line with the options that select the current command's cluster or service.
 
-    :param cluster: the cluster; default: the one that the command is at work on.
+    :param cluster: the cluster; default: the current one.
     """
     given = click.get_current_context().params
     current = click.get_current_context().find_root().meta.get(_CURRENT)

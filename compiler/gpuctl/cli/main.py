@@ -1,4 +1,6 @@
-"""The command group: commands are imported when they are called, misspelt ones get a suggestion."""
+"""The command group of ``gpuctl``. A command's module is imported when it is called; misspelt commands get a
+suggestion.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 
 
 class CommandGroup(GroupWithOptionHints):
-    """Loads a command's module when the command is called."""
+    """Imports a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -47,7 +49,7 @@ class CommandGroup(GroupWithOptionHints):
         return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """On one screen of 24 lines: what goes together stands together, and options take one line."""
+        """Write the commands by topic, on one screen of 24 lines."""
         listed = [(heading, line) for heading, lines in OVERVIEW.items() for line in lines]
         width = max(len(", ".join(line.commands)) for _, line in listed)
         formatter.write_paragraph()
@@ -65,7 +67,7 @@ def _asks_services(command: click.Command) -> bool:
 
 
 def _instead_of(name: str) -> str:
-    """What to type instead of a command that is not there."""
+    """Return a suggestion for a command that does not exist."""
     if name.lower() in COMMAND_HINTS:
         return COMMAND_HINTS[name.lower()]
     import difflib
@@ -88,24 +90,24 @@ def cli(debug: bool) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code: 0 ok, 1 the answer is no, 2 usage, 3 the cluster."""
-    # A compile builds large trees that live until it ends: collecting in between takes a tenth of its time.
+    """Run the command line. Return its exit code: 0 success, 1 a negative result, 2 usage, 3 the cluster."""
+    # A compile builds large trees that live until the end of the process: collecting them takes a tenth of its time.
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)
     gc.enable()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
-        # Python has no stream for a descriptor that is closed at the start.
+        # Python has no stream for a descriptor that is closed when it starts.
         click.echo(f"{PROGRAM}: a standard stream is closed; redirect it to /dev/null instead", err=True)
         return FAILURE
     debug = "--debug" in arguments
     for name, errors in (("stdout", "strict"), ("stderr", "backslashreplace")):
-        # Files and pipes are UTF-8, whatever the locale says; a terminal shows what it can.
+        # Files and pipes are UTF-8, whatever the locale; a terminal replaces characters that it cannot show.
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():
                 terminal = _terminal(stream)
                 setattr(sys, name, terminal)
-                # The width of help texts is asked of this one, whose descriptor is gone otherwise.
+                # Click reads the width of the terminal from sys.__stdout__, whose original buffer is detached.
                 setattr(sys, f"__{name}__", terminal)
             else:
                 stream.reconfigure(encoding="utf-8", errors=errors)
@@ -124,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
             click.echo(f"note: {advice}", err=True)
         return 130
     except BrokenPipeError:
-        # The reader went away (`| head`): nothing to say.
+        # The reading end of the pipe is closed, as with `| head`.
         _close_output()
         return 141
     except OSError as error:
@@ -151,20 +153,20 @@ def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 def _invoke(arguments: list[str]) -> Any:
     if COMPLETION in os.environ:
-        # Errors, and what a credential plugin asks, would be in the line that the user types.
+        # Error messages, and prompts of credential plugins, would appear in the line that the user types.
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 2):
             os.dup2(nothing, descriptor)
         with contextlib.suppress(click.ClickException):
             cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
         return SUCCESS
-    # Not click's own `main`: it ends the process with 1, which says "invalid" here, when a reader goes away.
+    # Not click's own `main`: on a closed pipe it exits with 1, which means a negative result here.
     with cli.make_context(PROGRAM, arguments) as context:
         return cli.invoke(context)
 
 
 def _show(error: click.ClickException) -> None:
-    """Every error begins with the same word, whoever found it."""
+    """Print an error. All errors have the same prefix, whether click or gpuctl raises them."""
     from gpuctl.cli.options.connection_options import ClusterFailure, error_prefix
 
     if isinstance(error, (ClusterFailure, click.exceptions.NoArgsIsHelpError)):
@@ -178,7 +180,7 @@ def _show(error: click.ClickException) -> None:
 
 
 def _close_output() -> None:
-    """Keep Python from failing once more when it flushes at its end."""
+    """Redirect stdout to /dev/null: Python flushes it at exit, which would fail again."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""The commands: how ``gpuctl --help`` lists them on one screen, and what it says to words that other tools have."""
+"""The commands by topic, for ``gpuctl --help``, and hints for command names of other tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OverviewLine(NamedTuple):
-    """Commands that go together, and what they are for."""
+    """Related commands and a short description."""
 
     commands: tuple[str, ...]
     text: str
@@ -38,8 +38,9 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
         OverviewLine(("completion", "version"), "Completion for a shell; versions."),
     ),
 }
-"""Heading -> the lines below it; every command stands in one of them. Importing each for its own help would cost its
-start-up."""
+"""Topic -> its lines; together they list every command. A table, because importing each command for its help would slow
+down the start.
+"""
 
 COMMANDS = tuple(name for lines in OVERVIEW.values() for line in lines for name in line.commands)
 
@@ -77,4 +78,4 @@ COMMAND_HINTS: dict[str, str] = {
     "lint": "`gpuctl validate FILE` reports every problem of a document.",
     "help": "`gpuctl --help` lists the commands, `gpuctl COMMAND --help` tells about one.",
 }
-"""A word that people type -> the command of ours that does it."""
+"""A command name of other tools -> the gpuctl command that does it."""

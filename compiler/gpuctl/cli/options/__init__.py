@@ -1,1 +1,1 @@
-"""Options that several commands share."""
+"""Options and context managers that several commands share."""

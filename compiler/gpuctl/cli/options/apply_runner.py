@@ -1,4 +1,4 @@
-"""``apply`` and ``create``: documents brought about on one cluster, on several, or by a service."""
+"""The common part of ``apply`` and ``create``: on one cluster, on several, or by a service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuctl.usecases.several_clusters import prepare_apply
 def run_apply(
     documents: DocumentOptions, planning: PlanOptions, run: RunOptions, invocation: Invocation, dry_run: str | None
 ) -> int:
-    """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
+    """Apply documents, or with ``dry_run`` (``client``, ``server``) show the plan. Return the exit code."""
     with service_change(invocation) as by_service:
         if by_service is not None:
             if dry_run == "client":

@@ -1,4 +1,4 @@
-"""Values of a command line that hold nothing: what is left of a shell's variable that is not set."""
+"""Rejection of blank option values, which usually come from an unset shell variable."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import click
 from gpuctl.cli.options.command_help import help_of
 
 _PATTERNS = frozenset({"grep"})
-"""Options whose value is a pattern, which a blank may be."""
+"""Options whose value is a pattern, which may be blank."""
 
 
 class BlankRejectingContext(click.Context):
-    """Refuses blank values before the command runs: an empty file name would be the current directory.
+    """Rejects blank values before the command runs: an empty file name would mean the current directory.
 
-    An option that is empty unless it is given may be given empty, and what is passed on to a program may be anything.
+    Allowed are blank values of options whose default is empty, and arguments that are passed to a program.
     """
 
     def invoke(self, callback: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -30,7 +30,7 @@ class BlankRejectingContext(click.Context):
 
 
 def reject_blanks(command: click.Command) -> click.Command:
-    """The command, refusing blank values from now on."""
+    """Make a command reject blank values."""
     command.context_class = BlankRejectingContext
     return command
 

@@ -1,4 +1,4 @@
-"""A command that changes a cluster: connected, with somebody to ask, and with progress on standard error."""
+"""Running a command that changes a cluster: connection, confirmation on the terminal, progress on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuctl.usecases.service_client import ServiceClient
 
 
 class Invocation(NamedTuple):
-    """How a command was called: on which cluster, and how it asks and tells."""
+    """The options of a command that changes a cluster: kubeconfig and context, confirmation, output format."""
 
     kubeconfig: str | None
     context: str | None
@@ -30,21 +30,21 @@ class Invocation(NamedTuple):
 
 
 class ClusterChange(NamedTuple):
-    """The cluster that a command changes, and the command's callbacks."""
+    """The session with the cluster that a command changes, and the command's callbacks."""
 
     session: Session
     callbacks: RunCallbacks
 
 
 class ServiceChange(NamedTuple):
-    """The service by which a command changes a cluster, and the command's callbacks."""
+    """The client of the service by which a command changes a cluster, and the command's callbacks."""
 
     service: ServiceClient
     callbacks: RunCallbacks
 
 
 def show_outcome(plan: Plan, invocation: Invocation, dry_run: str | None) -> int:
-    """Print what became of a plan, or with ``dry_run`` would; the exit code."""
+    """Print the result of a plan, or with ``dry_run`` the plan. Return the exit code."""
     if dry_run is None:
         return finish(plan, as_json=invocation.as_json)
     show_plan(plan, dry_run, as_json=invocation.as_json)
@@ -53,7 +53,7 @@ def show_outcome(plan: Plan, invocation: Invocation, dry_run: str | None) -> int
 
 @contextlib.contextmanager
 def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ServiceChange | None]:
-    """As :func:`cluster_change`, by the service that is asked instead of a cluster; None when it is a cluster."""
+    """Connect to the selected service; None if the command works on a cluster. See :func:`cluster_change`."""
     progress = Progress()
     with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
         service = selected_service(invocation.kubeconfig, invocation.context)
@@ -71,9 +71,9 @@ def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = 
 def cluster_change(
     invocation: Invocation, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
 ) -> Iterator[ClusterChange]:
-    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`.
+    """Connect to the cluster, and turn failures into messages and exit codes as :func:`cluster_errors` does.
 
-    :param cluster: the one that documents name; default: that of ``--cluster``.
+    :param cluster: the cluster that the documents name; default: that of ``--cluster``.
     """
     progress = Progress()
     with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
@@ -115,7 +115,7 @@ def callbacks_of(invocation: Invocation, progress: Progress) -> RunCallbacks:
 
 @contextlib.contextmanager
 def checkpoint_callbacks(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None]:
-    """Yield the callbacks of a command without a plan for checkpoints; None without checkpoints."""
+    """Yield the callbacks for checkpoints of a command that makes no plan; None with ``--without-checkpoint``."""
     if without_checkpoint:
         yield None
         return
@@ -132,12 +132,14 @@ def checkpoint_callbacks(*, without_checkpoint: bool) -> Iterator[RunCallbacks |
 
 
 def can_ask_user() -> bool:
-    """Whether somebody can be asked."""
+    """Return True if the user can be asked: standard input and standard error are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm_lost_progress(problems: Sequence[str]) -> bool:
-    """Whether jobs may end though their checkpoints failed: an answer on a terminal, whatever was confirmed before."""
+    """Ask the user whether jobs may end although their checkpoints failed; ``--yes`` does not confirm this. False if
+    the user cannot be asked.
+    """
     if not can_ask_user():
         return False
     for problem in problems:
@@ -146,9 +148,9 @@ def confirm_lost_progress(problems: Sequence[str]) -> bool:
 
 
 def confirm_plan(plan: Plan, *, yes: bool) -> bool:
-    """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
+    """Return True if the plan's losses are confirmed, by ``--yes`` or by the user's answer.
 
-    :raises Unasked: nobody can be asked.
+    :raises Unasked: confirmation is needed and the user cannot be asked.
     """
     if yes:
         return True

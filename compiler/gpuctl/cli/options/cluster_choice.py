@@ -1,4 +1,4 @@
-"""Which of the platform's clusters is meant, and whether the connection leads there."""
+"""Choosing a cluster by ``--cluster``, and checking that the connection leads to it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Clusters(NamedTuple):
-    """The clusters of a platform by name, and the file that names them."""
+    """The clusters of a platform by name, and the file that defines them."""
 
     by_name: dict[str, ClusterIdentity]
     file: str
 
     def find(self, name: str) -> ClusterIdentity:
-        """The cluster of a name.
+        """Return the cluster with this name.
 
-        :raises InvalidOptions: the platform has none.
+        :raises InvalidOptions: the platform does not define it.
         """
         if name in self.by_name:
             return self.by_name[name]
@@ -51,7 +51,7 @@ class Clusters(NamedTuple):
 
 
 def cluster_option(function: Function) -> Function:
-    """``--cluster``, of which the command does not hear either."""
+    """Add ``--cluster``. Its value is stored for the connection and is not a parameter of the command."""
     return click.option(
         "--cluster",
         cls=ConnectionOption,
@@ -65,9 +65,9 @@ def cluster_option(function: Function) -> Function:
 
 
 def stated_cluster() -> str | None:
-    """The name that ``--cluster`` was given.
+    """Return the value of ``--cluster``; None if it was not given.
 
-    :raises click.UsageError: it was given several.
+    :raises click.UsageError: it was given several times.
     """
     names = stated_clusters()
     if len(names) > 1:
@@ -77,9 +77,9 @@ def stated_cluster() -> str | None:
 
 
 def platform_clusters(settings: Settings | None = None) -> Clusters:
-    """The clusters that the platform of the command names: by ``--platform``, or beside what it reads.
+    """Return the clusters of the command's platform.
 
-    :param settings: the platform's, where they have been read.
+    :param settings: the platform's, if they have been read.
     :raises InvalidDocuments: there are errors in the platform's file.
     """
     files = platform_files()
@@ -94,7 +94,7 @@ def platform_clusters(settings: Settings | None = None) -> Clusters:
 
 
 def chosen_context(name: str, cluster: ClusterIdentity, context: str | None) -> str | None:
-    """The context to connect by: the one that is given, else the cluster's.
+    """Return the context to connect with: the given one, else the cluster's.
 
     :raises InvalidOptions: they contradict each other.
     """
@@ -109,11 +109,13 @@ def chosen_context(name: str, cluster: ClusterIdentity, context: str | None) -> 
 
 
 def check_known_cluster(session: Session, clusters: Clusters, *, changes: bool) -> None:
-    """Where no cluster was chosen: see that it is one of the platform's, if that names any.
+    """Check, if no cluster was chosen, that the session is connected to one of the platform's clusters, if it defines
+    any.
 
-    Whoever only looks gets a note; who would change a cluster that a repository does not know is most likely wrong.
+    A command that only reads prints a note. A command that changes a cluster fails, because a cluster that the
+    repository does not define is most likely the wrong one.
 
-    :raises WrongCluster: it is none of them.
+    :raises WrongCluster: it is another cluster, and the command changes it.
     """
     if find_cluster_name(session, clusters.by_name, ask=changes) is not None:
         return

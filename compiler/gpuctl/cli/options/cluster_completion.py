@@ -1,4 +1,4 @@
-"""Names in a cluster that a shell completes: of jobs, pools, nodes, quotas and namespaces."""
+"""Shell completion of names from the cluster: jobs, pools, nodes, quotas and namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuctl.kube.scope import Scope
 
 _PATIENCE = 1.0
-"""Seconds for which requests that fail are repeated."""
+"""Seconds for which failed requests are retried."""
 
 
 def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
@@ -35,7 +35,8 @@ def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterabl
             with closing(service):
                 return names_of_service(service, kind, namespace)
         settings = platform_settings(given.get("platform"))
-        # With settings the connection is checked against the platform's clusters, and noted if it is none of them.
+        # With settings, the connection is compared with the platform's clusters, and a note is printed for an unknown
+        # one.
         known = None if stated_clusters() else Settings()
         session = open_cluster(given.get("kubeconfig"), given.get("context"), settings=known)
         session.patience = _PATIENCE

@@ -1,15 +1,15 @@
-"""The text of ``--help``: the common options first, those of the connection last."""
+"""The text of ``--help``: common options first, connection options last."""
 
 from __future__ import annotations
 
 import click
 
 _FIRST = ("--filename", "--namespace", "--dry-run", "--wait", "--yes")
-"""Options that most users need, in their order; the others follow as the command declares them."""
+"""Options that are listed first, in this order; the others follow as the command declares them."""
 
 
 class ConnectionOption(click.Option):
-    """An option that chooses the cluster or the service, or the user to act as."""
+    """An option that selects the cluster, the service, or the user to act as."""
 
 
 def help_of(context: click.Context) -> str:

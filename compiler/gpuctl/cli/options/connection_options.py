@@ -1,4 +1,4 @@
-"""Options and manners of the commands that talk to a cluster."""
+"""Options that select a cluster, the session they lead to, and the output of errors and progress."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONG = 3
-"""Seconds after which a wait says how long it has taken."""
+"""Seconds after which the progress line shows how long the wait has taken."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def cluster_options(function: Function) -> Function:
-    """Which cluster, as whom; or which service instead."""
+    """Add the options that select the cluster and the user to act as, or a service."""
     for decorate in (
         _impersonating("--as-uid", "UID", "The uid of the user to act as."),
         _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
@@ -60,7 +60,7 @@ def cluster_options(function: Function) -> Function:
 
 
 def kubeconfig_options(function: Function) -> Function:
-    """``--kubeconfig`` and ``--context``."""
+    """Add ``--kubeconfig`` and ``--context``."""
     for decorate in (
         click.option(
             "--context",
@@ -82,7 +82,9 @@ def kubeconfig_options(function: Function) -> Function:
 
 
 def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False) -> Callable[[Function], Function]:
-    """An option that every connection of the command takes up, without the command's hearing of it."""
+    """Return the decorator for an impersonation option. Its value is stored for the connection and is not a parameter
+    of the command.
+    """
 
     def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value:
@@ -94,7 +96,7 @@ def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False
 
 
 def changing_options(function: Function) -> Function:
-    """Options of commands that change the cluster."""
+    """Add the options of commands that change the cluster."""
     for decorate in (
         click.option("-y", "--yes", is_flag=True, help="Confirm everything that would be asked."),
         click.option(
@@ -112,7 +114,7 @@ def changing_options(function: Function) -> Function:
 
 
 def checkpoint_option(function: Function) -> Function:
-    """``--without-checkpoint``."""
+    """Add ``--without-checkpoint``."""
     return click.option(
         "--without-checkpoint",
         is_flag=True,
@@ -121,7 +123,7 @@ def checkpoint_option(function: Function) -> Function:
 
 
 def json_option(function: Function) -> Function:
-    """``-o json``, and ``--json`` for the same."""
+    """Add ``-o text|json`` and ``--json``."""
     function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
     return click.option(
         "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format."
@@ -129,7 +131,7 @@ def json_option(function: Function) -> Function:
 
 
 def secrets_option(function: Function) -> Function:
-    """``--show-secrets``."""
+    """Add ``--show-secrets``."""
     return click.option(
         "--show-secrets",
         is_flag=True,
@@ -150,7 +152,7 @@ def _show_secrets(context: click.Context, parameter: click.Parameter, value: boo
 
 
 def parse_duration_option(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    """The seconds of an option such as ``--timeout 5m``."""
+    """Return the seconds of an option such as ``--timeout 5m``."""
     match = re.fullmatch(r"(\d{1,9})([smh]?)", value)
     if match is None or int(match[1]) == 0:
         raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 1h", context, parameter)
@@ -165,13 +167,13 @@ def open_cluster(
     settings: Settings | None = None,
     cluster: str | None = None,
 ) -> Session:
-    """A session with the cluster that the options name. Errors become those of the command line.
+    """Open a session with the cluster that the options select.
 
-    :param cluster: the one that is meant; default: that of ``--cluster``.
-    :param changes: the command changes the cluster, and refuses one that the platform does not name.
-    :param settings: the platform's, where they have been read.
-    :raises NeedsKubeconfig: a service is to be asked, which this command cannot.
-    :raises WrongCluster: it is another cluster than the one that is meant.
+    :param cluster: the intended cluster; default: that of ``--cluster``.
+    :param changes: the command changes the cluster; a cluster that the platform does not define is refused.
+    :param settings: the platform's, if they have been read.
+    :raises NeedsKubeconfig: a service is selected, which cannot do this command.
+    :raises WrongCluster: the connection leads to another cluster.
     """
     if (service := selected_service(kubeconfig, context)) is not None:
         raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
@@ -208,9 +210,9 @@ def open_named_cluster(
 
 
 def selected_service(kubeconfig: str | None, context: str | None) -> ServiceClient | None:
-    """The service that the options name, or that commands ask otherwise; None when they name a cluster.
+    """Return the selected service: that of the options, else the default one. None if the options select a cluster.
 
-    :raises ConfigurationError: nobody has logged in to it, or its address is none.
+    :raises ConfigurationError: there is no login for the service, or its address is not a URL.
     """
     meta = click.get_current_context().find_root().meta
     given = {"--kubeconfig": kubeconfig is not None, "--context": context is not None}
@@ -220,7 +222,7 @@ def selected_service(kubeconfig: str | None, context: str | None) -> ServiceClie
 
 
 class ClusterFailure(click.ClickException):
-    """A failure of the cluster, of the way to it, or of the user's rights in it: exit code 3."""
+    """A failure of the cluster, the connection or the user's rights: exit code 3."""
 
     exit_code = 3
 
@@ -230,13 +232,13 @@ class ClusterFailure(click.ClickException):
 
 
 class RefusedFailure(ClusterFailure):
-    """The answer is no, and nothing was changed: exit code 1."""
+    """A refusal; nothing was changed: exit code 1."""
 
     exit_code = 1
 
 
 class UndeterminedFailure(ClusterFailure):
-    """What has to be asked first can be asked nobody, or a difference cannot be determined: exit code 2."""
+    """A confirmation is needed and the user cannot be asked, or a difference cannot be determined: exit code 2."""
 
     exit_code = 2
 
@@ -245,7 +247,7 @@ _FAILURES = {failure.exit_code: failure for failure in (ClusterFailure, RefusedF
 
 
 def error_prefix() -> str:
-    """The word that every error on standard error begins with."""
+    """Return the prefix of every error message, coloured on a terminal."""
     return click.style("error", fg="red") if _coloured() else "error"
 
 
@@ -255,9 +257,10 @@ def _coloured() -> bool:
 
 @contextmanager
 def cluster_errors(*, as_json: bool = False, refusal: int = 1, of_plan: bool = True) -> Iterator[None]:
-    """Turn failures of ours into messages and exit codes; with ``as_json`` also into one value on stdout.
+    """Turn gpuctl's exceptions into messages and exit codes; with ``as_json`` also print one value on stdout.
 
-    ``refusal`` is the exit code of a no; ``of_plan`` tells that the value is a plan, not an error alone.
+    :param refusal: the exit code of a refusal.
+    :param of_plan: the printed value is a plan with the error, not the error alone.
     """
     try:
         yield
@@ -299,10 +302,10 @@ def _show_invalid(error: InvalidDocuments, *, as_json: bool) -> None:
 
 
 class Progress:
-    """What is being waited for: one line that is rewritten on a terminal, and nothing in a pipe. A wait that has taken
-    some seconds says how long.
+    """Progress on standard error: one line that is rewritten on a terminal, nothing in a pipe. After some seconds it
+    shows how long the wait has taken.
 
-    ``say`` prints a line that stays, to standard error; ``wait`` shows one that goes away again.
+    ``say`` prints a line that stays; ``wait`` shows one that disappears again.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands share: which documents, and how they are compiled."""
+"""Options that name documents, and options of compilation and delivery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def input_options(function: Function) -> Function:
-    """``-f`` (any number of times) and the same as arguments."""
+    """Add ``-f`` (repeatable) and the FILE arguments."""
     function = click.argument("paths", nargs=-1, type=click.Path(), metavar="[FILE]...")(function)
     return click.option(
         "-f",
@@ -42,12 +42,12 @@ def namespace_option(help: str, default: str | None = None) -> Callable[[Functio
 
 
 def compile_options(function: Function) -> Function:
-    """Options of every command that compiles for a cluster; jobs that name no namespace go to its context's."""
+    """Add the options of commands that compile for a cluster; the default namespace is the context's."""
     return _compile_options(function, None, "Namespace of jobs that name none. Default: the context's.")
 
 
 def offline_compile_options(function: Function) -> Function:
-    """Options of every command that compiles and asks no cluster."""
+    """Add the options of commands that compile without a cluster; the default namespace is ``default``."""
     return _compile_options(function, "default", "Namespace of jobs that name none.")
 
 
@@ -62,7 +62,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
 
 
 def placement_option(function: Function) -> Function:
-    """``--cluster`` of commands that connect to none."""
+    """Add ``--cluster`` to a command that does not connect to a cluster."""
     return click.option(
         "--cluster",
         metavar="NAME",
@@ -73,20 +73,20 @@ def placement_option(function: Function) -> Function:
 
 
 def _checked_cluster(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A cluster's name as an option's value; what the platform calls so is seen when it has been read."""
+    """Check the syntax of a cluster's name; whether the platform defines it is checked after the platform was read."""
     if value is not None and not is_dns_label(value):
         raise click.BadParameter(f"`{value}` is not a legal name of a cluster.", context, parameter)
     return value
 
 
 CONTROLLERS = ["argocd", "flux", "none"]
-"""The values of ``--gitops``."""
+"""Values of ``--gitops``."""
 
 
 def delivery_options(default: str) -> Callable[[Function], Function]:
-    """``--gitops`` and what belongs to it, for commands whose output a controller may apply.
+    """Return the decorator for ``--gitops`` and ``--job-names``.
 
-    :param default: that of ``--gitops``, for its help.
+    :param default: the default of ``--gitops``, for its help text.
     """
 
     def decorated(function: Function) -> Function:
@@ -114,13 +114,13 @@ def _delivery_options(function: Function, default: str) -> Function:
 
 
 def check_delivery_options(gitops: str | None, job_names: str | None) -> None:
-    """Without a controller nothing would remove the objects of the former name."""
+    """Reject hashed names without a GitOps controller: nothing would delete the objects with the previous name."""
     if job_names == "hashed" and gitops in (None, "none"):
         raise click.UsageError("--job-names hashed needs --gitops: something has to remove what the new names replace.")
 
 
 def check_namespace_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A namespace's name as an option's value."""
+    """Check the syntax of a namespace's name."""
     if value is not None and not is_dns_label(value):
         legal = nearest_dns_label(value)
         hint = f" Did you mean `{legal}`?" if legal else ""
@@ -129,7 +129,7 @@ def check_namespace_name(context: click.Context, parameter: click.Parameter, val
 
 
 def require_inputs(filenames: Sequence[str], paths: Sequence[str], example: str) -> list[str]:
-    """What was named, in order; nothing is a usage error that shows what to write."""
+    """Return the named inputs in order. Without any, raise a usage error with an example."""
     inputs = [*filenames, *paths]
     if not inputs:
         raise click.UsageError(f"Name a file, a directory, or - for standard input: `{example}`")

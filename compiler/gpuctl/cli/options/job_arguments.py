@@ -1,4 +1,4 @@
-"""Options of commands that do something to jobs named on the command line."""
+"""Arguments and options of commands that act on jobs named on the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def job_arguments(function: Function) -> Function:
-    """Which jobs, where."""
+    """Add the JOB arguments, ``-n``, ``-o`` and the connection options."""
     for decorate in (
         json_option,
         namespace_option("Where the jobs are. Default: any namespace, where the name is the only one."),

@@ -1,6 +1,6 @@
-"""Names that a shell completes without a cluster: of contexts, clusters of the platform, and services.
+"""Shell completion of names without a cluster: contexts, clusters of the platform, and services.
 
-A completion that fails, or takes too long, completes nothing.
+A completion that fails or takes too long offers nothing.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from gpuctl.cli.command_target import platform_files
 from gpuctl.usecases.kept_servers import read_kept
 
 _LONGEST = 3.0
-"""Seconds after which a completion is given up: the shell waits for it."""
+"""Seconds after which a completion is aborted, because the shell waits for it."""
 
 Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
 
 
 def completion_callback(names: Callable[[click.Context], Iterable[str]]) -> Complete:
-    """Return a callback for click that completes names; they may fail in any way, or never come."""
+    """Return a callback for click that completes the returned names; ``names`` may raise anything or block."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-        # A name server, a credential plugin and a proxy have no deadline of ours. Nothing has been printed yet.
+        # DNS, a credential plugin or a proxy may block without a deadline. Nothing has been printed yet.
         limit = threading.Timer(_LONGEST, os._exit, (0,))
         limit.daemon = True
         limit.start()
-        # Click has left the context when it asks for completions; options are looked up in the current one.
-        # An error would be printed into the line that the user types.
+        # Click has left the context when it asks for completions, and options are read from the current context.
+        # Exceptions are suppressed because a message would appear in the line that the user types.
         with suppress(Exception), context.scope(cleanup=False):
             return sorted({name for name in names(context) if name.startswith(incomplete)})
         return []

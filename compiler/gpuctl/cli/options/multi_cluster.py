@@ -1,4 +1,4 @@
-"""Commands that work on several clusters at once: all are planned and shown, one question is asked, each is changed."""
+"""Commands on several clusters: all plans are made and shown, the user confirms once, then each cluster is changed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 def chosen_clusters(
     documents: DocumentOptions, invocation: Invocation, *, refusal: int = 1
 ) -> tuple[DocumentOptions, tuple[str, ...]]:
-    """The clusters that documents are for: those of ``--cluster``, else those that they name themselves.
+    """Return the clusters that documents are for: those of ``--cluster``, else those that the documents name.
 
-    :returns: the documents, of one cluster or (standard input read) of several, and the names.
+    :returns: the documents, limited to the cluster if there is one, with standard input read if there are several; and
+    the names of the clusters.
     """
     with cluster_errors(as_json=invocation.as_json, refusal=refusal):
         return _chosen(documents)
@@ -53,7 +54,7 @@ def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...
 
 
 class MultiClusterChange:
-    """Plans for several clusters, with the sessions that they rest on."""
+    """Plans for several clusters, and their sessions."""
 
     def __init__(self, names: Sequence[str], invocation: Invocation, progress: Progress, *, changes: bool) -> None:
         self.names = names
@@ -66,13 +67,13 @@ class MultiClusterChange:
 
     @property
     def keys(self) -> dict[str, Records]:
-        """The names of records on each cluster."""
+        """The annotation and label keys of each cluster, by its name."""
         return {name: prepared.keys for name, prepared in self.prepared.items()}
 
     def plan(
         self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, RunCallbacks], Prepared]
     ) -> None:
-        """Plan for all clusters."""
+        """Make the plans for all clusters."""
         told: set[str] = set()
         talk = _without_repeats(callbacks_of(self.invocation, self._progress), told)
         self.plans, self.prepared = plan_each(
@@ -81,7 +82,7 @@ class MultiClusterChange:
         self._progress.clear()
 
     def carry_out(self) -> int:
-        """Ask once, change one cluster after another, and print what became of it; the exit code."""
+        """Ask once, change the clusters one after another, and print the results. Return the exit code."""
         if any(item.obstacles for item in self.plans):
             if self.invocation.as_json:
                 show_cluster_plans(self.plans, "server", as_json=True)
@@ -101,15 +102,15 @@ class MultiClusterChange:
         try:
             carry_out_each(self.plans, self.prepared, begun)
         finally:
-            # Also when somebody interrupts it: what was done where.
+            # The results are printed also after an interrupt.
             self._progress.clear()
             show_cluster_results(self.plans, as_json=self.invocation.as_json)
         return clusters_result_code(self.plans)
 
     def _ask(self) -> None:
-        """One question for all clusters.
+        """Ask the user once to confirm the changes on all clusters.
 
-        :raises ClusterFailure: it was not confirmed, or nobody can be asked.
+        :raises ClusterFailure: they are not confirmed, or the user cannot be asked.
         """
         plans = {item.name: item.plan for item in self.plans if item.plan is not None}
         can_ask = can_ask_user()
@@ -135,7 +136,7 @@ class MultiClusterChange:
         return session
 
     def close(self) -> None:
-        """Leave all clusters."""
+        """Close the sessions."""
         self._progress.clear()
         for session in self._sessions:
             session.close()
@@ -145,7 +146,7 @@ class MultiClusterChange:
 def multi_cluster_change(
     names: Sequence[str], invocation: Invocation, *, refusal: int = 1, changes: bool = True
 ) -> Iterator[MultiClusterChange]:
-    """Work on several clusters; failures become messages and exit codes."""
+    """Yield the plans for several clusters, and turn failures into messages and exit codes."""
     with cluster_errors(as_json=invocation.as_json, refusal=refusal):
         found = MultiClusterChange(names, invocation, Progress(), changes=changes)
         try:

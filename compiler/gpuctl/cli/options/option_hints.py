@@ -1,4 +1,4 @@
-"""Options of a command that stand before it: `gpuctl --kubeconfig F get jobs`."""
+"""A hint for options that stand before their command: `gpuctl --kubeconfig F get jobs`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 class GroupWithOptionHints(click.Group):
-    """A group that says where an option goes which only its commands have."""
+    """A group that suggests the right place for an option of its commands."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
@@ -23,7 +23,7 @@ class GroupWithOptionHints(click.Group):
 
 
 def _moved(group: click.Group, ctx: click.Context, args: list[str], option: str) -> str | None:
-    """Return the command line with the options where they belong; None if the command has no such option."""
+    """Return the command line with the options after the command; None if the command does not have this option."""
     words: list[str] = []
     command: click.Command = group
     first = next((place for place, word in enumerate(args) if group.get_command(ctx, word) is not None), None)

@@ -20,13 +20,13 @@ queue_option = click.option(
 
 
 def dry_run_option(help: str) -> Callable[[Function], Function]:
-    """``--dry-run [client|server]``; without a value the API server checks."""
+    """Return the decorator for ``--dry-run [client|server]``; without a value it means ``server``."""
     kinds = click.Choice(["client", "server"])
     return click.option("--dry-run", type=kinds, is_flag=False, flag_value="server", help=help)
 
 
 def checking_options(function: Function) -> Function:
-    """Options of everything that checks a plan."""
+    """Add the options of commands that check a plan."""
     for decorate in (
         queue_option,
         click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused."),
@@ -41,7 +41,7 @@ def checking_options(function: Function) -> Function:
 
 
 def planning_options(function: Function) -> Function:
-    """The options of :class:`gpuctl.usecases.change_options.PlanOptions`, by the names of its fields."""
+    """Add the options of :class:`gpuctl.usecases.change_options.PlanOptions`, named like its fields."""
     for decorate in (
         checking_options,
         click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold."),
@@ -64,9 +64,11 @@ def planning_options(function: Function) -> Function:
 
 
 def platform_settings(platform: str | None) -> Settings:
-    """The platform's settings for a command without documents; what is wrong with the file ends the command (1)."""
+    """Return the platform's settings for a command without documents. Errors in the file end the command with exit
+    code 1.
+    """
     if platform is None and find_platform(".") is None:
-        # What reads a file, and checks it, takes longer to import than a small cluster to answer.
+        # The modules that read and check the file take longer to import than a small cluster takes to respond.
         return Settings()
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments

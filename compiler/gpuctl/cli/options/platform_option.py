@@ -1,4 +1,4 @@
-"""``--platform``: the file with the platform's settings."""
+"""The option ``--platform``."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def platform_option(help: str) -> Callable[[Function], Function]:
-    """Return the option that names the platform's file; ``GPUCTL_PLATFORM`` names it for every command."""
+    """Return the decorator for ``--platform``; ``GPUCTL_PLATFORM`` sets it for every command."""
     return click.option("--platform", envvar="GPUCTL_PLATFORM", type=click.Path(), metavar="FILE", help=help)

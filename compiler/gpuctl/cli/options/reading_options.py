@@ -1,4 +1,4 @@
-"""Options and manners of the commands that only look: where, as what, and with which notes."""
+"""Options of commands that only read, and the context manager that connects them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
 def reading_options(function: Function) -> Function:
-    """Which cluster, and the platform whose labels count."""
+    """Add the connection options and ``--platform``, whose label domain is used."""
     function = cluster_options(function)
     return platform_option("The platform's settings. Default: platform.yaml here or above, up to the git root.")(
         function
@@ -30,7 +30,7 @@ def reading_options(function: Function) -> Function:
 
 
 def namespace_options(function: Function) -> Function:
-    """``-n`` and ``-A``; :func:`reader` takes both."""
+    """Add ``-n`` and ``-A``; :func:`reader` takes both."""
     for decorate in (
         click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
         namespace_option("Only this namespace. Default: all."),
@@ -40,7 +40,7 @@ def namespace_options(function: Function) -> Function:
 
 
 def list_options(function: Function) -> Function:
-    """``-o``, ``--json`` and ``--no-headers`` of lists."""
+    """Add ``-o``, ``--json`` and ``--no-headers`` of lists."""
     for decorate in (
         click.option("--no-headers", is_flag=True, help="Leave out the line of headings."),
         click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
@@ -51,7 +51,7 @@ def list_options(function: Function) -> Function:
 
 
 def detail_options(function: Function) -> Function:
-    """``-o text|json|yaml`` and ``--json`` of what is about one thing."""
+    """Add ``-o text|json|yaml`` and ``--json`` of commands that show one object."""
     function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
     return click.option(
         "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help="Format."
@@ -69,11 +69,11 @@ def reader(
     as_json: bool = False,
     changes: bool = False,
 ) -> Iterator[Reader]:
-    """Connect, and afterwards say on standard error what could not be looked at.
-
-    With ``changes`` something small is written as well: a cluster that the platform does not name is refused.
+    """Connect to the cluster or the service. At the end, print notes on what could not be read to standard error.
 
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
+
+    :param changes: the command also writes; a cluster that the platform does not define is refused.
     """
     if namespace is not None and all_namespaces:
         raise click.UsageError("-n names one namespace, -A means all; not both")
@@ -96,9 +96,9 @@ def reader(
 
 
 def reject_platform(platform: str | None) -> None:
-    """See that nobody names a platform to a service.
+    """Reject ``--platform`` for a command that asks a service.
 
-    :raises click.UsageError: somebody does.
+    :raises click.UsageError: it was given.
     """
     if platform is not None:
         raise click.UsageError("--platform is not for a service, which has the platform that it was started with")

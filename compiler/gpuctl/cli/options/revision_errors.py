@@ -1,4 +1,4 @@
-"""What keeps a comparison of revisions from being made: messages, and exit code 2, because 1 says that they differ."""
+"""Errors of comparisons with revisions: messages, and exit code 2, because 1 means that there are differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.gitops.build_error import BuildError, RevisionError
 
 @contextmanager
 def revision_errors() -> Iterator[None]:
-    """Turn what is wrong with revisions, manifests and documents into messages; they end the command."""
+    """Turn errors in revisions, manifests and documents into messages that end the command."""
     from gpuctl.usecases.revision_pairs import InvalidSide
 
     try:

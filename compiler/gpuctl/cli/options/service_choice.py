@@ -1,4 +1,4 @@
-"""Whether a service is asked instead of a cluster, and which."""
+"""Choosing a service instead of a cluster: ``--server``, ``GPUCTL_SERVER``, or the login."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def server_option(function: Function) -> Function:
-    """``--server``, of which the command does not hear either."""
+    """Add ``--server``. Its value is stored for the connection and is not a parameter of the command."""
     return click.option(
         "--server",
         cls=ConnectionOption,
@@ -34,10 +34,10 @@ def server_option(function: Function) -> Function:
 
 
 def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
-    """The service that is asked instead of a cluster; None when it is a cluster.
+    """Return the client of the chosen service; None if the command works on a cluster.
 
-    :param of_cluster: the options about a cluster that were given.
-    :raises ConfigurationError: nobody has logged in to it, or its address is none.
+    :param of_cluster: the given options that select a cluster.
+    :raises ConfigurationError: there is no login for the service, or its address is not a URL.
     """
     stated = stated_server()
     if stated is not None and "--cluster" in of_cluster:
@@ -63,7 +63,7 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
 
 
 def _has_logged_in() -> bool:
-    """Whether there is a file of services at all: what reads it is imported only then."""
+    """Return True if the file of saved logins exists; checked here because its reader is slow to import."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     directory = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".config")
     return os.path.exists(os.path.join(directory, "gpuctl", "servers.json"))

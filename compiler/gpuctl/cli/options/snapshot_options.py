@@ -1,4 +1,4 @@
-"""A cluster for commands that only look at one: itself, or the file that ``gpuctl snapshot`` wrote."""
+"""The option ``--snapshot``: a file that ``gpuctl snapshot`` wrote, read instead of the cluster."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def snapshot_option(help: str) -> Callable[[Function], Function]:
-    """``--snapshot FILE``, as ``snapshot_file``."""
+    """Return the decorator for ``--snapshot FILE``, parameter ``snapshot_file``."""
     return click.option("--snapshot", "snapshot_file", type=click.Path(), metavar="FILE", help=help)
 
 
 def check_snapshot_option(
     snapshot_file: str | None, kubeconfig: str | None, context: str | None, inputs: Sequence[str] = ()
 ) -> None:
-    """Refuse two clusters, and two uses of standard input.
+    """Reject ``--snapshot`` together with a cluster or service, and standard input for both documents and snapshot.
 
-    :raises click.UsageError: so it is.
+    :raises click.UsageError: such a combination was given.
     """
     if snapshot_file is not None and is_server_stated():
         raise click.UsageError("--snapshot stands in for a cluster: leave --server out")
@@ -40,14 +40,14 @@ def check_snapshot_option(
 
 
 def snapshot_source(name: str | None) -> str | BinaryIO | None:
-    """What ``--snapshot`` names: a file, or standard input (``-``)."""
+    """Return the value of ``--snapshot``; for ``-`` the stream of standard input."""
     return sys.stdin.buffer if name == "-" else name
 
 
 def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | None) -> Snapshot | None:
-    """The snapshot in a file, or one of the cluster that the options name; None when they name neither.
+    """Return the snapshot in a file, or one of the cluster that the options select; None without either.
 
-    :raises ClusterError: it cannot be read, or is none.
+    :raises ClusterError: the file cannot be read, or is not a snapshot.
     """
     source = snapshot_source(name)
     if source is not None:
@@ -57,7 +57,7 @@ def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | Non
 
 
 def take_snapshot_of_cluster(kubeconfig: str | None, context: str | None) -> Snapshot:
-    """A snapshot of the cluster that the options name."""
+    """Take a snapshot of the cluster that the options select."""
     session = open_cluster(kubeconfig, context)
     try:
         return take_snapshot(session)

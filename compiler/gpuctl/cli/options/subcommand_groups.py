@@ -1,4 +1,4 @@
-"""Groups of subcommands with several names each: ``get pods``, ``get pod``, ``get po``."""
+"""Groups of subcommands with aliases: ``get pods``, ``get pod``, ``get po``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.cli.options.option_hints import GroupWithOptionHints
 
 
 class Subcommand(NamedTuple):
-    """``module`` holds it as ``command`` (or as ``attribute``); ``names`` are what it is called beside its own."""
+    """A subcommand: its module, its name there (``attribute``), its help, and its aliases (``names``)."""
 
     module: str
     help: str
@@ -23,7 +23,7 @@ class Subcommand(NamedTuple):
 
 
 class SubcommandGroup(GroupWithOptionHints):
-    """A group that imports a subcommand when it is called, by whichever of its names."""
+    """A group that imports a subcommand's module when it is called."""
 
     def __init__(self, *args: Any, subcommands: Mapping[str, Subcommand], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,7 +53,7 @@ class SubcommandGroup(GroupWithOptionHints):
         return super().resolve_command(ctx, args)
 
     def _of_a_job(self, ctx: click.Context, name: str) -> str:
-        """The name of a job is what people type first."""
+        """Return a hint for a job's name in place of the subcommand, the most frequent mistake."""
         subcommand = next((one for one in ("job", "jobs") if one in self.subcommands), None)
         return f" If `{name}` is a job: `{ctx.command_path} {subcommand} {name}`." if subcommand else ""
 
