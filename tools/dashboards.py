@@ -1,4 +1,4 @@
-"""The Grafana dashboards of ``deploy/monitoring``: what they show, from which of the recorded series."""
+"""The Grafana dashboards of ``deploy/monitoring``: their panels and the recorded series of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH = 24
 
 
 class Panel(NamedTuple):
-    """A panel: ``kind`` is Grafana's, ``queries`` are expressions with their legends, ``unit`` is Grafana's."""
+    """A panel. ``kind`` and ``unit`` are Grafana's; ``queries`` are expressions with their legends."""
 
     title: str
     queries: Sequence[tuple[str, str]]
@@ -25,7 +25,7 @@ class Panel(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """A dashboard; ``variables`` are names with the query whose values they have."""
+    """A dashboard. ``variables`` are names, each with the query that returns its values."""
 
     uid: str
     title: str
@@ -39,7 +39,7 @@ def _stat(title: str, query: str, unit: str = "none", text: str = "") -> Panel:
 
 
 def _share(part: str, whole: str, labels: str, by: str = "cluster") -> str:
-    """Percent, of sums: never a mean of means."""
+    """Return the expression of a percentage of two sums; never a mean of means."""
     return f"100 * sum by ({by}) ({part}{{{labels}}}) / sum by ({by}) ({whole}{{{labels}}})"
 
 
@@ -57,9 +57,9 @@ def _idle(level: str, labels: str, by: str, at: str = "") -> str:
 
 
 def _ten(query: str, at_end: str) -> str:
-    """Return a query of the ten series that are largest at the end of the time shown.
+    """Return a query of the ten series that are largest at the end of the displayed range.
 
-    `topk` alone chooses ten anew at each point, so that more than ten lines come and go.
+    `topk` alone selects ten series at each point, so that more than ten lines appear and disappear.
     """
     return f"{query} and topk(10, {at_end})"
 
@@ -327,7 +327,7 @@ DASHBOARDS = (
 
 
 def grafana(dashboard: Dashboard) -> dict[str, Any]:
-    """A dashboard as Grafana imports it: of any data source of Prometheus, of any cluster."""
+    """Return a dashboard as Grafana imports it, for any Prometheus data source and any cluster."""
     return {
         "uid": dashboard.uid,
         "title": dashboard.title,
@@ -378,7 +378,7 @@ def _variable(name: str, query: str) -> dict[str, Any]:
 
 
 def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
-    """Panels from left to right, row by row."""
+    """Yield the panels with their positions, from left to right, row by row."""
     x = y = height = 0
     for number, panel in enumerate(panels, 1):
         own = 4 if panel.kind == "stat" else 8

@@ -1,19 +1,17 @@
-"""Derives the JSON Schemas that gpuctl carries from the published ones: ``make schemas``.
+"""Derive the JSON Schemas that gpuctl carries from the published ones: ``make schemas``.
 
-The compiler checks its own output against the API of the Kubernetes version that the user names, without a
-network and without a large dependency. So this tool writes, into ``compiler/gpuctl/backend/schemas``:
+The compiler checks its own output against the API of the Kubernetes version that the user names, without a network and
+without a large dependency. This tool writes the schemas into ``compiler/gpuctl/backend/schemas``:
 
 ``kubernetes-1.NN.json``
     from the strict definitions in the PyPI package ``kubernetes-validate``, which are Kubernetes' own OpenAPI
-    document made into JSON Schema. Only what the kinds in ``KINDS`` can reach is kept.
-``jobset.json``
+    document as JSON Schema. Only what the kinds in ``KINDS`` can reach is kept. ``jobset.json``
     from the CustomResourceDefinition in the Go module ``sigs.k8s.io/jobset``, at the version pinned in
     ``tests/binaries/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
     version.
 
-Both have one form: ``$defs`` holds the definitions and ``kinds`` says which of them describes an
-``apiVersion/kind``. With ``--check`` nothing is written, and the exit code is 1 when a file is not what
-this tool would write.
+Both have the same form: ``$defs`` holds the definitions, and ``kinds`` maps each ``apiVersion/kind`` to its definition.
+With ``--check`` nothing is written, and the exit code is 1 if a file differs from what this tool would write.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ SCHEMAS = ROOT / "compiler" / "gpuctl" / "backend" / "schemas"
 JOBSET_PIN = ROOT / "tests" / "binaries" / "jobset"
 
 OLDEST = (1, 29)
-"""The first Kubernetes minor version that gpuctl compiles for."""
+"""The oldest Kubernetes minor version that gpuctl compiles for."""
 
 KINDS = (
     ("apps/v1", "Deployment"),
@@ -57,7 +55,7 @@ KINDS = (
     ("v1", "Secret"),
     ("v1", "Service"),
 )
-"""What gpuctl emits, reads in a cluster or accepts in a snapshot."""
+"""The kinds that gpuctl emits, reads in a cluster or accepts in a snapshot."""
 
 JOBSET_MODULE = "sigs.k8s.io/jobset"
 JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
@@ -70,14 +68,13 @@ QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
-"""What controller-gen, and so every CustomResourceDefinition, says a resource quantity looks like.
+"""The pattern of a resource quantity in controller-gen, and so in every CustomResourceDefinition.
 
-Kubernetes' own OpenAPI document calls a quantity any string or number, but its server refuses to decode
-``16GB``.
+Kubernetes' own OpenAPI document accepts any string or number as a quantity, but its server refuses to decode ``16GB``.
 """
 
 INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
-"""``format`` to range. JSON Schema ignores these formats; the server refuses a number that does not fit."""
+"""``format`` to range. JSON Schema ignores these formats; the server rejects a number out of range."""
 
 KEPT = {
     "$ref", "additionalProperties", "enum", "items", "maxItems", "maxLength", "maximum", "minItems",
@@ -86,29 +83,27 @@ KEPT = {
 """Keywords that decide whether a value is valid."""
 
 DROPPED = {"default", "description", "format", "title"}
-"""Keywords that do not, beside everything that starts with ``x-``. Integer formats become ranges first."""
+"""Keywords that do not decide it, besides those that start with ``x-``. Integer formats become ranges first."""
 
 
 class SchemaError(Exception):
-    """The published data has a shape this tool does not understand, or cannot be had."""
+    """The published data cannot be read, or has a shape that this tool does not support."""
 
 
 class GoMissing(SchemaError):
-    """There is no ``go`` command, so JobSet's CustomResourceDefinition cannot be read."""
+    """The command ``go`` does not exist, so JobSet's CustomResourceDefinition cannot be read."""
 
 
 def lean(schema: dict[str, Any], where: str) -> dict[str, Any]:
-    """``schema`` with only what decides validity, stricter than published where the server is stricter.
+    """Return ``schema`` with only what decides validity, and stricter where the server is stricter.
 
-    - ``null`` is no longer a type of anything. Kubernetes decodes an explicit null as if the field were not
-      there; gpuctl never writes one, so a null is always a mistake: a value that was lost, or ``emptyDir:``
-      for ``emptyDir: {}``.
-    - A choice between plain types is one list of types. That leaves no ``oneOf`` and no ``anyOf``, whose
-      errors cannot be told to a person.
+    - ``null`` is not a type. Kubernetes decodes an explicit null as a missing field; gpuctl never writes one, so a null
+      is always a mistake: a lost value, or ``emptyDir:`` for ``emptyDir: {}``.
+    - A choice between plain types is one list of types. This removes ``oneOf`` and ``anyOf``, whose errors cannot be
+      explained to users.
     - Integers get the range of their format.
 
-    A keyword that is neither known to matter nor known not to is an error: a schema that says more than
-    gpuctl checks must not go unnoticed.
+    A keyword that is in neither list is an error, so that no constraint is lost unnoticed.
     """
     schema = dict(schema)
     for keyword in ("anyOf", "oneOf"):
@@ -150,7 +145,7 @@ def _types(value: str | list[str]) -> list[str]:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """The names of all definitions that ``schema`` refers to."""
+    """Return the names of all definitions that ``schema`` refers to."""
     if isinstance(schema, dict):
         for keyword, value in schema.items():
             if keyword == "$ref" and isinstance(value, str):
@@ -163,7 +158,7 @@ def references(schema: Any) -> Iterator[str]:
 
 
 def closure(definitions: dict[str, Any], roots: Iterable[str]) -> set[str]:
-    """The names in ``definitions`` that can be reached from ``roots``."""
+    """Return the names in ``definitions`` that are reachable from ``roots``."""
     reached: set[str] = set()
     left = list(roots)
     while left:
@@ -175,7 +170,7 @@ def closure(definitions: dict[str, Any], roots: Iterable[str]) -> set[str]:
 
 
 def published() -> dict[str, Path]:
-    """The strict definitions in the installed ``kubernetes-validate``, by minor version, oldest first."""
+    """Return the strict definitions in the installed ``kubernetes-validate``, by minor version, oldest first."""
     try:
         package = Path(str(importlib.resources.files("kubernetes_validate")))
     except ModuleNotFoundError as missing:
@@ -189,7 +184,7 @@ def published() -> dict[str, Path]:
 
 
 def kubernetes_schema(definitions: dict[str, Any]) -> dict[str, Any]:
-    """The definitions of ``KINDS``, and of all they refer to, from one version's published definitions."""
+    """Return the definitions of ``KINDS``, and of all they refer to, from the published definitions of one version."""
     by_kind: dict[tuple[str, str], str] = {}
     for name, definition in definitions.items():
         for known in definition.get("x-kubernetes-group-version-kind", ()):
@@ -204,13 +199,13 @@ def kubernetes_schema(definitions: dict[str, Any]) -> dict[str, Any]:
     kept[QUANTITY]["pattern"] = QUANTITY_PATTERN
     for name, definition in kept.items():
         if definition == {"type": "object"} and name != FIELDS:
-            # An empty struct, which the strict definitions forget to close. FieldsV1 is free-form indeed.
+            # The strict definitions forget to close an empty struct. FieldsV1 is really free-form.
             definition["additionalProperties"] = False
     return {"$defs": kept, "kinds": kinds}
 
 
 def jobset_definition() -> Path:
-    """Where the pinned JobSet module has its CustomResourceDefinition, after a download if need be."""
+    """Return the path of the CustomResourceDefinition in the pinned JobSet module; download the module if needed."""
     go = shutil.which("go")
     if go is None:
         raise GoMissing("`go` is not on PATH: JobSet's CustomResourceDefinition comes from a Go module")
@@ -230,9 +225,9 @@ def jobset_definition() -> Path:
 
 
 def closed(schema: dict[str, Any], where: str) -> dict[str, Any]:
-    """A structural schema of a CustomResourceDefinition, lean and refusing unknown fields everywhere.
+    """Return the structural schema of a CustomResourceDefinition, lean and without unknown fields.
 
-    The server refuses them too under strict field validation, and drops them silently otherwise.
+    The server rejects unknown fields too under strict field validation, and drops them silently otherwise.
     """
     result = dict(schema)
     if result.get("x-kubernetes-int-or-string"):
@@ -253,12 +248,11 @@ def closed(schema: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def jobset_schema(definition: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a JobSet from its CustomResourceDefinition, small because it refers to Kubernetes' own.
+    """Return the schema of a JobSet from its CustomResourceDefinition, with references to Kubernetes' own schemas.
 
-    The definition spells out a whole Job template, of the Kubernetes version that JobSet was built with.
-    Here it is a reference, so that a JobSet is checked against the version the user has. What stays of it
-    is the metadata of the two templates: a CustomResourceDefinition has fewer fields there than Kubernetes'
-    ObjectMeta, and the server refuses the others.
+    The definition contains a whole Job template, of the Kubernetes version that JobSet was built with. Here it is a
+    reference, so that a JobSet is checked against the user's version. Only the metadata of the two templates is kept: a
+    CustomResourceDefinition has fewer fields there than Kubernetes' ObjectMeta, and the server rejects the others.
     """
     definition = copy.deepcopy(definition)
     group = definition["spec"]["group"]
@@ -285,12 +279,12 @@ def jobset_schema(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def text(schema: dict[str, Any]) -> str:
-    """``schema`` as its file has it: one line, sorted, so that equal schemas are equal files."""
+    """Return ``schema`` as file content: one line, sorted, so that equal schemas are equal files."""
     return json.dumps(schema, sort_keys=True, separators=(",", ":")) + "\n"
 
 
 def kubernetes_files(versions: Iterable[str]) -> dict[str, str]:
-    """File name to content, for ``versions`` that the installed ``kubernetes-validate`` carries."""
+    """Return the content of each file, for ``versions`` that the installed ``kubernetes-validate`` carries."""
     carried = published()
     files = {}
     for version in versions:
@@ -303,7 +297,7 @@ def kubernetes_files(versions: Iterable[str]) -> dict[str, str]:
 
 
 def jobset_files() -> dict[str, str]:
-    """File name to content, for JobSet."""
+    """Return the content of each file, for JobSet."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with jobset_definition().open(encoding="utf-8") as stream:
         definition = yaml.load(stream, Loader=loader)  # noqa: S506 - both are safe loaders
@@ -311,7 +305,7 @@ def jobset_files() -> dict[str, str]:
 
 
 def drift(files: dict[str, str], directory: Path = SCHEMAS) -> list[str]:
-    """How ``directory`` differs from ``files``, one sentence a file."""
+    """Return the differences between ``directory`` and ``files``, one sentence per file."""
     found = []
     for name, content in files.items():
         file = directory / name
@@ -323,11 +317,10 @@ def drift(files: dict[str, str], directory: Path = SCHEMAS) -> list[str]:
 
 
 def kubernetes_drift(directory: Path = SCHEMAS) -> list[str]:
-    """How the Kubernetes files differ from the installed ``kubernetes-validate``.
+    """Return the differences between the Kubernetes files and the installed ``kubernetes-validate``.
 
-    A version that it carries beyond the newest one here is no drift: a new release of a development
-    dependency must not turn an untouched tree red. A version here that it does not carry is, because
-    nothing vouches for that file.
+    A version that it has beyond the newest one here is not a difference: a new release of a development dependency must
+    not make an unchanged tree fail. A version here that it does not have is one, because the file cannot be verified.
     """
     here = {file.name for file in directory.glob("kubernetes-*.json")}
     carried = list(published())
@@ -340,7 +333,7 @@ def kubernetes_drift(directory: Path = SCHEMAS) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: write the files, or with ``--check`` compare them."""
+    """Write the files, or compare them with ``--check``; return the exit code."""
     parser = argparse.ArgumentParser(description="Write the schemas that gpuctl validates with.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check

@@ -1,5 +1,7 @@
-"""Writes what of ``deploy/monitoring`` is generated, the Grafana dashboards and the rules as objects for the Prometheus
-Operator: ``make schemas``. With ``--check`` nothing is written, and the exit code is 1 when something is out of date.
+"""Write the generated part of ``deploy/monitoring``: ``make schemas``.
+
+These are the Grafana dashboards, and the rules as objects for the Prometheus Operator. With ``--check`` nothing is
+written, and the exit code is 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ spec:
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """What is generated, with its text."""
+    """Return the content of each generated file."""
     for dashboard in DASHBOARDS:
         text = json.dumps(grafana(dashboard), indent=2, ensure_ascii=False)
         yield DIRECTORY / "dashboards" / f"{dashboard.uid}.json", f"{text}\n"
@@ -36,7 +38,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the files; the exit code."""
+    """Write or check the files; return the exit code."""
     parser = argparse.ArgumentParser(description="Write dashboards, and rules for the Prometheus Operator.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
     check = parser.parse_args(arguments).check

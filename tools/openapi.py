@@ -1,6 +1,6 @@
-"""Writes ``schemas/rest/openapi.json``, the OpenAPI document of the service, from its routes: ``make schemas``.
+"""Write ``schemas/rest/openapi.json``, the OpenAPI document of the service, from its routes: ``make schemas``.
 
-No cluster is needed for it. With ``--check`` nothing is written, and the exit code is 1 when the file is out of date.
+It needs no cluster. With ``--check`` nothing is written, and the exit code is 1 if the file is out of date.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gpuctl_server.app import bare_app  # noqa: E402
 
 
 def text() -> str:
-    """The document as it stands in the file."""
+    """Return the document as it is in the file."""
     return json.dumps(bare_app().openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the file; the exit code."""
+    """Write or check the file; return the exit code."""
     parser = argparse.ArgumentParser(description="Write the OpenAPI document of the service.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     check = parser.parse_args(arguments).check

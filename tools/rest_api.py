@@ -1,4 +1,4 @@
-"""The OpenAPI document of the service as what the SDKs are made of: models and operations, of no language yet."""
+"""The models and operations of the service's OpenAPI document, from which the SDKs are generated in each language."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ NULLABLE = "OrNull"
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "schemas" / "rest" / "openapi.json"
 ERRORS = "Problem"
-"""The schema of errors: the SDKs have them as exceptions, made by hand."""
+"""The schema of errors, which the SDKs implement by hand as exceptions."""
 TEXTS = ("yamlContent", "yamlContents")
-"""Fields of bodies that are documents, which the SDKs take in several forms."""
+"""Fields of bodies that are documents, which the SDKs accept in several forms."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a value is: ``string``, ``integer``, ``number``, ``boolean``, ``any``; ``array`` and ``map`` of ``of``; a
-    ``model`` of a name; ``union`` of ``options``."""
+    """The type of a value: ``string``, ``integer``, ``number``, ``boolean``, ``any``; ``array`` and ``map`` of ``of``;
+    a ``model`` of a name; ``union`` of ``options``.
+    """
 
     form: str
     of: Shape | None = None
@@ -31,7 +32,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a model, or a parameter: its name in JSON, what it is, and whether it has to be there."""
+    """A field of a model, or a parameter: its name in JSON, its type, and whether it is required."""
 
     name: str
     shape: Shape
@@ -41,7 +42,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Model:
-    """An object with certain fields."""
+    """An object with fixed fields."""
 
     name: str
     text: str
@@ -50,7 +51,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Operation:
-    """A request and its answer. ``path`` is below the API's base; ``pages``: what there are pages of."""
+    """A request and its response. ``path`` is below the API's base; ``pages``: type of the items of a paged list."""
 
     name: str
     family: str
@@ -68,7 +69,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Api:
-    """Everything that the document has: ``models`` are answered, ``parts`` are parts of bodies."""
+    """The content of the document: ``models`` are responses, ``parts`` are parts of request bodies."""
 
     version: str
     models: tuple[Model, ...]
@@ -77,7 +78,7 @@ class Api:
 
 
 def read_api(path: Path = DOCUMENT) -> Api:
-    """The API of a document."""
+    """Return the API of a document."""
     document = json.loads(path.read_text(encoding="utf-8"))
     document = _resolved(document, document["components"]["schemas"])
     models = {name: _model(name, schema) for name, schema in document["components"]["schemas"].items()}
@@ -86,13 +87,13 @@ def read_api(path: Path = DOCUMENT) -> Api:
     sent = {name for body in bodies.values() for field in body.fields for name in _names(field.shape, models)}
     used = {name for operation in operations for name in _names(operation.answer, models)}
     kept = sorted(name for name in used if name != ERRORS)
-    assert not (bodies.keys() | sent) & used, "what is sent is not what is answered"
+    assert not (bodies.keys() | sent) & used, "a model is used both in requests and in responses"
     parts = tuple(models[name] for name in sorted(sent))
     return Api(document["info"]["version"], tuple(models[name] for name in kept), parts, operations)
 
 
 def _resolved(value: Any, schemas: Mapping[str, Any]) -> Any:
-    """Return a part of the document in which references say what their schemas do: that they are null, or a union."""
+    """Return a part of the document with each reference replaced by the union or nullable type of its schema."""
     if isinstance(value, list):
         return [_resolved(item, schemas) for item in value]
     if not isinstance(value, dict):
@@ -100,7 +101,7 @@ def _resolved(value: Any, schemas: Mapping[str, Any]) -> Any:
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
         schema = schemas.get(name, {})
-        # A schema and its twin that may be null are one type.
+        # A schema and its nullable twin are one type.
         value = {"$ref": f"#/components/schemas/{name.removesuffix(NULLABLE)}"}
         if "anyOf" in schema:
             return {"anyOf": schema["anyOf"]}
@@ -123,7 +124,7 @@ def _operations(paths: Mapping[str, Any], models: Mapping[str, Model]) -> Iterat
                 path="/" + path.split("/", 3)[3],
                 text=_flowed(operation.get("description") or operation["summary"]),
                 in_path=tuple(_parameter(entry) for entry in parameters if entry["in"] == "path"),
-                # The SDKs have the answer as JSON.
+                # The SDKs always request JSON, and follow logs by themselves.
                 in_query=tuple(field for field in query if field.name not in ("accept", "follow")),
                 body=_body(operation, models),
                 answer=answer,
@@ -144,7 +145,7 @@ def _body(operation: Mapping[str, Any], models: Mapping[str, Model]) -> Model | 
     if "application/json" not in content:
         return None
     shape = _shape(content["application/json"]["schema"])
-    assert shape.form == "model", f"the body of {operation['operationId']} has no schema of a name"
+    assert shape.form == "model", f"the body of {operation['operationId']} has no named schema"
     return models[shape.name]
 
 
@@ -190,7 +191,7 @@ def _shape(schema: Mapping[str, Any]) -> Shape:
 
 
 def _names(shape: Shape, models: Mapping[str, Model]) -> set[str]:
-    """The models that a shape consists of."""
+    """Return the names of the models that a shape contains."""
     found: set[str] = set()
     left = [shape]
     while left:

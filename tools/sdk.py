@@ -1,10 +1,10 @@
-"""Writes the generated half of the SDKs from ``schemas/rest/openapi.json``: ``make schemas``.
+"""Write the generated part of the SDKs from ``schemas/rest/openapi.json``: ``make schemas``.
 
-Models and operations; what clients do with them is made by hand. A generator of our own, because it writes both
-languages from one reading of the document, needs nothing that the SDKs would not have anyway, and takes fields that it
-does not know of a newer service.
+The generated part is models and operations; clients are written by hand. This is not an off-the-shelf generator,
+because it writes both languages from one reading of the document, adds no dependency to the SDKs, and the models accept
+unknown fields of a newer service.
 
-With ``--check`` nothing is written, and the exit code is 1 when a file is out of date.
+With ``--check`` nothing is written, and the exit code is 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from sdk_python import python_files
 
 
 def outputs() -> dict[Path, str]:
-    """Every file that this tool writes, with its text."""
+    """Return the content of every file that this tool writes."""
     api = read_api()
     files = {ROOT / path: _formatted(path, text) for path, text in python_files(api).items()}
     return files | {ROOT / path: text for path, text in go_files(api).items()}
 
 
 def _formatted(path: Path, text: str) -> str:
-    """Python as ``make fmt`` would have it."""
+    """Return Python code formatted as by ``make fmt``."""
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(path), "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the files; the exit code."""
+    """Write or check the files; return the exit code."""
     parser = argparse.ArgumentParser(description="Write the generated half of the SDKs.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
     check = parser.parse_args(arguments).check

@@ -1,4 +1,4 @@
-"""The Go SDK's generated half: ``models.go`` and ``operations.go``, with nothing but the standard library."""
+"""The generated part of the Go SDK: ``models.go`` and ``operations.go``, with the standard library only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGES = ("page", "pageSize")
 
 
 def go_files(api: Api) -> dict[Path, str]:
-    """Path -> text; nothing where Go is not installed, which formats it."""
+    """Return the content of each file by path; empty if Go, which formats them, is not installed."""
     if shutil.which("gofmt") is None:
         return {}
     files = {TARGET / "models.go": _models(api), TARGET / "operations.go": _operations(api)}
@@ -33,7 +33,7 @@ def _formatted(text: str) -> str:
 def _models(api: Api) -> str:
     bodies = {operation.body.name: operation.body for operation in api.operations if _is_sent_whole(operation)}
     structs = [_struct(model, sent=False) for model in api.models]
-    # A field that is one of several things is left to whoever reads it.
+    # A field with a union type is json.RawMessage: the caller decodes it.
     is_raw = any("json.RawMessage" in text for text in structs)
     parts = [_HEAD, *(['import "encoding/json"\n\n'] if is_raw else []), *structs]
     parts += [_struct(model, sent=True) for model in (*bodies.values(), *api.parts) if model is not None]
@@ -41,12 +41,12 @@ def _models(api: Api) -> str:
 
 
 def _is_sent_whole(operation: Operation) -> bool:
-    """Whether a body is given as a value of its own type, and not as documents."""
+    """Return True if the body is passed as a value of its own type, not as documents."""
     return operation.body is not None and not any(field.name in TEXTS for field in operation.body.fields)
 
 
 def _struct(model: Model, *, sent: bool) -> str:
-    lines = [_comment(f"{model.name}: {model.text}" if model.text else f"{model.name} is a part of an answer.")]
+    lines = [_comment(f"{model.name}: {model.text}" if model.text else f"{model.name} is a part of a response.")]
     lines.append(f"type {model.name} struct {{")
     for field in model.fields:
         if field.text:
@@ -58,13 +58,13 @@ def _struct(model: Model, *, sent: bool) -> str:
 
 
 def _pointed(field: Field) -> str:
-    """A field that may be left out: what is zero is left out, but for numbers."""
+    """Return the type of an optional field: zero values are omitted, except numbers, which are pointers."""
     kind = type_of(field.shape)
     return f"*{kind}" if kind in ("int64", "float64") or field.shape.form == "model" else kind.removeprefix("*")
 
 
 def type_of(shape: Shape) -> str:
-    """A type in Go. What may be null is a pointer where nil says it."""
+    """Return a type in Go. A nullable type is a pointer, unless its zero value is nil already."""
     if shape.form == "model":
         found = shape.name
     elif shape.form == "union":
@@ -89,12 +89,12 @@ def _operations(api: Api) -> str:
 
 
 def _union(operation: Operation, models: dict[str, Model]) -> str:
-    """What one of several may be answered by: a struct with all of them, of which one is not nil."""
+    """Return a struct for a union type, with a pointer to each option; one of them is not nil."""
     name = _union_name(operation)
     options = [option.name for option in operation.answer.options]
     lines = [_comment(f"{name} is one of {' and '.join(options)}; the others are nil."), f"type {name} struct {{"]
     lines += [f"{option} *{option}" for option in options]
-    lines += ["}", "", "// UnmarshalJSON finds out which of them it is."]
+    lines += ["}", "", "// UnmarshalJSON sets the option whose required keys the object has."]
     lines += [f"func (a *{name}) UnmarshalJSON(data []byte) error {{"]
     for option in options:
         keys = ", ".join(f'"{field.name}"' for field in models[option].fields if field.required)
@@ -107,7 +107,7 @@ def _union_name(operation: Operation) -> str:
 
 
 def _split(operation: Operation) -> tuple[list[Field], list[Field], list[Field]]:
-    """Parameters of the query that have to be given; options of the query; options of the body."""
+    """Return the required query parameters, the optional ones, and the optional fields of the body."""
     fields = operation.body.fields if operation.body and not _is_sent_whole(operation) else ()
     in_body = [field for field in fields if field.name not in TEXTS]
     names = {field.name for field in operation.body.fields} if operation.body else set()
@@ -121,7 +121,7 @@ def _options(operation: Operation) -> str:
         return ""
     name = exported(operation.name)
     lines = [
-        f"// {name}Options are what may be said to {name}. The zero value says nothing.",
+        f"// {name}Options are the optional parameters of {name}.",
         f"type {name}Options struct {{",
     ]
     for field in (*body, *query):
@@ -129,7 +129,9 @@ def _options(operation: Operation) -> str:
             lines.append(_comment(field.text))
         lines.append(f"{exported(field.name)} {_option_type(field)}")
     if operation.has_key:
-        lines.append("// IdempotencyKey names this request. By default one is made, so that it can be sent again.")
+        lines.append(
+            "// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried."
+        )
         lines.append("IdempotencyKey string")
     return "\n".join([*lines, "}", "", ""])
 
@@ -194,8 +196,8 @@ def _pages(operation: Operation, item: Shape) -> str:
     passed = ", ".join(["ctx", *(unexported(field.name) for field in (*operation.in_path, *must)), "&page"])
     head = ", ".join(["ctx context.Context", *_arguments(operation)])
     return f"""\
-// All{below} gives the items of all pages of {name}, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// All{below} iterates over the items of all pages of {name}, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) All{below}({head}) *Iterator[{kind}] {{
 var page {name}Options
 if options != nil {{
@@ -251,13 +253,13 @@ def _comment(text: str) -> str:
 
 
 def exported(name: str) -> str:
-    """A name in JSON as an exported one in Go."""
+    """Return a JSON name as an exported Go name."""
     words = re.findall(r"k8s|[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)
     return "".join(_INITIALS.get(word.lower(), word[:1].upper() + word[1:]) for word in words)
 
 
 def unexported(name: str) -> str:
-    """A name in JSON as one of a parameter in Go."""
+    """Return a JSON name as a Go parameter name."""
     found = exported(name)
     first = re.match(r"[A-Z]+(?=[A-Z][a-z]|$)|[A-Z]", found)
     assert first is not None

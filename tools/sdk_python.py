@@ -1,4 +1,4 @@
-"""The Python SDK's generated half: ``models.py``, and the operations of both clients."""
+"""The generated part of the Python SDK: ``models.py``, and the operations of both clients."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from gpuctl_sdk.documents import Documents, as_yaml
 
 
 def python_files(api: Api) -> dict[Path, str]:
-    """Path -> text."""
+    """Return the content of each file by path."""
     return {TARGET / "models.py": _models(api), TARGET / "operations.py": _operations(api)}
 
 
 def _models(api: Api) -> str:
-    parts = [_HEAD.format(text="What is answered. A field that a newer service has is left out."), _IMPORTS]
+    parts = [_HEAD.format(text="Response models. Fields that only a newer service has are ignored."), _IMPORTS]
     parts += [_class(model) for model in api.models]
-    # What a field refers to may stand below it.
+    # A field may refer to a model defined below it.
     parts += ["\n", *(f"{model.name}.model_rebuild()\n" for model in api.models)]
     return "".join(parts)
 
@@ -78,7 +78,7 @@ def _field(field: Field) -> Iterator[str]:
 
 
 def type_of(shape: Shape, module: str = "models.") -> str:
-    """A type in Python."""
+    """Return a type in Python."""
     if shape.form == "model":
         found = module + shape.name
     elif shape.form == "union":
@@ -109,14 +109,14 @@ def _mixin(is_async: bool) -> str:
 class {prefix}Operations(ABC):
     """Every operation of the API.
 
-    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML as text, a mapping, or
-    several of either. All raise :class:`~gpuctl_sdk.errors.ServiceError` for what is refused, and
-    :class:`~gpuctl_sdk.errors.Unreachable` where there is no answer.
+    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML text or mappings, one or
+    several. All methods raise :class:`~gpuctl_sdk.errors.ServiceError` for an error response, and
+    :class:`~gpuctl_sdk.errors.Unreachable` if there is no response.
     """
 
     @abstractmethod
     {word}def send(self, call: Call) -> Any:
-        """Send a request; its answer, of the type that the request says."""
+        """Send a request and return its response, of the type ``call.answer``."""
 
 '''
 
@@ -132,7 +132,7 @@ def _method(operation: Operation, *, is_async: bool) -> str:
 
 
 def _iterator(operation: Operation, item: Shape, *, is_async: bool) -> str:
-    """All items of all pages."""
+    """Return the method that iterates over all items of all pages."""
     name = snake(operation.name)
     below = name.partition("_")[2]
     word, wait, kind = ("async ", "await ", "AsyncIterator") if is_async else ("", "", "Iterator")
@@ -147,9 +147,9 @@ def _iterator(operation: Operation, item: Shape, *, is_async: bool) -> str:
     passing = ", ".join([*passed, "page=number", "page_size=page_size"])
     return f'''\
     {word}def all_{below}({", ".join(head)}) -> {kind}[{type_of(item)}]:
-        """The items of all pages of :meth:`{name}`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`{name}`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -181,7 +181,7 @@ def _documents(field: Field) -> str:
 
 
 def _parameter_type(field: Field) -> str:
-    # A part of a body is given as JSON has it.
+    # A part of a body is passed as in JSON.
     kind = re.sub(r"models\.\w+", "Mapping[str, Any]", type_of(field.shape))
     return kind.replace("list[", "Sequence[")
 
@@ -233,7 +233,7 @@ def _described(operation: Operation) -> str:
         f":param {snake(field.name)}: {_clean(field.text)}" for field in (*operation.in_path, *fields) if field.text
     ]
     if operation.has_key:
-        told.append(":param idempotency_key: Of this request; default: one is made, so that it can be sent again.")
+        told.append(":param idempotency_key: Key of this request; default: a random one, so that it can be retried.")
     return "\n".join([*lines, *(["", *told] if told else [])])
 
 
@@ -253,5 +253,5 @@ def _docstring(text: str, indent: int) -> str:
 
 
 def snake(name: str) -> str:
-    """A name in JSON as one in Python."""
+    """Return a JSON name as a Python name."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Version is that of this package.
+// Version is the version of this package.
 const Version = "0.1.0"
 
 const (
@@ -27,10 +27,10 @@ const (
 	largePage      = 500
 )
 
-// TokenSource gives the token that is valid now. It is asked for each request.
+// TokenSource returns the current token. It is called for each request.
 type TokenSource func(ctx context.Context) (string, error)
 
-// Client is the service at an address, for somebody's token. [New] makes one.
+// Client is a client for the service at an address, created by [New].
 type Client struct {
 	url     string
 	token   TokenSource
@@ -40,11 +40,10 @@ type Client struct {
 	plain   bool
 }
 
-// Option changes how a client works.
+// Option configures a client.
 type Option func(*Client)
 
-// WithHTTPClient sends requests with this client: for TLS, proxies, tests. Its own timeout would end logs that are
-// followed.
+// WithHTTPClient uses this HTTP client: for TLS, proxies, tests. Do not set its timeout, which would end followed logs.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *Client) {
 		own := *client
@@ -52,28 +51,26 @@ func WithHTTPClient(client *http.Client) Option {
 	}
 }
 
-// WithTimeout bounds each attempt of a request, until its answer was read; 0: only the context does. The default is 75
-// seconds, as the service lets some requests wait for 60. Logs that are followed are not bounded.
+// WithTimeout limits each attempt of a request, until its response was read; 0: only the context limits it. The default
+// is 75 seconds, because the service holds a request for at most 60. Followed logs are not limited.
 func WithTimeout(timeout time.Duration) Option { return func(c *Client) { c.timeout = timeout } }
 
-// WithRetry says how often, and after what pauses, something is sent again.
+// WithRetry sets the retry policy.
 func WithRetry(retry Retry) Option { return func(c *Client) { c.retry = retry } }
 
-// WithTokenSource asks for a token before each request, instead of using that of [New].
+// WithTokenSource calls a function for the token before each request, instead of using that of [New].
 func WithTokenSource(source TokenSource) Option { return func(c *Client) { c.token = source } }
 
-// WithInsecurePlainHTTP accepts an http:// address of another machine. The token is sent unencrypted: use it only in a
-// network that nobody else uses.
+// WithInsecurePlainHTTP allows an http:// address of another machine. The token is sent unencrypted: use it only in a
+// network that you do not share.
 func WithInsecurePlainHTTP() Option { return func(c *Client) { c.plain = true } }
 
-// New makes a client.
-//
-// The address is one such as https://gpuctl.example.com, with or without /api/v1.
+// New creates a client for an address such as https://gpuctl.example.com, with or without /api/v1.
 func New(address, token string, options ...Option) (*Client, error) {
 	where, err := url.Parse(address)
 	if err != nil || (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" || where.User != nil ||
 		where.RawQuery != "" {
-		return nil, errors.New("gpuctl: the address of the service is one such as https://gpuctl.example.com")
+		return nil, errors.New("gpuctl: the address of the service is invalid: it must look like https://gpuctl.example.com")
 	}
 	c := &Client{
 		url:     strings.TrimSuffix(strings.TrimRight(address, "/"), base) + base,
@@ -87,9 +84,9 @@ func New(address, token string, options ...Option) (*Client, error) {
 	}
 	if where.Scheme == "http" && !c.plain && !isLoopback(where.Hostname()) {
 		return nil, errors.New("gpuctl: the token would be sent without encryption: use https://, or " +
-			"WithInsecurePlainHTTP in a network that nobody else uses")
+			"WithInsecurePlainHTTP in a network that you do not share")
 	}
-	// A token goes to the service, and nowhere else.
+	// A redirect could send the token to another server.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
@@ -98,13 +95,13 @@ func isLoopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// String names the service, and not the token.
+// String returns the address, without the token.
 func (c Client) String() string { return "gpuctl.Client(" + c.url + ")" }
 
-// GoString is as String.
+// GoString returns the same as String.
 func (c Client) GoString() string { return c.String() }
 
-// request is what is sent; path is below the base, and repeatable what may be sent twice.
+// request is a request; path is below the base, and repeatable is true if repeating it has no further effect.
 type request struct {
 	method     string
 	path       string
@@ -114,7 +111,7 @@ type request struct {
 	repeatable bool
 }
 
-// send sends a request, as often as it has to be, and decodes its answer.
+// send sends a request, retries it if needed, and decodes its response.
 func (c *Client) send(ctx context.Context, r request, answer any) error {
 	var body []byte
 	if r.body != nil {
@@ -140,14 +137,14 @@ func (c *Client) send(ctx context.Context, r request, answer any) error {
 	}
 }
 
-// once sends a request and reads its answer.
+// once sends a request once and reads its response.
 func (c *Client) once(ctx context.Context, r request, body []byte) ([]byte, http.Header, error) {
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
-	made, err := c.made(ctx, r, body)
+	made, err := c.newRequest(ctx, r, body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,7 +155,7 @@ func (c *Client) once(ctx context.Context, r request, body []byte) ([]byte, http
 	defer response.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer))
 	if err != nil {
-		return nil, nil, &connectionError{fmt.Errorf("%s %s: the answer broke off: %w", r.method, r.path, err)}
+		return nil, nil, &connectionError{fmt.Errorf("%s %s: the response broke off: %w", r.method, r.path, err)}
 	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return nil, response.Header, errorOf(response, data)
@@ -166,8 +163,8 @@ func (c *Client) once(ctx context.Context, r request, body []byte) ([]byte, http
 	return data, response.Header, nil
 }
 
-// made is a request as net/http has it.
-func (c *Client) made(ctx context.Context, r request, body []byte) (*http.Request, error) {
+// newRequest returns a request for net/http.
+func (c *Client) newRequest(ctx context.Context, r request, body []byte) (*http.Request, error) {
 	target := c.url + r.path
 	if encoded := r.query.Encode(); encoded != "" {
 		target += "?" + encoded
@@ -185,7 +182,7 @@ func (c *Client) made(ctx context.Context, r request, body []byte) (*http.Reques
 		return nil, fmt.Errorf("gpuctl: there is no token: %w", err)
 	}
 	if !isToken(token) {
-		return nil, errors.New("gpuctl: the token is empty, or has characters that no token has")
+		return nil, errors.New("gpuctl: the token is empty or has invalid characters")
 	}
 	made.Header.Set("Authorization", "Bearer "+token)
 	made.Header.Set("Accept", "application/json")
@@ -208,23 +205,23 @@ func isToken(token string) bool {
 	return token != ""
 }
 
-// keyOr is the key of a request, made where none is given.
+// keyOr returns the given key, or a random one.
 func keyOr(given string) string {
 	if given != "" {
 		return given
 	}
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		panic(err) // No system that Go runs on is without random numbers.
+		panic(err) // Every supported system has random numbers.
 	}
 	return hex.EncodeToString(random[:])
 }
 
-// segment is a name as one part of a path, whatever it contains.
+// segment returns a name, escaped as one segment of a path.
 func segment(name string) string {
 	switch name {
 	case ".", "..":
-		// A path would lose them, also where they are escaped.
+		// These segments are removed from a path, unless both dots are escaped.
 		return "%2E" + strings.Repeat("%2E", len(name)-1)
 	}
 	return url.PathEscape(name)
@@ -232,7 +229,7 @@ func segment(name string) string {
 
 func join(parts ...string) string { return strings.Join(parts, "") }
 
-// set adds a parameter that was said.
+// set adds a parameter unless it has its zero value.
 func set(query url.Values, name string, value any) {
 	switch value := value.(type) {
 	case string:

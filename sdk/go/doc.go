@@ -1,6 +1,6 @@
-// Package gpuctl is a client of gpuctl's REST API: jobs on the GPUs of a Kubernetes cluster.
+// Package gpuctl is a client for gpuctl's REST API: GPU jobs on a Kubernetes cluster.
 //
-// A [Client] is made of the address of the service and a token, is safe for use by several goroutines, and needs nothing
-// but the standard library. What is idempotent is sent again when the service is busy, is away for a moment, or a
-// connection breaks; a creation too, as each has a key of its own.
+// A [Client] is created from the address of the service and a token, is safe for concurrent use, and needs only the
+// standard library. Idempotent requests are retried if the service is busy or unavailable, or a connection breaks.
+// Creations are retried too, because each has its own idempotency key.
 package gpuctl

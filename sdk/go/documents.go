@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Documents makes one text of documents: of strings, which are YAML, and of values, which become JSON, and JSON is YAML.
+// Documents joins documents into one text. Strings are YAML and passed on; other values become JSON, which is valid YAML.
 func Documents(documents ...any) (string, error) {
 	parts := make([]string, 0, len(documents))
 	for _, document := range documents {
@@ -26,7 +26,7 @@ func Documents(documents ...any) (string, error) {
 	return strings.Join(parts, "---\n"), nil
 }
 
-// escaped is JSON without the characters that YAML has only escaped.
+// escaped escapes the characters that are valid in JSON, but not in YAML.
 func escaped(text string) string {
 	var out strings.Builder
 	for _, character := range text {

@@ -7,23 +7,23 @@ import (
 	"net/http"
 )
 
-// APIError is an answer that is no success. Use errors.As to get at it.
+// APIError is an error response of the service. Use errors.As to obtain it.
 type APIError struct {
-	// Status is HTTP's.
+	// Status is the HTTP status.
 	Status int
-	// Name is what programs compare: NotFound, AlreadyExists.
+	// Name is stable and meant for programs: NotFound, AlreadyExists.
 	Name string
-	// Message is for people.
+	// Message is a text for people.
 	Message string
-	// Details has more, one by one: of documents their diagnostics.
+	// Details lists further information; for invalid documents, the diagnostics.
 	Details []json.RawMessage
-	// Hint says what to do, where that is known.
+	// Hint says what to do; empty if unknown.
 	Hint string
-	// RequestID finds it in the service's log.
+	// RequestID identifies the request in the service's log.
 	RequestID string
 }
 
-// Error is for people.
+// Error returns a message for people.
 func (e *APIError) Error() string {
 	text := fmt.Sprintf("%s (%s, %d)", e.Message, e.Name, e.Status)
 	if e.Hint != "" {
@@ -32,35 +32,36 @@ func (e *APIError) Error() string {
 	return text
 }
 
-// UnexpectedAnswerError is an answer that is none of this API's: what answers at this address is something else.
+// UnexpectedAnswerError is a response that is not one of this API: the server at this address is not a gpuctl service.
 type UnexpectedAnswerError struct {
-	// Request is its method and path.
+	// Request is the method and path.
 	Request string
-	// Reason says what is wrong with the answer.
+	// Reason says what is wrong with the response.
 	Reason string
 }
 
-// Error is for people.
+// Error returns a message for people.
 func (e *UnexpectedAnswerError) Error() string { return "gpuctl: " + e.Request + ": " + e.Reason }
 
-// JobEndedError says that a job has ended, and not as it was waited for.
+// JobEndedError means that a job has ended with another status than expected.
 type JobEndedError struct {
 	Job    string
 	Status string
 }
 
-// Error is for people.
+// Error returns a message for people.
 func (e *JobEndedError) Error() string { return e.Job + " is " + e.Status }
 
-// connectionError is that of a request that was not answered.
+// connectionError is the error of a request without a response.
 type connectionError struct{ err error }
 
 func (e *connectionError) Error() string { return "gpuctl: " + e.err.Error() }
 func (e *connectionError) Unwrap() error { return e.err }
 
-var errNoOption = errors.New("it is none of what is answered here")
+var errNoOption = errors.New("the response matches none of the expected types")
 
-// errorOf is the error that an answer says. What is not the service's own may be a page for browsers: it is left out.
+// errorOf returns the error of a response. The body of a response that is not the service's own is omitted: it may be an
+// HTML page.
 func errorOf(response *http.Response, data []byte) *APIError {
 	found := &APIError{Status: response.StatusCode, RequestID: response.Header.Get("X-Request-ID")}
 	var value struct {
@@ -71,26 +72,26 @@ func errorOf(response *http.Response, data []byte) *APIError {
 	}
 	if err := json.Unmarshal(data, &value); err != nil || value.Message == nil {
 		found.Name = "HTTPError"
-		found.Message = fmt.Sprintf("the answer has the status %d, and is not the service's", response.StatusCode)
+		found.Message = fmt.Sprintf("the response has status %d and is not from gpuctl", response.StatusCode)
 		return found
 	}
 	found.Name, found.Message, found.Details, found.Hint = value.Error, *value.Message, value.Details, value.Hint
 	return found
 }
 
-// reason says why an answer could not be read, without its text.
+// reason returns why a response could not be read, without its text.
 func reason(data []byte, err error) string {
 	if !json.Valid(data) {
-		return "the answer is no JSON"
+		return "the response is not JSON"
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return "the answer is not as the API has it: " + wrong.Field
+		return "the response does not match the API: " + wrong.Field
 	}
-	return "the answer is not as the API has it"
+	return "the response does not match the API"
 }
 
-// hasKeys tells whether data is an object that has certain keys.
+// hasKeys returns true if data is an object with all of these keys.
 func hasKeys(data []byte, keys ...string) bool {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(data, &object) != nil {

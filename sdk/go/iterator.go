@@ -1,6 +1,6 @@
 package gpuctl
 
-// Iterator gives the items of a list, page by page:
+// Iterator iterates over the items of a list, page by page:
 //
 //	jobs := client.AllJobs(ctx, nil)
 //	for jobs.Next() {
@@ -8,7 +8,7 @@ package gpuctl
 //	}
 //	if err := jobs.Err(); err != nil { ... }
 //
-// From Go 1.23 on: for job, err := range client.AllJobs(ctx, nil).All.
+// From Go 1.23: for job, err := range client.AllJobs(ctx, nil).All.
 type Iterator[T any] struct {
 	fetch func(page int) ([]T, int64, error)
 	page  int
@@ -19,7 +19,7 @@ type Iterator[T any] struct {
 	err   error
 }
 
-// Next goes to the next item. It is false behind the last one, and when something failed: [Iterator.Err] has what.
+// Next advances to the next item. It returns false after the last one, and after an error, which [Iterator.Err] returns.
 func (i *Iterator[T]) Next() bool {
 	if i.err != nil {
 		return false
@@ -39,13 +39,13 @@ func (i *Iterator[T]) Next() bool {
 	return true
 }
 
-// Item is the one that Next went to.
+// Item returns the current item.
 func (i *Iterator[T]) Item() T { return i.item }
 
-// Err is what failed, if anything did.
+// Err returns the error that ended the iteration, if any.
 func (i *Iterator[T]) Err() error { return i.err }
 
-// All gives the rest of the items, for range over functions; an error comes last.
+// All yields the remaining items, for range over functions; an error comes last.
 func (i *Iterator[T]) All(yield func(T, error) bool) {
 	for i.Next() {
 		if !yield(i.item, nil) {

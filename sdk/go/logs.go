@@ -14,7 +14,7 @@ import (
 
 const (
 	longestEvent = 16 << 20
-	// silence is how long nothing may come: the service says every 15 seconds that it is still there.
+	// silence is the longest time without data: the service sends something every 15 seconds.
 	silence = 60 * time.Second
 
 	hasEnded   = 1000
@@ -22,7 +22,7 @@ const (
 	hasFailed  = 1011
 )
 
-// LogLine is a line of a log, and whose it is. Timestamp is when it was printed, to the nanosecond.
+// LogLine is a log line with its pod and container. Timestamp has nanoseconds.
 type LogLine struct {
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
@@ -30,23 +30,23 @@ type LogLine struct {
 	Text      string `json:"text"`
 }
 
-// FollowOptions say which lines of a log are followed.
+// FollowOptions select the lines of a log.
 type FollowOptions struct {
-	// Tail is how many of the last lines of each pod come first; nil leaves it to the service, which gives 100.
+	// Tail is the number of earlier lines of each pod; nil uses the default of the service, 100.
 	Tail *int64
-	// Since is how far back: a length of time such as 10m, or a time.
+	// Since is the start: a duration such as 10m, or a time.
 	Since string
-	// Grep is a text that a line has to contain.
+	// Grep is a text that lines must contain.
 	Grep string
-	// Pod is the only one whose lines come.
+	// Pod selects the lines of one pod.
 	Pod string
-	// Container is another one than the job's own.
+	// Container selects another container than the job's own.
 	Container string
-	// Namespace is where the job is, if its name is in several.
+	// Namespace is the namespace of the job; required if the name is ambiguous.
 	Namespace string
 }
 
-// LogStream gives the lines of a log as they come:
+// LogStream iterates over the lines of a followed log:
 //
 //	lines := client.FollowLogs(ctx, "qwen2-7b-sft", nil)
 //	defer lines.Close()
@@ -70,7 +70,8 @@ type LogStream struct {
 	err      error
 }
 
-// FollowLogs follows what a job prints, until it has ended. A connection that breaks is made again; no line comes twice.
+// FollowLogs follows the log of a job until it has ended. It reconnects after a broken connection and returns no line
+// twice.
 func (c *Client) FollowLogs(ctx context.Context, job string, options *FollowOptions) *LogStream {
 	if options == nil {
 		options = &FollowOptions{}
@@ -90,7 +91,8 @@ func (c *Client) FollowLogs(ctx context.Context, job string, options *FollowOpti
 	}
 }
 
-// Next waits for the next line. It is false when the log has ended, and when something failed: [LogStream.Err] has what.
+// Next waits for the next line. It returns false when the log has ended, and after an error, which [LogStream.Err]
+// returns.
 func (s *LogStream) Next() bool {
 	for !s.done {
 		err := s.read()
@@ -114,13 +116,13 @@ func (s *LogStream) Next() bool {
 	return false
 }
 
-// Line is the one that Next went to.
+// Line returns the current line.
 func (s *LogStream) Line() LogLine { return s.line }
 
-// Err is what failed, if anything did.
+// Err returns the error that ended the log, if any.
 func (s *LogStream) Err() error { return s.err }
 
-// Close ends it, while nobody is in Next; ending the context does it at any time.
+// Close ends the stream. Do not call it during Next; cancel the context instead.
 func (s *LogStream) Close() error {
 	s.done = true
 	s.disconnect()
@@ -133,7 +135,7 @@ func (s *LogStream) end(err error) {
 	s.cancel()
 }
 
-// read reads up to the next line.
+// read reads until the next line.
 func (s *LogStream) read() error {
 	if s.scanner == nil {
 		if err := s.connect(); err != nil {
@@ -171,13 +173,13 @@ func (s *LogStream) read() error {
 	return &connectionError{io.ErrUnexpectedEOF}
 }
 
-// take takes an event; an error ends the connection.
+// take handles an event and returns true if it is a line; an error ends the connection.
 func (s *LogStream) take(id, name, data string) (bool, error) {
 	switch name {
 	case "", "message":
 		s.line = LogLine{}
 		if err := json.Unmarshal([]byte(data), &s.line); err != nil {
-			return false, &UnexpectedAnswerError{s.request.method + " " + s.request.path, "what comes are no lines of a log"}
+			return false, &UnexpectedAnswerError{s.request.method + " " + s.request.path, "the stream contains an event that is not a log line"}
 		}
 		if id != "" {
 			s.last = id
@@ -207,7 +209,7 @@ func (s *LogStream) take(id, name, data string) (bool, error) {
 func (s *LogStream) connect() error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.stop, s.watchdog = cancel, time.AfterFunc(max(silence, s.client.timeout), cancel)
-	made, err := s.client.made(ctx, s.request, nil)
+	made, err := s.client.newRequest(ctx, s.request, nil)
 	if err != nil {
 		return err
 	}
@@ -225,7 +227,7 @@ func (s *LogStream) connect() error {
 		return errorOf(response, data)
 	}
 	if kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";"); kind != "text/event-stream" {
-		return &UnexpectedAnswerError{s.request.method + " " + s.request.path, "the answer is no stream of events"}
+		return &UnexpectedAnswerError{s.request.method + " " + s.request.path, "the response is not an event stream"}
 	}
 	s.scanner = bufio.NewScanner(response.Body)
 	s.scanner.Buffer(nil, longestEvent)

@@ -74,8 +74,8 @@ func TestALogThatCannotBeFollowed(t *testing.T) {
 		"has finished (InternalError, 500)":       events(endEvent(1011)),
 		"gpuctl: has finished":                    events(endEvent(1013)),
 		"gpuctl: unexpected EOF":                  events(),
-		"no stream of events":                     status(200, "<html>"),
-		"no lines of a log":                       events("data: x\n\n"),
+		"not an event stream":                     status(200, "<html>"),
+		"not a log line":                          events("data: x\n\n"),
 	} {
 		client, _ := serving(t, handler)
 		lines := client.FollowLogs(context.Background(), "a", nil)

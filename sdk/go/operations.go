@@ -9,7 +9,7 @@ import (
 	"net/url"
 )
 
-// ListJobsOptions are what may be said to ListJobs. The zero value says nothing.
+// ListJobsOptions are the optional parameters of ListJobs.
 type ListJobsOptions struct {
 	Kind      string
 	Pool      string
@@ -43,8 +43,8 @@ func (c *Client) ListJobs(ctx context.Context, options *ListJobsOptions) (*JobPa
 	return &answer, nil
 }
 
-// AllJobs gives the items of all pages of ListJobs, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllJobs iterates over the items of all pages of ListJobs, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllJobs(ctx context.Context, options *ListJobsOptions) *Iterator[JobItem] {
 	var page ListJobsOptions
 	if options != nil {
@@ -64,7 +64,7 @@ func (c *Client) AllJobs(ctx context.Context, options *ListJobsOptions) *Iterato
 	}}
 }
 
-// CreateJobsOptions are what may be said to CreateJobs. The zero value says nothing.
+// CreateJobsOptions are the optional parameters of CreateJobs.
 type CreateJobsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -72,7 +72,7 @@ type CreateJobsOptions struct {
 	Confirm bool
 	// Create a job also where a quota is full: it starts when there is room.
 	Queue bool
-	// IdempotencyKey names this request. By default one is made, so that it can be sent again.
+	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
 
@@ -95,7 +95,7 @@ func (c *Client) CreateJobs(ctx context.Context, documents string, options *Crea
 	return &answer, nil
 }
 
-// GetJobOptions are what may be said to GetJob. The zero value says nothing.
+// GetJobOptions are the optional parameters of GetJob.
 type GetJobOptions struct {
 	Namespace string
 }
@@ -114,7 +114,7 @@ func (c *Client) GetJob(ctx context.Context, jobID string, options *GetJobOption
 	return &answer, nil
 }
 
-// UpdateJobOptions are what may be said to UpdateJob. The zero value says nothing.
+// UpdateJobOptions are the optional parameters of UpdateJob.
 type UpdateJobOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -149,7 +149,7 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 	return &answer, nil
 }
 
-// DeleteJobOptions are what may be said to DeleteJob. The zero value says nothing.
+// DeleteJobOptions are the optional parameters of DeleteJob.
 type DeleteJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -178,7 +178,7 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 	return &answer, nil
 }
 
-// ListPodsOptions are what may be said to ListPods. The zero value says nothing.
+// ListPodsOptions are the optional parameters of ListPods.
 type ListPodsOptions struct {
 	// Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
 	Names string
@@ -225,8 +225,8 @@ func (c *Client) ListPods(ctx context.Context, options *ListPodsOptions) (*PodPa
 	return &answer, nil
 }
 
-// AllPods gives the items of all pages of ListPods, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllPods iterates over the items of all pages of ListPods, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllPods(ctx context.Context, options *ListPodsOptions) *Iterator[ListedPod] {
 	var page ListPodsOptions
 	if options != nil {
@@ -246,7 +246,7 @@ func (c *Client) AllPods(ctx context.Context, options *ListPodsOptions) *Iterato
 	}}
 }
 
-// GetGPUUseOptions are what may be said to GetGPUUse. The zero value says nothing.
+// GetGPUUseOptions are the optional parameters of GetGPUUse.
 type GetGPUUseOptions struct {
 	Namespace string
 }
@@ -265,7 +265,7 @@ func (c *Client) GetGPUUse(ctx context.Context, options *GetGPUUseOptions) (*Gpu
 	return &answer, nil
 }
 
-// GetJobWhyOptions are what may be said to GetJobWhy. The zero value says nothing.
+// GetJobWhyOptions are the optional parameters of GetJobWhy.
 type GetJobWhyOptions struct {
 	// Where the job is.
 	Namespace string
@@ -285,7 +285,7 @@ func (c *Client) GetJobWhy(ctx context.Context, jobID string, options *GetJobWhy
 	return &answer, nil
 }
 
-// GetJobTimelineOptions are what may be said to GetJobTimeline. The zero value says nothing.
+// GetJobTimelineOptions are the optional parameters of GetJobTimeline.
 type GetJobTimelineOptions struct {
 	// Where the job is.
 	Namespace string
@@ -305,7 +305,7 @@ func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJ
 	return &answer, nil
 }
 
-// GetJobDetailsOptions are what may be said to GetJobDetails. The zero value says nothing.
+// GetJobDetailsOptions are the optional parameters of GetJobDetails.
 type GetJobDetailsOptions struct {
 	// Where the job is.
 	Namespace string
@@ -326,7 +326,7 @@ func (c *Client) GetJobDetails(ctx context.Context, jobID string, options *GetJo
 	return &answer, nil
 }
 
-// GetJobHistoryOptions are what may be said to GetJobHistory. The zero value says nothing.
+// GetJobHistoryOptions are the optional parameters of GetJobHistory.
 type GetJobHistoryOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -347,7 +347,7 @@ func (c *Client) GetJobHistory(ctx context.Context, jobID string, options *GetJo
 	return &answer, nil
 }
 
-// GetJobRevisionOptions are what may be said to GetJobRevision. The zero value says nothing.
+// GetJobRevisionOptions are the optional parameters of GetJobRevision.
 type GetJobRevisionOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -376,7 +376,7 @@ func (c *Client) WaitJobs(ctx context.Context, body JobsWaitQuestion) (*JobsWait
 	return &answer, nil
 }
 
-// WaitJobOptions are what may be said to WaitJob. The zero value says nothing.
+// WaitJobOptions are the optional parameters of WaitJob.
 type WaitJobOptions struct {
 	// Where the job is.
 	Namespace string
@@ -396,7 +396,7 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 	return &answer, nil
 }
 
-// ApplyDocumentsOptions are what may be said to ApplyDocuments. The zero value says nothing.
+// ApplyDocumentsOptions are the optional parameters of ApplyDocuments.
 type ApplyDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -470,7 +470,7 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 	return &answer, nil
 }
 
-// DeleteDocumentsOptions are what may be said to DeleteDocuments. The zero value says nothing.
+// DeleteDocumentsOptions are the optional parameters of DeleteDocuments.
 type DeleteDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -529,7 +529,7 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 	return &answer, nil
 }
 
-// PlanDocumentsOptions are what may be said to PlanDocuments. The zero value says nothing.
+// PlanDocumentsOptions are the optional parameters of PlanDocuments.
 type PlanDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -597,7 +597,7 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	return &answer, nil
 }
 
-// CreateJobBatchOptions are what may be said to CreateJobBatch. The zero value says nothing.
+// CreateJobBatchOptions are the optional parameters of CreateJobBatch.
 type CreateJobBatchOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -605,7 +605,7 @@ type CreateJobBatchOptions struct {
 	Confirm bool
 	// Create a job also where a quota is full: it starts when there is room.
 	Queue bool
-	// IdempotencyKey names this request. By default one is made, so that it can be sent again.
+	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
 
@@ -629,7 +629,7 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 	return &answer, nil
 }
 
-// DeleteJobsOptions are what may be said to DeleteJobs. The zero value says nothing.
+// DeleteJobsOptions are the optional parameters of DeleteJobs.
 type DeleteJobsOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -661,7 +661,7 @@ func (c *Client) DeleteJobs(ctx context.Context, body NamesBody, options *Delete
 	return &answer, nil
 }
 
-// RerunJobsOptions are what may be said to RerunJobs. The zero value says nothing.
+// RerunJobsOptions are the optional parameters of RerunJobs.
 type RerunJobsOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -690,7 +690,7 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 	return &answer, nil
 }
 
-// PauseJobsOptions are what may be said to PauseJobs. The zero value says nothing.
+// PauseJobsOptions are the optional parameters of PauseJobs.
 type PauseJobsOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -714,7 +714,7 @@ func (c *Client) PauseJobs(ctx context.Context, body NamesBody, options *PauseJo
 	return &answer, nil
 }
 
-// ResumeJobsOptions are what may be said to ResumeJobs. The zero value says nothing.
+// ResumeJobsOptions are the optional parameters of ResumeJobs.
 type ResumeJobsOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -737,7 +737,7 @@ func (c *Client) ResumeJobs(ctx context.Context, body NamesBody, options *Resume
 	return &answer, nil
 }
 
-// PauseJobOptions are what may be said to PauseJob. The zero value says nothing.
+// PauseJobOptions are the optional parameters of PauseJob.
 type PauseJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -763,7 +763,7 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 	return &answer, nil
 }
 
-// ResumeJobOptions are what may be said to ResumeJob. The zero value says nothing.
+// ResumeJobOptions are the optional parameters of ResumeJob.
 type ResumeJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -789,7 +789,7 @@ func (c *Client) ResumeJob(ctx context.Context, jobID string, options *ResumeJob
 	return &answer, nil
 }
 
-// RerunJobOptions are what may be said to RerunJob. The zero value says nothing.
+// RerunJobOptions are the optional parameters of RerunJob.
 type RerunJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -819,7 +819,7 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 	return &answer, nil
 }
 
-// RollbackJobOptions are what may be said to RollbackJob. The zero value says nothing.
+// RollbackJobOptions are the optional parameters of RollbackJob.
 type RollbackJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -866,7 +866,7 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 	return &answer, nil
 }
 
-// RecoverOptions are what may be said to Recover. The zero value says nothing.
+// RecoverOptions are the optional parameters of Recover.
 type RecoverOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -895,7 +895,7 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 	return &answer, nil
 }
 
-// ListRecoveriesOptions are what may be said to ListRecoveries. The zero value says nothing.
+// ListRecoveriesOptions are the optional parameters of ListRecoveries.
 type ListRecoveriesOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
@@ -915,7 +915,7 @@ func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOpti
 	return &answer, nil
 }
 
-// GetJobLogsOptions are what may be said to GetJobLogs. The zero value says nothing.
+// GetJobLogsOptions are the optional parameters of GetJobLogs.
 type GetJobLogsOptions struct {
 	// How many of the last lines of each pod. Default: 100; with `since` all.
 	Tail *int64
@@ -953,7 +953,7 @@ func (c *Client) GetJobLogs(ctx context.Context, jobID string, options *GetJobLo
 	return &answer, nil
 }
 
-// GetJobMetricsOptions are what may be said to GetJobMetrics. The zero value says nothing.
+// GetJobMetricsOptions are the optional parameters of GetJobMetrics.
 type GetJobMetricsOptions struct {
 	// Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or another that is set.
 	Metric string
@@ -991,7 +991,7 @@ func (c *Client) ListPools(ctx context.Context) (*PoolList, error) {
 	return &answer, nil
 }
 
-// CreatePoolOptions are what may be said to CreatePool. The zero value says nothing.
+// CreatePoolOptions are the optional parameters of CreatePool.
 type CreatePoolOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1020,7 +1020,7 @@ func (c *Client) GetPool(ctx context.Context, poolName string) (*PoolDetail, err
 	return &answer, nil
 }
 
-// UpdatePoolOptions are what may be said to UpdatePool. The zero value says nothing.
+// UpdatePoolOptions are the optional parameters of UpdatePool.
 type UpdatePoolOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1040,7 +1040,7 @@ func (c *Client) UpdatePool(ctx context.Context, poolName string, body PoolBody,
 	return &answer, nil
 }
 
-// DeletePoolOptions are what may be said to DeletePool. The zero value says nothing.
+// DeletePoolOptions are the optional parameters of DeletePool.
 type DeletePoolOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1063,7 +1063,7 @@ func (c *Client) DeletePool(ctx context.Context, poolName string, options *Delet
 	return &answer, nil
 }
 
-// ListNodesWithLabelOptions are what may be said to ListNodesWithLabel. The zero value says nothing.
+// ListNodesWithLabelOptions are the optional parameters of ListNodesWithLabel.
 type ListNodesWithLabelOptions struct {
 	// Which page, from 1.
 	Page int
@@ -1087,8 +1087,8 @@ func (c *Client) ListNodesWithLabel(ctx context.Context, key string, options *Li
 	return &answer, nil
 }
 
-// AllNodesWithLabel gives the items of all pages of ListNodesWithLabel, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllNodesWithLabel iterates over the items of all pages of ListNodesWithLabel, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllNodesWithLabel(ctx context.Context, key string, options *ListNodesWithLabelOptions) *Iterator[NodeLabel] {
 	var page ListNodesWithLabelOptions
 	if options != nil {
@@ -1108,7 +1108,7 @@ func (c *Client) AllNodesWithLabel(ctx context.Context, key string, options *Lis
 	}}
 }
 
-// ListGPULabelsOptions are what may be said to ListGPULabels. The zero value says nothing.
+// ListGPULabelsOptions are the optional parameters of ListGPULabels.
 type ListGPULabelsOptions struct {
 	// Which page, from 1.
 	Page int
@@ -1131,8 +1131,8 @@ func (c *Client) ListGPULabels(ctx context.Context, options *ListGPULabelsOption
 	return &answer, nil
 }
 
-// AllGPULabels gives the items of all pages of ListGPULabels, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllGPULabels iterates over the items of all pages of ListGPULabels, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllGPULabels(ctx context.Context, options *ListGPULabelsOptions) *Iterator[GpuLabels] {
 	var page ListGPULabelsOptions
 	if options != nil {
@@ -1179,7 +1179,7 @@ func (c *Client) GetNodeLabel(ctx context.Context, nodeName string, key string) 
 	return &answer, nil
 }
 
-// DeleteNodeLabelOptions are what may be said to DeleteNodeLabel. The zero value says nothing.
+// DeleteNodeLabelOptions are the optional parameters of DeleteNodeLabel.
 type DeleteNodeLabelOptions struct {
 	// Check everything and return what would be done; nothing is written.
 	DryRun bool
@@ -1226,7 +1226,7 @@ func (c *Client) DeleteLabelsOfNodes(ctx context.Context, body LabelDeletions) (
 	return &answer, nil
 }
 
-// ListNodesOptions are what may be said to ListNodes. The zero value says nothing.
+// ListNodesOptions are the optional parameters of ListNodes.
 type ListNodesOptions struct {
 	// Nodes of this pool.
 	Pool string
@@ -1262,8 +1262,8 @@ func (c *Client) ListNodes(ctx context.Context, options *ListNodesOptions) (*Nod
 	return &answer, nil
 }
 
-// AllNodes gives the items of all pages of ListNodes, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllNodes iterates over the items of all pages of ListNodes, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllNodes(ctx context.Context, options *ListNodesOptions) *Iterator[NodeItem] {
 	var page ListNodesOptions
 	if options != nil {
@@ -1283,7 +1283,7 @@ func (c *Client) AllNodes(ctx context.Context, options *ListNodesOptions) *Itera
 	}}
 }
 
-// ListGPUsOptions are what may be said to ListGPUs. The zero value says nothing.
+// ListGPUsOptions are the optional parameters of ListGPUs.
 type ListGPUsOptions struct {
 	// Which page, from 1.
 	Page int
@@ -1307,8 +1307,8 @@ func (c *Client) ListGPUs(ctx context.Context, options *ListGPUsOptions) (*GpuPa
 	return &answer, nil
 }
 
-// AllGPUs gives the items of all pages of ListGPUs, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllGPUs iterates over the items of all pages of ListGPUs, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllGPUs(ctx context.Context, options *ListGPUsOptions) *Iterator[GpusOfNode] {
 	var page ListGPUsOptions
 	if options != nil {
@@ -1355,7 +1355,7 @@ func (c *Client) ListQuotas(ctx context.Context) (*QuotaList, error) {
 	return &answer, nil
 }
 
-// CreateQuotaOptions are what may be said to CreateQuota. The zero value says nothing.
+// CreateQuotaOptions are the optional parameters of CreateQuota.
 type CreateQuotaOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1381,7 +1381,7 @@ type GetQuotaAnswer struct {
 	QuotaList *QuotaList
 }
 
-// UnmarshalJSON finds out which of them it is.
+// UnmarshalJSON sets the option whose required keys the object has.
 func (a *GetQuotaAnswer) UnmarshalJSON(data []byte) error {
 	if hasKeys(data, "name", "namespace", "description", "status", "cpuTotal", "cpuUsed", "memoryTotalBytes", "memoryUsedBytes", "gpuTotal", "gpuUsed", "maxJobs", "jobsUsed", "resources", "defaultRequest", "createdAt") {
 		return json.Unmarshal(data, &a.Quota)
@@ -1401,7 +1401,7 @@ func (c *Client) GetQuota(ctx context.Context, userName string) (*GetQuotaAnswer
 	return &answer, nil
 }
 
-// DeleteQuotaOptions are what may be said to DeleteQuota. The zero value says nothing.
+// DeleteQuotaOptions are the optional parameters of DeleteQuota.
 type DeleteQuotaOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1443,7 +1443,7 @@ func (c *Client) RemoveNodes(ctx context.Context, poolName string, body NodeName
 	return &answer, nil
 }
 
-// DeletePoolsOptions are what may be said to DeletePools. The zero value says nothing.
+// DeletePoolsOptions are the optional parameters of DeletePools.
 type DeletePoolsOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1469,7 +1469,7 @@ func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *Delet
 	return &answer, nil
 }
 
-// DeleteQuotasOptions are what may be said to DeleteQuotas. The zero value says nothing.
+// DeleteQuotasOptions are the optional parameters of DeleteQuotas.
 type DeleteQuotasOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
@@ -1492,7 +1492,7 @@ func (c *Client) DeleteQuotas(ctx context.Context, body NamesBody, options *Dele
 	return &answer, nil
 }
 
-// ListNamespacesOptions are what may be said to ListNamespaces. The zero value says nothing.
+// ListNamespacesOptions are the optional parameters of ListNamespaces.
 type ListNamespacesOptions struct {
 	// Also those without jobs and quotas.
 	All bool
@@ -1521,7 +1521,7 @@ func (c *Client) GetNamespace(ctx context.Context, namespaceName string) (*Names
 	return &answer, nil
 }
 
-// FitDocumentsOptions are what may be said to FitDocuments. The zero value says nothing.
+// FitDocumentsOptions are the optional parameters of FitDocuments.
 type FitDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
@@ -1563,7 +1563,7 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	return &answer, nil
 }
 
-// FitWaitingOptions are what may be said to FitWaiting. The zero value says nothing.
+// FitWaitingOptions are the optional parameters of FitWaiting.
 type FitWaitingOptions struct {
 	// Only jobs of this namespace.
 	Namespace string
@@ -1592,7 +1592,7 @@ func (c *Client) CheckRight(ctx context.Context, body RightQuestion) (*RightAnsw
 	return &answer, nil
 }
 
-// ListAuditOptions are what may be said to ListAudit. The zero value says nothing.
+// ListAuditOptions are the optional parameters of ListAudit.
 type ListAuditOptions struct {
 	// Of this caller.
 	Caller string
@@ -1636,8 +1636,8 @@ func (c *Client) ListAudit(ctx context.Context, options *ListAuditOptions) (*Aud
 	return &answer, nil
 }
 
-// AllAudit gives the items of all pages of ListAudit, which are asked for as they are used. What is added or removed
-// meanwhile may shift the pages.
+// AllAudit iterates over the items of all pages of ListAudit, which are requested on demand. Items that are added or
+// removed during the iteration can shift the pages.
 func (c *Client) AllAudit(ctx context.Context, options *ListAuditOptions) *Iterator[AuditLine] {
 	var page ListAuditOptions
 	if options != nil {
@@ -1667,7 +1667,7 @@ func (c *Client) ListUsageClusters(ctx context.Context) (*UsageNames, error) {
 	return &answer, nil
 }
 
-// ListUsageNamespacesOptions are what may be said to ListUsageNamespaces. The zero value says nothing.
+// ListUsageNamespacesOptions are the optional parameters of ListUsageNamespaces.
 type ListUsageNamespacesOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
@@ -1688,7 +1688,7 @@ func (c *Client) ListUsageNamespaces(ctx context.Context, options *ListUsageName
 	return &answer, nil
 }
 
-// ListUsageKeysOptions are what may be said to ListUsageKeys. The zero value says nothing.
+// ListUsageKeysOptions are the optional parameters of ListUsageKeys.
 type ListUsageKeysOptions struct {
 	// What kind of dimension it is.
 	DimensionType string
@@ -1712,7 +1712,7 @@ func (c *Client) ListUsageKeys(ctx context.Context, options *ListUsageKeysOption
 	return &answer, nil
 }
 
-// ListUsageValuesOptions are what may be said to ListUsageValues. The zero value says nothing.
+// ListUsageValuesOptions are the optional parameters of ListUsageValues.
 type ListUsageValuesOptions struct {
 	// What kind of dimension it is.
 	DimensionType string
@@ -1737,7 +1737,7 @@ func (c *Client) ListUsageValues(ctx context.Context, dimensionKey string, optio
 	return &answer, nil
 }
 
-// GetClusterUsageOptions are what may be said to GetClusterUsage. The zero value says nothing.
+// GetClusterUsageOptions are the optional parameters of GetClusterUsage.
 type GetClusterUsageOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
@@ -1786,7 +1786,7 @@ func (c *Client) GetClusterUsage(ctx context.Context, options *GetClusterUsageOp
 	return &answer, nil
 }
 
-// GetNamespaceUsageOptions are what may be said to GetNamespaceUsage. The zero value says nothing.
+// GetNamespaceUsageOptions are the optional parameters of GetNamespaceUsage.
 type GetNamespaceUsageOptions struct {
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
@@ -1844,7 +1844,7 @@ func (c *Client) GetNamespaceUsage(ctx context.Context, options *GetNamespaceUsa
 	return &answer, nil
 }
 
-// GetLabelUsageOptions are what may be said to GetLabelUsage. The zero value says nothing.
+// GetLabelUsageOptions are the optional parameters of GetLabelUsage.
 type GetLabelUsageOptions struct {
 	// Of this value. Default: of all.
 	DimensionValue string
@@ -1901,7 +1901,7 @@ func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimens
 	return &answer, nil
 }
 
-// GetWorkloadUsageOptions are what may be said to GetWorkloadUsage. The zero value says nothing.
+// GetWorkloadUsageOptions are the optional parameters of GetWorkloadUsage.
 type GetWorkloadUsageOptions struct {
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
@@ -1968,7 +1968,7 @@ func (c *Client) GetWorkloadUsage(ctx context.Context, options *GetWorkloadUsage
 	return &answer, nil
 }
 
-// ListHeldModelsOptions are what may be said to ListHeldModels. The zero value says nothing.
+// ListHeldModelsOptions are the optional parameters of ListHeldModels.
 type ListHeldModelsOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
@@ -2011,7 +2011,7 @@ func (c *Client) ListHeldModels(ctx context.Context, options *ListHeldModelsOpti
 	return &answer, nil
 }
 
-// GetUsageLedgerOptions are what may be said to GetUsageLedger. The zero value says nothing.
+// GetUsageLedgerOptions are the optional parameters of GetUsageLedger.
 type GetUsageLedgerOptions struct {
 	// What a row is about.
 	By string
@@ -2076,7 +2076,7 @@ func (c *Client) GetUsageLedger(ctx context.Context, options *GetUsageLedgerOpti
 	return &answer, nil
 }
 
-// GetUsageWasteOptions are what may be said to GetUsageWaste. The zero value says nothing.
+// GetUsageWasteOptions are the optional parameters of GetUsageWaste.
 type GetUsageWasteOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
@@ -2109,7 +2109,7 @@ func (c *Client) GetUsageWaste(ctx context.Context, options *GetUsageWasteOption
 	return &answer, nil
 }
 
-// GetLatestSnapshotOptions are what may be said to GetLatestSnapshot. The zero value says nothing.
+// GetLatestSnapshotOptions are the optional parameters of GetLatestSnapshot.
 type GetLatestSnapshotOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
@@ -2130,7 +2130,7 @@ func (c *Client) GetLatestSnapshot(ctx context.Context, options *GetLatestSnapsh
 	return &answer, nil
 }
 
-// ListSnapshotsOptions are what may be said to ListSnapshots. The zero value says nothing.
+// ListSnapshotsOptions are the optional parameters of ListSnapshots.
 type ListSnapshotsOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.

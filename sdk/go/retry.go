@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// Retry says how often what is idempotent is sent in all, and how long the pauses are between. They double from Pause to
-// Longest, each shortened at random, so that many clients do not come back at once. Retry-After is kept, up to Longest.
+// Retry is the retry policy of idempotent requests: the number of attempts in all, and the pauses between them. Pauses
+// double from Pause to Longest, each shortened at random so that many clients do not retry at the same time. Retry-After
+// is respected, up to Longest.
 type Retry struct {
 	Attempts int
 	Pause    time.Duration
 	Longest  time.Duration
 }
 
-// DefaultRetry is what a client does that is not told otherwise.
+// DefaultRetry is the default policy of a client.
 var DefaultRetry = Retry{Attempts: 5, Pause: 200 * time.Millisecond, Longest: 5 * time.Second}
 
-// NoRetry sends nothing twice.
+// NoRetry is the policy without retries.
 var NoRetry = Retry{Attempts: 1}
 
-// after is how long to wait after an attempt that failed; the first is 1.
+// after returns the time to wait after a failed attempt; the first attempt is 1.
 func (r Retry) after(attempt int, retryAfter string) time.Duration {
 	pause := r.Pause
 	for ; attempt > 1 && pause < r.Longest; attempt-- {
@@ -37,7 +38,7 @@ func (r Retry) after(attempt int, retryAfter string) time.Duration {
 	return drawn
 }
 
-// isTransient tells whether the same may succeed in a moment.
+// isTransient returns true if the same request may succeed later.
 func isTransient(ctx context.Context, err error) bool {
 	var refused *APIError
 	if errors.As(err, &refused) {

@@ -8,18 +8,18 @@ import (
 
 var ended = []string{"succeeded", "failed"}
 
-// WaitOptions are what may be said to WaitForJob.
+// WaitOptions are the optional parameters of WaitForJob.
 type WaitOptions struct {
-	// Until has the statuses that are waited for: running, succeeded, failed, paused. By default the job has to end.
+	// Until lists the expected statuses: running, succeeded, failed, paused. By default the job has to end.
 	Until []string
-	// Every is the time between two looks; by default 2 seconds.
+	// Every is the polling interval; by default 2 seconds.
 	Every time.Duration
-	// Namespace is where the job is, if its name is in several.
+	// Namespace is the namespace of the job; required if the name is ambiguous.
 	Namespace string
 }
 
-// WaitForJob waits until a job has a certain status, and returns it; the context says for how long. A job that has ended
-// otherwise is a *JobEndedError.
+// WaitForJob waits until a job has one of the expected statuses, and returns it; the context limits the time. If the job
+// ends with another status, the error is a *JobEndedError.
 func (c *Client) WaitForJob(ctx context.Context, job string, options *WaitOptions) (string, error) {
 	if options == nil {
 		options = &WaitOptions{}

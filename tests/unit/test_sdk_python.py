@@ -167,7 +167,7 @@ def test_names_are_one_part_of_a_path(name: str) -> None:
     assert request.url.raw_path.count(b"/") == 5
     assert request.url.params["namespace"] == "x&y"
     for bad in ("", ".", ".."):
-        with pytest.raises(ValueError, match="no name"):
+        with pytest.raises(ValueError, match="not a valid name"):
             answers.client().pause_job(bad)
 
 
@@ -389,8 +389,8 @@ def test_a_log_that_cannot_be_followed() -> None:
         (sends(end(1013, "away")), Unreachable, "away"),
         (sends(end(1011, "failed")), ServiceError, "failed"),
         (sends(), Unreachable, "ended before the log"),
-        (sends("data: x\n\n"), UnexpectedAnswer, "no lines of a log"),
-        (sends("<html>", kind="text/html"), UnexpectedAnswer, "no stream of events"),
+        (sends("data: x\n\n"), UnexpectedAnswer, "not a log line"),
+        (sends("<html>", kind="text/html"), UnexpectedAnswer, "not an event stream"),
         (sends(json.dumps(PROBLEM), status=404, kind="application/json"), NotFound, "there is no job a"),
         (sends("", status=503), ServiceError, "503"),
     ):

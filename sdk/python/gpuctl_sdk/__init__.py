@@ -1,4 +1,4 @@
-"""A client of gpuctl's REST API: jobs on the GPUs of a Kubernetes cluster."""
+"""Python client for gpuctl's REST API: GPU jobs on a Kubernetes cluster."""
 
 from gpuctl_sdk.client import AsyncClient, Client
 from gpuctl_sdk.documents import Documents

@@ -1,4 +1,4 @@
-"""What all answers have in common."""
+"""The base class of response values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pydantic.alias_generators import to_camel
 
 
 class Answer(BaseModel):
-    """A value that the service answers. Names are Python's here, and the API's in JSON."""
+    """A value of a response. Attributes have Python names; JSON has the names of the API."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)

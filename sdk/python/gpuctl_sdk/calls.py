@@ -1,4 +1,4 @@
-"""A request of the API: what is sent, and what the answer is. Both clients send these."""
+"""Requests of the API and the types of their responses, shared by both clients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from urllib.parse import quote
 
 @dataclass(frozen=True)
 class Call:
-    """A request. ``path`` is below the API's base.
+    """A request.
 
-    ``answer`` is the type of what comes back; ``repeatable``: sending it twice does no more than sending it once.
+    :param path: path below the API's base.
+    :param answer: type of the response.
+    :param repeatable: true if repeating the request has no further effect.
     """
 
     method: str
@@ -26,20 +28,22 @@ class Call:
 
 
 def segment(name: str | int) -> str:
-    """A name, or a number, as one part of a path, whatever it contains.
+    """Return a name or number, escaped as one segment of a path.
 
-    :raises ValueError: no path can have it.
+    :raises ValueError: no path segment can have this value.
     """
     if name in ("", ".", ".."):
-        raise ValueError(f"`{name}` is no name")
+        raise ValueError(f"`{name}` is not a valid name")
     return quote(str(name), safe="")
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said of a query or a body."""
+    """Return the values of a query or body that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def idempotency(text: str | None) -> dict[str, str]:
-    """The header with the name of a request, so that it is carried out once however often it is sent."""
+    """Return the idempotency header of a request, with a random key by default. Repeated requests with it have one
+    effect.
+    """
     return {"Idempotency-Key": uuid.uuid4().hex if text is None else text}

@@ -1,4 +1,4 @@
-"""The clients: one that waits for its answers, and one for asyncio."""
+"""The clients: a blocking one and one for asyncio."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ import httpx
 
 from gpuctl_sdk.calls import Call
 from gpuctl_sdk.exchange import Exchange, Token, Wait
-from gpuctl_sdk.following import AsyncLogs, Logs, LogWish
+from gpuctl_sdk.following import AsyncLogs, LogQuery, Logs
 from gpuctl_sdk.operations import AsyncOperations, Operations
 from gpuctl_sdk.retrying import Retrying
 from gpuctl_sdk.waiting import ENDED, Watch
 
 TIMEOUT = 75.0
-"""Seconds: longer than the service lets any request wait, which is 60."""
+"""Default timeout in seconds. The service holds a request for at most 60."""
 
 CONNECTING = 10.0
 
 
 class Client(Operations):
-    """The service at an address, for somebody's token.
+    """A blocking client for the service at an address.
 
-    A client may be used by several threads. It is a context manager, or is closed by :meth:`close`::
+    Several threads can share a client. Use it as a context manager, or call :meth:`close`::
 
         with Client("https://gpuctl.example.com", token) as client:
             for job in client.all_jobs(status="running"):
                 print(job.job_id, job.gpu)
 
-    :param url: with or without ``/api/v1``.
-    :param token: or a function that gives the one that is valid now; it is asked for each request.
-    :param timeout: seconds that a part of an exchange may take: sending, the next bytes of an answer;
-        connecting takes at most 10.
-    :param retrying: how often what is idempotent is sent again on 429, 502, 503 and broken connections.
-    :param verify: whom to trust with TLS, as httpx takes it.
-    :param insecure_plain_http: accept an http:// address of another machine: the token is sent unencrypted.
-    :param transport: of httpx, for tests and for proxies.
+    :param url: address, with or without ``/api/v1``.
+    :param token: token, or a function that returns the current one; it is called for each request.
+    :param timeout: seconds for one phase of an exchange: sending, or waiting for the next bytes of a response.
+        Connecting takes at most 10.
+    :param retrying: how idempotent requests are retried on 429, 502, 503 and broken connections.
+    :param verify: TLS verification, as for httpx.
+    :param insecure_plain_http: allow an http:// address of another machine; the token is sent unencrypted.
+    :param transport: httpx transport, for tests and proxies.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class Client(Operations):
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._http.close()
 
     def send(self, call: Call) -> Any:
-        """Send a request; its answer."""
+        """Send a request and return its response."""
         attempt = 1
         while True:
             try:
@@ -101,18 +101,18 @@ class Client(Operations):
         container: str | None = None,
         namespace: str | None = None,
     ) -> Logs:
-        """What a job prints, as it comes, until it has ended. A connection that breaks is made again; no line is
-        given twice. Close it, or use it as a context manager::
+        """Return an iterator over the log lines of a job, which continues until the job has ended. It reconnects after
+        a broken connection and returns no line twice. Close it, or use it as a context manager::
 
             with client.follow_logs("qwen2-7b-sft") as lines:
                 for line in lines:
                     print(line.pod, line.text)
 
-        :param tail: lines of each pod that were printed before; default: the service's, 100.
-        :param since: how far back: a length of time (``10m``), or a time.
+        :param tail: number of earlier lines of each pod; default: the service's, 100.
+        :param since: start: a duration (``10m``) or a time.
         :param grep: only lines that contain this text.
         """
-        wish = LogWish(job, tail, since, grep, pod, container, namespace)
+        wish = LogQuery(job, tail, since, grep, pod, container, namespace)
         return Logs(self._http, self._exchange, wish, self._timeout)
 
     def wait_for_job(
@@ -124,13 +124,13 @@ class Client(Operations):
         every: float = 2.0,
         namespace: str | None = None,
     ) -> str:
-        """Wait until a job has a status; the status.
+        """Wait until a job has a status, and return the status.
 
-        :param until: one or more: ``running``, ``succeeded``, ``failed``, ``paused``; default: it has ended.
-        :param timeout: seconds for all of it; None waits for ever.
-        :param every: seconds between two looks.
-        :raises JobEnded: it has ended otherwise.
-        :raises TimedOut: it has not come to it in time.
+        :param until: one or more of ``running``, ``succeeded``, ``failed``, ``paused``; default: the job has ended.
+        :param timeout: seconds for the whole call; None: no limit.
+        :param every: polling interval in seconds.
+        :raises JobEnded: the job ended with another status.
+        :raises TimedOut: the job did not have the status in time.
         """
         watch = Watch(job, until, timeout)
         while not watch.reached(self.get_job(job, namespace=namespace).status):
@@ -139,7 +139,7 @@ class Client(Operations):
 
 
 class AsyncClient(AsyncOperations):
-    """As :class:`Client`, for asyncio."""
+    """An asyncio client, with the methods of :class:`Client`."""
 
     def __init__(
         self,
@@ -170,11 +170,11 @@ class AsyncClient(AsyncOperations):
         await self.close()
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def send(self, call: Call) -> Any:
-        """Send a request; its answer."""
+        """Send a request and return its response."""
         attempt = 1
         while True:
             try:
@@ -199,8 +199,8 @@ class AsyncClient(AsyncOperations):
         container: str | None = None,
         namespace: str | None = None,
     ) -> AsyncLogs:
-        """As :meth:`Client.follow_logs`, with ``async with`` and ``async for``."""
-        wish = LogWish(job, tail, since, grep, pod, container, namespace)
+        """Return what :meth:`Client.follow_logs` returns, for ``async with`` and ``async for``."""
+        wish = LogQuery(job, tail, since, grep, pod, container, namespace)
         return AsyncLogs(self._http, self._exchange, wish, self._timeout)
 
     async def wait_for_job(
@@ -212,7 +212,7 @@ class AsyncClient(AsyncOperations):
         every: float = 2.0,
         namespace: str | None = None,
     ) -> str:
-        """As :meth:`Client.wait_for_job`."""
+        """Wait as :meth:`Client.wait_for_job` does."""
         watch = Watch(job, until, timeout)
         while not watch.reached((await self.get_job(job, namespace=namespace)).status):
             await asyncio.sleep(watch.pause(every))

@@ -1,4 +1,4 @@
-"""Documents as text: YAML that somebody has, or values that become YAML."""
+"""Documents as text: YAML text is passed on, values are converted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Documents = str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]
 """YAML with one or more documents, a document as a mapping, or several of either."""
 
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON has as it is, and YAML only escaped."""
+"""Characters that are valid in JSON, but must be escaped in YAML."""
 
 
 def as_yaml(documents: Documents) -> str:
-    """Documents as one text of YAML. A mapping becomes JSON, which is YAML too."""
+    """Return documents as one YAML text. Mappings become JSON, which is valid YAML."""
     if isinstance(documents, str):
         return documents
     if isinstance(documents, Mapping):

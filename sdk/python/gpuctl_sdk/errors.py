@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions. None of them has the token, and none the text of an answer that is no error's."""
+"""Exceptions of the clients. None contains the token, or the text of a response that is not an error of the service."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 
 class GpuctlError(Exception):
-    """Something went wrong; ``str()`` is for people."""
+    """Base class of the errors; ``str()`` is a message for people."""
 
 
 class Unreachable(GpuctlError):
-    """The service gave no answer, also when it was asked again."""
+    """The service did not respond, also after retries."""
 
 
 class TimedOut(GpuctlError):
-    """It took longer than was allowed. What a request does may be done nevertheless."""
+    """The call took longer than its timeout. The server may still have executed the request."""
 
 
 class UnexpectedAnswer(GpuctlError):
-    """An answer that is none of this API's: what answers at this address is something else."""
+    """The response is not one of this API: the server at this address is not a gpuctl service."""
 
 
 class JobEnded(GpuctlError):
-    """A job has ended, and not as it was waited for; ``status`` is what it is."""
+    """The job has ended with another status than expected; ``status`` has it."""
 
     def __init__(self, job: str, status: str) -> None:
         super().__init__(f"{job} is {status}")
@@ -31,10 +31,10 @@ class JobEnded(GpuctlError):
 
 
 class ServiceError(GpuctlError):
-    """An answer that is no success.
+    """An error response of the service.
 
-    ``status`` is HTTP's, ``error`` what programs compare (``NotFound``, ``AlreadyExists``). ``details`` has more, one
-    by one, and ``hint`` says what to do. ``request_id`` finds it in the service's log.
+    ``status`` is the HTTP status, ``error`` the stable name for programs (``NotFound``, ``AlreadyExists``). ``details``
+    lists further information, ``hint`` says what to do, and ``request_id`` identifies the request in the service's log.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class ServiceError(GpuctlError):
         self.request_id = request_id
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As what it is made of: it can go from one process to another."""
+        """Support pickling, so that the error can be passed between processes."""
         return type(self), (self.status, self.error, self.message, self.details, self.hint, self.request_id)
 
 
 class InvalidRequest(ServiceError):
-    """400: something in the request is invalid; of documents ``details`` are the diagnostics."""
+    """400: the request is invalid; for documents, ``details`` has the diagnostics."""
 
 
 class Unauthorized(ServiceError):
@@ -68,19 +68,19 @@ class Unauthorized(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """403: the token does not give the right."""
+    """403: the token does not grant the right."""
 
 
 class NotFound(ServiceError):
-    """404: there is no such thing, or it may not be seen."""
+    """404: the object does not exist, or the caller may not see it."""
 
 
 class Conflict(ServiceError):
-    """409: it contradicts what is there, means several things, or has to be confirmed."""
+    """409: the request conflicts with the current state, is ambiguous, or needs confirmation."""
 
 
 class TooManyRequests(ServiceError):
-    """429: too much at once, also when it was asked again."""
+    """429: too many requests, also after retries."""
 
 
 BY_STATUS: dict[int, type[ServiceError]] = {

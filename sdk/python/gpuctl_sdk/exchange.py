@@ -1,4 +1,4 @@
-"""What both clients do alike: requests out of calls, and answers or errors out of responses."""
+"""The parts of an exchange that both clients share: requests from calls, results and errors from responses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gpuctl_sdk.retrying import AGAIN, Retrying
 BASE = "/api/v1"
 __version__ = "0.1.0"
 Token = str | Callable[[], str]
-"""A token, or what gives the one that is valid now."""
+"""A token, or a function that returns the current one."""
 
 
 class Wait(NamedTuple):
-    """How long to wait, in seconds, before a request is sent again."""
+    """Seconds to wait before a request is retried."""
 
     seconds: float
 
@@ -35,16 +35,16 @@ def _is_loopback(host: str) -> bool:
 
 
 class Exchange:
-    """Where the service is, who asks, and how often a request is sent."""
+    """The address of the service, the token and the retry policy."""
 
     def __init__(self, url: str, token: Token, retrying: Retrying, insecure_plain_http: bool = False) -> None:
         where = urlsplit(url)
         if where.scheme not in ("http", "https") or not where.netloc or "@" in where.netloc or where.query:
-            raise ValueError("the address of the service is one such as https://gpuctl.example.com")
+            raise ValueError("the address of the service is invalid: it must look like https://gpuctl.example.com")
         if where.scheme == "http" and not insecure_plain_http and not _is_loopback(where.hostname or ""):
             raise ValueError(
                 "the token would be sent without encryption: use https://, or `insecure_plain_http=True` in a network "
-                "that nobody else uses"
+                "that you do not share"
             )
         self.url = url.rstrip("/").removesuffix(BASE) + BASE
         self.retrying = retrying
@@ -52,17 +52,17 @@ class Exchange:
         self.authorization()
 
     def authorization(self) -> dict[str, str]:
-        """The header that says who asks.
+        """Return the authorization header.
 
-        :raises ValueError: the token can be none.
+        :raises ValueError: the token is empty or has invalid characters.
         """
         token = self._token if isinstance(self._token, str) else self._token()
         if not token or not token.isascii() or not token.isprintable() or token != token.strip():
-            raise ValueError("the token is empty, or has characters that no token has")
+            raise ValueError("the token is empty or has invalid characters")
         return {"Authorization": f"Bearer {token}"}
 
     def request(self, call: Call) -> dict[str, Any]:
-        """A call as httpx takes it."""
+        """Return a call as keyword arguments for httpx."""
         query = {name: str(value).lower() if isinstance(value, bool) else value for name, value in call.query.items()}
         headers = {**call.headers, **self.authorization()}
         headers |= {"Accept": "application/json", "User-Agent": f"gpuctl-sdk-python/{__version__}"}
@@ -75,10 +75,10 @@ class Exchange:
         }
 
     def answered(self, call: Call, attempt: int, response: httpx.Response) -> Any | Wait:
-        """What a response means: the answer, or that the request is to be sent again.
+        """Return the result of a response, or a :class:`Wait` before a retry.
 
-        :raises ServiceError: it is an error.
-        :raises UnexpectedAnswer: it is no answer of this API.
+        :raises ServiceError: the response is an error.
+        :raises UnexpectedAnswer: the response is not one of this API.
         """
         if response.is_success:
             return _value(call, response)
@@ -88,13 +88,13 @@ class Exchange:
         raise error
 
     def failed(self, call: Call, attempt: int, error: httpx.TransportError) -> Wait:
-        """What it means that there was no response.
+        """Return a :class:`Wait` before a retry of a request that got no response.
 
-        :raises TimedOut: it took too long.
-        :raises Unreachable: the request is not to be sent again.
+        :raises TimedOut: the request timed out.
+        :raises Unreachable: the request is not retried.
         """
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
-            raise TimedOut(f"{call.method} {call.path}: there was no answer in time") from None
+            raise TimedOut(f"{call.method} {call.path}: no response in time") from None
         if not self._may_repeat(call, attempt):
             raise unreachable(self.url, error) from None
         return Wait(self.retrying.after(attempt))
@@ -104,12 +104,11 @@ class Exchange:
 
 
 def unreachable(url: str, error: BaseException) -> GpuctlError:
-    """That nobody answers."""
     return Unreachable(f"{url} cannot be reached: {str(error) or type(error).__name__}")
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceError:
-    """A response that is no success, as an error."""
+    """Return the error of an unsuccessful response."""
     try:
         value = json.loads(body)
     except ValueError:
@@ -117,10 +116,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceErr
     identity = headers.get("x-request-id", "")
     kind = BY_STATUS.get(status, ServiceError)
     if not isinstance(value, dict) or not isinstance(value.get("message"), str):
-        # Something between here and the service; what it says may be a page for browsers.
-        return kind(
-            status, "HTTPError", f"the answer has the status {status}, and is not the service's", (), None, identity
-        )
+        # A proxy between client and service answered; its body may be an HTML page.
+        return kind(status, "HTTPError", f"the response has status {status} and is not from gpuctl", (), None, identity)
     details = value.get("details")
     return kind(
         status,
@@ -137,6 +134,6 @@ def _value(call: Call, response: httpx.Response) -> Any:
         return TypeAdapter(call.answer).validate_python(response.json())
     except ValidationError as error:
         places = ", ".join(".".join(map(str, item["loc"])) or "all" for item in error.errors(include_input=False)[:5])
-        raise UnexpectedAnswer(f"{call.method} {call.path}: the answer is not as the API has it: {places}") from None
+        raise UnexpectedAnswer(f"{call.method} {call.path}: the response does not match the API: {places}") from None
     except ValueError:
-        raise UnexpectedAnswer(f"{call.method} {call.path}: the answer is no JSON") from None
+        raise UnexpectedAnswer(f"{call.method} {call.path}: the response is not JSON") from None

@@ -1,4 +1,4 @@
-"""Following a log as Server-Sent Events, each line once however often the connection breaks."""
+"""Follow a log as Server-Sent Events: each line once, however often the connection breaks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gpuctl_sdk.exchange import Exchange, error_of, unreachable
 from gpuctl_sdk.retrying import AGAIN
 
 ENDED, NOT_ALLOWED, FAILED = 1000, 1008, 1011
-"""Codes of an ending after which no connection is made again."""
+"""Codes of the event `end` after which the client does not reconnect."""
 SILENCE = 60.0
-"""Seconds without a byte after which a connection counts as broken: the service sends something every 15."""
+"""Seconds without data after which a connection counts as broken: the service sends something every 15 seconds."""
 _EVENTS = "text/event-stream"
 
 
 class LogLine(Answer):
-    """A line of a log, and whose it is. ``timestamp`` is when it was printed, to the nanosecond."""
+    """A log line with its pod and container. ``timestamp`` has nanoseconds."""
 
     pod: str
     container: str
@@ -35,8 +35,8 @@ class LogLine(Answer):
     text: str
 
 
-class LogWish(NamedTuple):
-    """Which lines of which job."""
+class LogQuery(NamedTuple):
+    """The job and the filters of a followed log."""
 
     job: str
     tail: int | None = None
@@ -48,7 +48,7 @@ class LogWish(NamedTuple):
 
 
 class _Broken(Exception):
-    """A connection ended before the log; ``refusal`` is the answer that is to be tried again, if it was one."""
+    """The connection ended before the log. ``refusal``: the error response to retry, if the service sent one."""
 
     def __init__(self, text: str, refusal: ServiceError | None = None) -> None:
         super().__init__(text)
@@ -56,7 +56,7 @@ class _Broken(Exception):
 
 
 class _Event(NamedTuple):
-    """An event: ``mark`` is the position behind it, "" for none."""
+    """A Server-Sent Event. ``mark``: its id, the position after it; empty if it has none."""
 
     name: str
     data: str
@@ -64,14 +64,14 @@ class _Event(NamedTuple):
 
 
 class _Events:
-    """The events of a connection, out of its bytes."""
+    """Parse the bytes of a connection into events."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._fields: dict[str, str] = {}
 
     def of(self, data: bytes) -> Iterator[_Event]:
-        """Yield the events that bytes complete."""
+        """Yield the events that these bytes complete."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             field, _, value = line.decode("utf-8", "replace").partition(":")
@@ -85,9 +85,9 @@ class _Events:
 
 
 class _Following:
-    """What both ways of following have in common: where to connect to, and what becomes of what breaks."""
+    """The common part of :class:`Logs` and :class:`AsyncLogs`: requests, events, reconnecting."""
 
-    def __init__(self, exchange: Exchange, wish: LogWish, timeout: float) -> None:
+    def __init__(self, exchange: Exchange, wish: LogQuery, timeout: float) -> None:
         self._exchange = exchange
         self._timeout = httpx.Timeout(timeout, read=max(timeout, SILENCE))
         self._path = f"/jobs/{segment(wish.job)}/logs"
@@ -98,20 +98,20 @@ class _Following:
         self._closed = False
 
     def _request(self) -> dict[str, Any]:
-        """Return a request as httpx takes it: for what comes after the last line."""
+        """Return the request for the lines after the last one, as keyword arguments for httpx."""
         request = self._exchange.request(Call("GET", self._path, Any, query=self._query))
         request["headers"] |= {"Accept": _EVENTS, **({"Last-Event-ID": self._last} if self._last else {})}
         return {**request, "timeout": self._timeout}
 
     def _refused(self, response: httpx.Response) -> Exception:
-        """Return the error for an answer that is no stream of events, its body read."""
+        """Return the error for a response that is not an event stream; its body must have been read."""
         if response.is_success:
-            return UnexpectedAnswer(f"{self._path}: the answer is no stream of events")
+            return UnexpectedAnswer(f"{self._path}: the response is not an event stream")
         error = error_of(response.status_code, response.headers, response.content)
         return _Broken(str(error), error) if response.status_code in AGAIN else error
 
     def _line(self, event: _Event) -> LogLine | None:
-        """Return the line of an event; None for an event of another kind.
+        """Return the line of an event, or None for an event of another kind.
 
         :raises _Broken: the log continues in another connection.
         :raises GpuctlError: the log ends with an error.
@@ -126,7 +126,7 @@ class _Following:
             value = json.loads(event.data)
             code, reason = value["code"], value["reason"]
         except (ValueError, KeyError, TypeError):
-            raise UnexpectedAnswer(f"{self._path}: what comes are no lines of a log") from None
+            raise UnexpectedAnswer(f"{self._path}: the stream contains an event that is not a log line") from None
         if code == NOT_ALLOWED:
             raise Forbidden(403, "Forbidden", reason)
         if code == FAILED:
@@ -137,9 +137,9 @@ class _Following:
         return None
 
     def _pause(self, error: Exception) -> float:
-        """Return how long to wait before connecting again, in seconds.
+        """Return the seconds to wait before reconnecting.
 
-        :raises GpuctlError: it was tried often enough.
+        :raises GpuctlError: there are no attempts left.
         """
         self._failures += 1
         if self._failures >= self._exchange.retrying.attempts:
@@ -156,17 +156,19 @@ def _is_stream(response: httpx.Response) -> bool:
 
 
 def _connection(response: httpx.Response) -> Any:
-    """Return the socket of a response; None without a connection."""
+    """Return the socket of a response, or None without a connection."""
     stream = response.extensions.get("network_stream")
     return None if stream is None else stream.get_extra_info("socket")
 
 
 class Logs(_Following):
-    """The lines of a log, as they come; iterate it once. A context manager, which closes the connection."""
+    """An iterator over the lines of a followed log; it can be iterated once. As a context manager it closes the
+    connection.
+    """
 
     _response: httpx.Response | None = None
 
-    def __init__(self, http: httpx.Client, exchange: Exchange, wish: LogWish, timeout: float) -> None:
+    def __init__(self, http: httpx.Client, exchange: Exchange, wish: LogQuery, timeout: float) -> None:
         super().__init__(exchange, wish, timeout)
         self._http = http
 
@@ -202,21 +204,21 @@ class Logs(_Following):
         self.close()
 
     def close(self) -> None:
-        """End it, from any thread."""
+        """End the iteration, from any thread."""
         self._closed = True
         connection = None if self._response is None else _connection(self._response)
         if connection is not None:
             with suppress(OSError):
-                # Not the method of TLS, which takes the session from under the reading thread.
+                # The TLS socket's own shutdown would discard the session that the reading thread still uses.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class AsyncLogs(_Following):
-    """As :class:`Logs`, for asyncio."""
+    """The asyncio counterpart of :class:`Logs`."""
 
     _response: httpx.Response | None = None
 
-    def __init__(self, http: httpx.AsyncClient, exchange: Exchange, wish: LogWish, timeout: float) -> None:
+    def __init__(self, http: httpx.AsyncClient, exchange: Exchange, wish: LogQuery, timeout: float) -> None:
         super().__init__(exchange, wish, timeout)
         self._http = http
 
@@ -253,7 +255,7 @@ class AsyncLogs(_Following):
         await self.close()
 
     async def close(self) -> None:
-        """End it."""
+        """End the iteration."""
         self._closed = True
         connection = None if self._response is None else _connection(self._response)
         if connection is not None:

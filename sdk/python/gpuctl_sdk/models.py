@@ -1,5 +1,5 @@
 # Written by tools/sdk.py from schemas/rest/openapi.json: `make schemas`.
-"""What is answered. A field that a newer service has is left out."""
+"""Response models. Fields that only a newer service has are ignored."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from gpuctl_sdk.documents import Documents, as_yaml
 class Operations(ABC):
     """Every operation of the API.
 
-    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML as text, a mapping, or
-    several of either. All raise :class:`~gpuctl_sdk.errors.ServiceError` for what is refused, and
-    :class:`~gpuctl_sdk.errors.Unreachable` where there is no answer.
+    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML text or mappings, one or
+    several. All methods raise :class:`~gpuctl_sdk.errors.ServiceError` for an error response, and
+    :class:`~gpuctl_sdk.errors.Unreachable` if there is no response.
     """
 
     @abstractmethod
     def send(self, call: Call) -> Any:
-        """Send a request; its answer, of the type that the request says."""
+        """Send a request and return its response, of the type ``call.answer``."""
 
     def list_jobs(
         self,
@@ -71,9 +71,9 @@ class Operations(ABC):
         name: str | None = None,
         page_size: int = 500,
     ) -> Iterator[models.JobItem]:
-        """The items of all pages of :meth:`list_jobs`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_jobs`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -99,7 +99,7 @@ class Operations(ABC):
         :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = self.send(
             Call(
@@ -245,9 +245,9 @@ class Operations(ABC):
         reasons: bool | None = None,
         page_size: int = 500,
     ) -> Iterator[models.ListedPod]:
-        """The items of all pages of :meth:`list_pods`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_pods`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -607,7 +607,7 @@ class Operations(ABC):
         :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Batch = self.send(
             Call(
@@ -1140,9 +1140,9 @@ class Operations(ABC):
         return found
 
     def all_nodes_with_label(self, *, key: str, page_size: int = 500) -> Iterator[models.NodeLabel]:
-        """The items of all pages of :meth:`list_nodes_with_label`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_nodes_with_label`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -1164,9 +1164,9 @@ class Operations(ABC):
         return found
 
     def all_gpu_labels(self, *, page_size: int = 500) -> Iterator[models.GpuLabels]:
-        """The items of all pages of :meth:`list_gpu_labels`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_gpu_labels`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -1360,9 +1360,9 @@ class Operations(ABC):
         selector: str | None = None,
         page_size: int = 500,
     ) -> Iterator[models.NodeItem]:
-        """The items of all pages of :meth:`list_nodes`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_nodes`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -1387,9 +1387,9 @@ class Operations(ABC):
         return found
 
     def all_gpus(self, *, page_size: int = 500) -> Iterator[models.GpusOfNode]:
-        """The items of all pages of :meth:`list_gpus`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_gpus`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -1738,9 +1738,9 @@ class Operations(ABC):
         until: str | None = None,
         page_size: int = 500,
     ) -> Iterator[models.AuditLine]:
-        """The items of all pages of :meth:`list_audit`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_audit`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -2270,14 +2270,14 @@ class Operations(ABC):
 class AsyncOperations(ABC):
     """Every operation of the API.
 
-    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML as text, a mapping, or
-    several of either. All raise :class:`~gpuctl_sdk.errors.ServiceError` for what is refused, and
-    :class:`~gpuctl_sdk.errors.Unreachable` where there is no answer.
+    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML text or mappings, one or
+    several. All methods raise :class:`~gpuctl_sdk.errors.ServiceError` for an error response, and
+    :class:`~gpuctl_sdk.errors.Unreachable` if there is no response.
     """
 
     @abstractmethod
     async def send(self, call: Call) -> Any:
-        """Send a request; its answer, of the type that the request says."""
+        """Send a request and return its response, of the type ``call.answer``."""
 
     async def list_jobs(
         self,
@@ -2326,9 +2326,9 @@ class AsyncOperations(ABC):
         name: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.JobItem]:
-        """The items of all pages of :meth:`list_jobs`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_jobs`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -2355,7 +2355,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = await self.send(
             Call(
@@ -2501,9 +2501,9 @@ class AsyncOperations(ABC):
         reasons: bool | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.ListedPod]:
-        """The items of all pages of :meth:`list_pods`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_pods`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -2864,7 +2864,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Batch = await self.send(
             Call(
@@ -3397,9 +3397,9 @@ class AsyncOperations(ABC):
         return found
 
     async def all_nodes_with_label(self, *, key: str, page_size: int = 500) -> AsyncIterator[models.NodeLabel]:
-        """The items of all pages of :meth:`list_nodes_with_label`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_nodes_with_label`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -3422,9 +3422,9 @@ class AsyncOperations(ABC):
         return found
 
     async def all_gpu_labels(self, *, page_size: int = 500) -> AsyncIterator[models.GpuLabels]:
-        """The items of all pages of :meth:`list_gpu_labels`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_gpu_labels`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -3619,9 +3619,9 @@ class AsyncOperations(ABC):
         selector: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.NodeItem]:
-        """The items of all pages of :meth:`list_nodes`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_nodes`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -3647,9 +3647,9 @@ class AsyncOperations(ABC):
         return found
 
     async def all_gpus(self, *, page_size: int = 500) -> AsyncIterator[models.GpusOfNode]:
-        """The items of all pages of :meth:`list_gpus`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_gpus`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:
@@ -3999,9 +3999,9 @@ class AsyncOperations(ABC):
         until: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.AuditLine]:
-        """The items of all pages of :meth:`list_audit`, which are asked for as they are used.
+        """Iterate over the items of all pages of :meth:`list_audit`, which are requested on demand.
 
-        What is added or removed meanwhile may shift the pages.
+        Items that are added or removed during the iteration can shift the pages.
         """
         number, seen = 1, 0
         while True:

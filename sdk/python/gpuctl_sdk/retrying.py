@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long."""
+"""The retry policy of requests."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import random
 from dataclasses import dataclass
 
 AGAIN = frozenset({429, 502, 503})
-"""Answers after which the same may succeed in a moment."""
+"""Statuses after which the same request may succeed later."""
 
 
 @dataclass(frozen=True)
 class Retrying:
-    """Up to ``attempts`` in all, with pauses in seconds that double from ``pause`` to ``longest``, each shortened at
-    random, so that many clients do not come back at once. ``Retry-After`` is kept, up to ``longest``."""
+    """Retry up to ``attempts`` times in all. Pauses double from ``pause`` to ``longest`` seconds, each shortened at
+    random so that many clients do not retry at the same time. ``Retry-After`` is respected, up to ``longest``.
+    """
 
     attempts: int = 5
     pause: float = 0.2
     longest: float = 5.0
 
     def after(self, attempt: int, retry_after: str | None = None) -> float:
-        """How long to wait, in seconds, after an attempt that failed; the first is 1."""
+        """Return the seconds to wait after a failed attempt; the first attempt is 1."""
         most = min(self.longest, self.pause * 2.0 ** min(attempt - 1, 30))
         drawn = most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         stated = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
@@ -27,4 +28,4 @@ class Retrying:
 
 
 NEVER = Retrying(attempts=1)
-"""Nothing is sent twice."""
+"""The policy without retries."""

@@ -1,4 +1,4 @@
-"""Waiting until a job has come to something."""
+"""Wait until a job has a status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENDED = ("succeeded", "failed")
 
 
 class Watch:
-    """What is waited for, and for how long. ``status`` is the newest that is known."""
+    """The expected statuses and the timeout. ``status`` is the last known status."""
 
     def __init__(self, job: str, until: str | Collection[str], timeout: float | None) -> None:
         self.status = ""
@@ -21,9 +21,9 @@ class Watch:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def reached(self, status: str) -> bool:
-        """Whether it has come to it.
+        """Return True if the job has one of the expected statuses.
 
-        :raises JobEnded: it will not.
+        :raises JobEnded: the job has ended with another status.
         """
         self.status = status
         if self.status in self._until:
@@ -33,7 +33,7 @@ class Watch:
         return False
 
     def pause(self, every: float) -> float:
-        """How long to wait before the next look, in seconds.
+        """Return the seconds to wait before the next request.
 
         :raises TimedOut: there is no time left.
         """
