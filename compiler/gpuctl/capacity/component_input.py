@@ -1,4 +1,4 @@
-"""Jobs that may meet, with the nodes that they look at."""
+"""The input for judging one component: its jobs, and the nodes and pods that matter to them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from gpuctl.capacity.verdicts import Verdict
 
 @dataclass(frozen=True)
 class ComponentInput:
-    """Jobs that may meet, the most important first, and the nodes that they look at.
+    """The jobs of a component, the most important first, and its part of the cluster.
 
-    ``around`` are nodes, these among them, that a change of a job or a node may open, ``whole`` are all.
+    ``selectable_nodes`` are all nodes that the jobs select: a change of a job or a node may open them. ``all_nodes``
+    are all nodes of the cluster. The other fields are caches.
     """
 
     cluster: ClusterModel
@@ -36,7 +37,7 @@ class ComponentInput:
 
     @cached_property
     def reported_groups(self) -> list[list[tuple[PodGroup, int]]]:
-        """The groups of each job's pods, without what no node shows."""
+        """The pod groups of each job, without resources that no node reports."""
         return [
             [(without_unreported(group, self.cluster.reported_resources), number) for group, number in demand.groups]
             for demand in self.demands
@@ -44,7 +45,7 @@ class ComponentInput:
 
     @cached_property
     def daemon_state(self) -> ClusterState:
-        """The nodes with those pods only that every node has (DaemonSets, static pods)."""
+        """The nodes with only the pods that stay on them (DaemonSets, static pods)."""
         node_infos = [
             NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays))
             for node_info in self.cluster.node_infos
@@ -52,21 +53,23 @@ class ComponentInput:
         return initial_state(node_infos, self.cluster.names_hosts)
 
     def balance(self, demand: Demand, node_infos: Sequence[NodeInfo], *, first: bool = False) -> ResourceBalance:
-        """What a job needs and finds on these nodes, in the order of the cluster's.
+        """Return what a job needs and what these nodes have free.
 
-        :param first: the nodes are as they are before any job comes: they are counted apart from others.
+        :param node_infos: all nodes of the component, in its order.
+        :param first: the state before any job is created: it is counted separately, so that both counts stay
+            incremental.
         """
         if not demand.groups:
             return resource_balance(demand, node_infos)
         numbers = self.open_to(demand.groups[0][0].incoming)
-        # Equal lists are the same, and kept.
+        # Equal lists are the same object and are kept, so the id is a valid key.
         key = id(numbers), first
         if key not in self.counted:
             self.counted[key] = CountedNodes(numbers)
         return resource_balance(demand, node_infos, self.counted[key])
 
     def open_to(self, incoming: IncomingPod) -> list[int]:
-        """The numbers of the nodes that nothing but what runs there keeps a pod from."""
+        """Return the numbers of the nodes that pass the node rules for a pod."""
         key = node_selection_key(incoming), str(incoming.tolerations)
         if key not in self.open_nodes:
             own = self.cluster.node_infos
@@ -75,16 +78,16 @@ class ComponentInput:
         return self.open_nodes[key]
 
     def balance_before(self, demand: Demand) -> ResourceBalance:
-        """The same on the nodes as they are before any job comes."""
+        """Return what a job needs and what the nodes have free before any job is created."""
         key = demand.priority, tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
         if key not in self.balances:
             self.balances[key] = self.balance(demand, list(self.start(demand.priority).node_infos), first=True)
         return self.balances[key]
 
     def start(self, priority: int) -> ClusterState:
-        """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
+        """Return the nodes as a first job of a priority finds them, with the nominated pods that it must respect."""
         promised = [(index, pod) for index, pod in self.cluster.nominated if pod.priority >= priority]
-        # Of less important jobs these are some more: as many are the same.
+        # A lower priority sees more nominated pods: the same number means the same pods.
         if len(promised) not in self.starts:
             state = initial_state(self.cluster.node_infos, self.cluster.names_hosts)
             for index, pod in promised:
@@ -94,7 +97,7 @@ class ComponentInput:
 
 
 def without_unreported(group: PodGroup, resources: frozenset[str]) -> PodGroup:
-    """The group without what no node shows: for whatever hands that out, it may well be placed."""
+    """Return the group without resources that no node reports: another component may allocate them."""
     pod = group.incoming.pod
     if pod.requests.keys() <= resources:
         return group

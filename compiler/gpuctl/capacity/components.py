@@ -1,9 +1,9 @@
-"""Which jobs can influence each other's placing: those that meet nowhere are judged apart, each on its own nodes.
+"""Groups of jobs that can influence each other's placement. Each component is judged separately, on its own nodes.
 
-Two jobs meet where both may put a pod on one node once others have left it, where a rule of one counts pods of the
-other, or pods that the other may evict, in a budget that spares pods of which both may evict some, and where pods go
-that one evicts and their controllers make again. What a quota lets through is decided before, and leads through no
-node.
+Two jobs are connected if they share a node that both may use once other pods have left, or if a rule of one matches
+pods of the other or pods that the other may evict. They are also connected if both may evict pods of one
+PodDisruptionBudget, or through the nodes to which recreated pods may go. Quota admission happens before scheduling and
+connects no jobs here.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gpuctl.capacity.suitable_nodes import SuitableNodes
 
 
 class Component(NamedTuple):
-    """Jobs that may meet, the nodes that any of them looks at, and the pods that wait which may come between them.
+    """Connected jobs, the nodes that any of them uses, and the pending pods that may compete with them.
 
-    All by their numbers, in the order of the cluster.
+    All by number, in the order of the cluster.
     """
 
     demands: list[int]
@@ -31,7 +31,7 @@ class Component(NamedTuple):
 
 
 def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes) -> list[Component]:
-    """The components of jobs, given by the groups of their pods."""
+    """Return the components of jobs; each job is given by its pod groups."""
     residents = _Residents(cluster)
     joined = _Joined(len(cluster.node_infos) + len(demands))
     views: list[set[int]] = []
@@ -69,7 +69,7 @@ def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nod
 
 
 class _Residents:
-    """The pods that are on nodes, or promised one: where those are that a job minds, or that mind it."""
+    """The pods that are on nodes or nominated to one, indexed by labels and anti-affinity."""
 
     def __init__(self, cluster: ClusterModel) -> None:
         self._all = [(index, pod) for index, node_info in enumerate(cluster.node_infos) for pod in node_info.pods]
@@ -82,7 +82,7 @@ class _Residents:
                 self._minding.setdefault(key, (term, set()))[1].add(index)
 
     def minded(self, incoming: IncomingPod) -> set[int]:
-        """The nodes with pods whose coming or going may open a node to a pod, close it, or rank it elsewhere."""
+        """Return the nodes with pods that affect where a pod may run, by its rules or by theirs."""
         result = {index for term in incoming.terms for index, pod in self._likely(term) if term.matches(pod)}
         for term, indices in self._minding.values():
             if term.matches(incoming.pod):
@@ -90,7 +90,7 @@ class _Residents:
         return result
 
     def _likely(self, term: AffinityTerm) -> Iterable[tuple[int, PlacedPod]]:
-        """The pods that a term may be about: by one of its labels."""
+        """Return the pods that a term may match, narrowed by one of its labels."""
         pair = next(iter(((term.selector or {}).get("matchLabels") or {}).items()), None)
         if pair is None:
             return self._all
@@ -103,11 +103,11 @@ class _Residents:
 
 
 class _Joined:
-    """Numbers in sets that are joined (union-find)."""
+    """A union-find structure over numbers."""
 
     def __init__(self, size: int) -> None:
         self._parents = list(range(size))
-        # Lists that were joined before, which are kept so that their ids stay theirs.
+        # Lists that are joined already. They are kept alive, so that their ids are not reused.
         self._done: dict[int, Sequence[int]] = {}
 
     def root(self, number: int) -> int:
@@ -130,7 +130,7 @@ class _Joined:
 
 
 def _counted(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> Iterator[int]:
-    """The nodes that a rule of spreading counts, whether or not a pod may go there."""
+    """Yield the nodes that a spread constraint includes, whether or not the pod may run there."""
     if incoming.spread:
         for index, node_info in enumerate(node_infos):
             if any(counts_node(rule, incoming, node_info.node) for rule in incoming.spread):
@@ -138,7 +138,7 @@ def _counted(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> Iterator[
 
 
 def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]]) -> None:
-    """Join jobs of which one has a rule about pods of the other, wherever they are."""
+    """Join jobs if a rule of one matches pods of the other, wherever they are."""
     for number, groups in enumerate(demands):
         terms = [term for group in groups for term in group.incoming.terms]
         if not terms:
@@ -151,7 +151,7 @@ def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[Pod
 def _join_budgets(
     joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
 ) -> None:
-    """Join jobs that may both evict pods of one budget."""
+    """Join jobs that may both evict pods of one PodDisruptionBudget."""
     for budget in cluster.budgets:
         covered: dict[int, int] = {}
         for index, node_info in enumerate(cluster.node_infos):
@@ -177,10 +177,10 @@ def _join_budgets(
 def _wandering(
     joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
 ) -> tuple[dict[int, set[int]], set[int]]:
-    """By node, where pods may go that are evicted from it and come again; these may evict others in their turn.
+    """Return where recreated pods may go, by the node that they are evicted from, and all nodes that pods may leave.
 
-    Pods that may end with others, on other nodes, make room there, and may come again. In the end all nodes that
-    somebody may leave.
+    Recreated pods may evict others in turn. Pods that end with evicted ones free room on other nodes, and may be
+    recreated too.
     """
     bold: dict[int, int] = {}
     # Lists of nodes are the landscape's: equal ones are the same.
@@ -222,7 +222,7 @@ def _wandering(
 
 
 def _ending(pod: PlacedPod, recreated: RecreatedPods, ended: set[PlacedPod]) -> list[PlacedPod]:
-    """The others that may end with a pod; those ``ended`` are known."""
+    """Return the other pods that may end with a pod, without those in ``ended``; update ``ended``."""
     if pod in ended:
         return []
     found = [other for other in recreated.may_end_with(pod) if other is not pod]
@@ -233,7 +233,7 @@ def _ending(pod: PlacedPod, recreated: RecreatedPods, ended: set[PlacedPod]) -> 
 def _coming(
     joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel, freed: set[int]
 ) -> dict[int, list[int]]:
-    """The pods that wait which may take room, by number, and where: they have it now, or somebody leaves it."""
+    """Return the nodes where pending pods may be placed, by pod number: nodes with room now, or that pods may leave."""
     result = {}
     for number, rival in enumerate(cluster.waiting):
         reach = [index for index in nodes.open_to(rival) if index in freed]

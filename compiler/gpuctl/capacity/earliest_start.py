@@ -1,4 +1,4 @@
-"""When a job that does not fit now will: which of the work that runs has to end before, and until when that has."""
+"""The earliest time at which a job fits that does not fit now: when running work with a deadline has ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIED = 16
 
 
 class _Work(NamedTuple):
-    """A workload whose pods end; ``at`` is when the last of them has, at the latest."""
+    """A workload with a known end. ``at``: the latest time at which its last pod has ended."""
 
     at: str
     namespace: str
@@ -23,11 +23,11 @@ class _Work(NamedTuple):
 
 
 def with_earliest_start(component: ComponentInput, answers: Sequence[Fit], now: str) -> list[Fit]:
-    """The answers, with when the only job of a scene that finds no room now finds some.
+    """Add an opening to the answer of the only job of a component that has no room now.
 
-    Nothing is known where other jobs of the scene may have that room.
+    If other jobs of the component may take the room, no opening is known.
 
-    :param scene: one on whose nodes nobody waits for room.
+    :param component: a component without pending pods on its nodes.
     :param now: the time of the snapshot.
     """
     late = [position for position, answer in enumerate(answers) if answer.verdict != "fits"]
@@ -47,7 +47,7 @@ def _opening(component: ComponentInput, now: str) -> Opening | None:
     )
     if not every or not _fits_without(component, every):
         return None
-    # With more that has ended it fits all the same: the first number of endings that is enough.
+    # More ended work never hurts: search for the smallest number of endings that suffices.
     least, most = 1, len(every)
     while least < most:
         middle = (least + most) // 2
@@ -61,7 +61,7 @@ def _opening(component: ComponentInput, now: str) -> Opening | None:
 
 
 def _by_owner(node_infos: Sequence[NodeInfo]) -> dict[tuple[str, str], list[PlacedPod]]:
-    """The pods with a known end, by their workloads."""
+    """Return the pods with a known end, by workload."""
     result: dict[tuple[str, str], list[PlacedPod]] = {}
     for node_info in node_infos:
         for pod in node_info.pods:
@@ -71,7 +71,7 @@ def _by_owner(node_infos: Sequence[NodeInfo]) -> dict[tuple[str, str], list[Plac
 
 
 def _fits_without(component: ComponentInput, ended: Collection[_Work]) -> bool:
-    """Whether all jobs of a scene fit, in any case, when some work has ended."""
+    """Return True if all jobs of a component fit in every case after some work has ended."""
     gone = {(work.namespace, work.owner) for work in ended}
     node_infos = [
         node_info.without(pod for pod in node_info.pods if pod.ends and (pod.namespace, pod.owner) in gone)

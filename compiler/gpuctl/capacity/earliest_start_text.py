@@ -1,4 +1,4 @@
-"""When a job will find room, in a sentence."""
+"""Sentences about when a job will fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHOWN = 3
 
 
 def describe_opening(opening: Opening) -> str:
-    """Which work has to end, how long that takes at most, and when it has."""
+    """Return which work has to end, how long that takes at most, and the latest time."""
     works = [_told(item.namespace, item.job, item.at, opening.now) for item in opening.after]
     first, rest = works[:_SHOWN], works[_SHOWN:]
     if rest:
@@ -26,7 +26,7 @@ def _told(namespace: str, job: str, at: str | None, now: str) -> str:
 
 
 def _span(at: str, now: str) -> str:
-    """Rounded up to minutes."""
+    """Format a duration, rounded up to minutes."""
     minutes = -int((_moment(now) - _moment(at)).total_seconds() // 60)
     days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
     parts = [(days, "d"), (hours, "h"), (minutes, "min")]
@@ -34,7 +34,7 @@ def _span(at: str, now: str) -> str:
 
 
 def _clock(at: str, now: str) -> str:
-    """Rounded up to minutes, with the date on another day."""
+    """Format a time, rounded up to minutes, with the date if it is another day."""
     moment = _moment(at)
     moment += timedelta(seconds=-moment.second % 60)
     return f"{moment:%H:%M} UTC" + ("" if moment.date() == _moment(now).date() else f" on {moment:%Y-%m-%d}")

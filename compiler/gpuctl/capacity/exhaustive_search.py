@@ -1,7 +1,7 @@
-"""Verdicts of the jobs of one component: certain if no other order or choice changes them, else for one order.
+"""Verdicts for the jobs of one component: certain if no order or choice changes them, else for one order.
 
-A job alone in its component is followed through every choice of the scheduler. Of several jobs, those with room in
-every case are proven; the others are placed one after another, as ``apply`` creates them.
+A job that is alone in its component is followed through every choice of the scheduler. Of several jobs, those that fit
+in every case are proven; the others are placed one after another, as ``apply`` creates them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from gpuctl.capacity.unready_nodes import describe_unready, unready_nodes, when_
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 
 _FOLLOWED = 4096
-"""Nodes times pods of a component whose choices are followed: of more there are always too many."""
+"""Largest product of nodes and pods of a component whose choices are all followed; larger ones exceed the limit anyway.
+"""
 FEW_JOBS = 4
-"""As many jobs are looked at more closely, on however many nodes."""
+"""Components with at most this many jobs are examined more closely, on any number of nodes."""
 DEPENDS = "depends on order"
-"""Said where pods that come in another order, or another choice of the scheduler, might change the answer."""
+"""Remark on verdicts that another order of pods, or another choice of the scheduler, might change."""
 _OF_THE_SAME_RANK = "the scheduler may evict others of the same rank instead"
 _OTHERS = "others may be evicted instead: that depends on which node is taken, and on the order of pods"
 _MAY_END = "others may end with who is evicted: whether their jobs go on without them cannot be told"
@@ -42,12 +43,12 @@ _COME_AGAIN = "who is evicted may come again, and evict others in turn"
 
 
 def judge_component(component: ComponentInput) -> list[Fit]:
-    """Return the answers in the order of the jobs: what holds for every choice, else what happens in their order."""
+    """Return the answers in the order of the jobs: for every choice if possible, else for the jobs in their order."""
     proofs = RoomProofs(component)
     rivals = [admission for admission in component.admissions if admission.pods]
     size = sum(demand.pods for demand in component.demands) * len(component.cluster.node_infos)
     follows = size <= _FOLLOWED or len(component.demands) <= FEW_JOBS
-    # Of several the scheduler takes the most important first only when all of them are there.
+    # With several jobs the scheduler takes the most important first only if all of their pods are pending.
     if follows and len(rivals) < 2 and all(admission.settled for admission in component.admissions):
         found = [_followed(component, *job) for job in zip(component.demands, component.admissions, strict=True)]
     else:
@@ -55,13 +56,13 @@ def judge_component(component: ComponentInput) -> list[Fit]:
     if None not in found:
         return [answer for answer in found if answer is not None]
     run = _run(component)
-    # Where the order is known, the choice among equal nodes is left.
+    # If the order is known, only the choice among equal nodes is open.
     other = _run(component, last=True) if all(demand.in_turn for demand in component.demands) else None
     return [answer or _in_order(component, run, other, position) for position, answer in enumerate(found)]
 
 
 def _run(component: ComponentInput, *, last: bool = False) -> Run:
-    """Let the jobs come in their order; of those for which nothing can be known no pod comes."""
+    """Create the jobs in their order; jobs with a refusal or an unknown reason create no pods."""
     run = Run(component.cluster, [group for groups in component.reported_groups for group, _ in groups], last=last)
     for position, (demand, admission) in enumerate(zip(component.demands, component.admissions, strict=True)):
         if not (demand.unknown_reasons or demand.refusals):
@@ -81,7 +82,7 @@ def _verdict_in(run: Run, position: int, demand: Demand) -> Verdict | None:
 
 
 def _in_order(component: ComponentInput, run: Run, other: Run | None, position: int) -> Fit:
-    """Return the answer for a job by what becomes of it when jobs come in their order.
+    """Return the answer for a job when jobs are created in their order.
 
     :param other: the same order with another choice among equal nodes, if the order is known.
     """
@@ -114,7 +115,7 @@ def _in_order(component: ComponentInput, run: Run, other: Run | None, position: 
 
 
 def _proven(component: ComponentInput, proofs: RoomProofs, position: int) -> Fit | None:
-    """Return the answer for a job if it is the same wherever the others of its component go."""
+    """Return the answer for a job if it is the same wherever the other jobs of its component are placed."""
     demand, admission = component.demands[position], component.admissions[position]
     plain = verdict_without_placement(demand)
     if plain is not None:
@@ -129,7 +130,7 @@ def _proven(component: ComponentInput, proofs: RoomProofs, position: int) -> Fit
 
 
 def verdict_without_placement(demand: Demand) -> tuple[Verdict, str] | None:
-    """What is answered without a look at the nodes."""
+    """Return the verdict and reason of a job if the nodes do not matter."""
     if demand.refusals:
         return "never", "; ".join(demand.refusals)
     if demand.unknown_reasons:
@@ -138,9 +139,9 @@ def verdict_without_placement(demand: Demand) -> tuple[Verdict, str] | None:
 
 
 def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) -> bool:
-    """Whether a pod that waits may have the room that a job makes for itself.
+    """Return True if a pending pod may take the room that a job frees by evicting.
 
-    The room is kept from those that are not more important. Source: ``framework/runtime/framework.go``,
+    The room is reserved, but not against more important pods. Source: ``framework/runtime/framework.go``,
     addGENominatedPods.
     """
     rivals = [rival for rival in cluster.waiting if rival.pod.priority > demand.priority]
@@ -157,7 +158,7 @@ def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) ->
 
 
 def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmission) -> Fit | None:
-    """The answer for a job that no other one of these meets."""
+    """Return the answer for a job that is alone in its component."""
     cluster, start = component.cluster, component.start(demand.priority)
     groups = [(without_unreported(group, cluster.reported_resources), number) for group, number in admission.groups]
     outcome = place_pods(start, groups, cluster.budgets, final=True)
@@ -167,7 +168,7 @@ def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmissi
     plain = verdict_without_placement(demand)
     ends = outcome.states
     starts = 0 if demand.unknown_reasons else min(sum(end.placed.values()) for end in ends)
-    # Those that end already are gone at some time that nobody knows.
+    # Pods that are terminating leave at an unknown time.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
     certain = _is_certain(component, outcome) and not (
         leaves or _goes_on(component, ends) or _makes_more_room(component, ends)
@@ -195,7 +196,7 @@ def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmissi
 
 
 def _others(component: ComponentInput, ends: Sequence[ClusterState]) -> str:
-    """Why others may be evicted than those that are told."""
+    """Return why other pods than the listed ones may be evicted."""
     if _goes_on(component, ends):
         return _COME_AGAIN
     if any(_lost_with(component, end).may_end for end in ends):
@@ -208,24 +209,27 @@ def _lost_with(component: ComponentInput, end: ClusterState) -> EvictionLoss:
 
 
 def _lost(component: ComponentInput, end: ClusterState) -> frozenset[PlacedPod]:
-    """The pods that are evicted, and those that end with them, or may."""
+    """Return the evicted pods and all that end, or may end, with them."""
     return frozenset(end.evicted).union(_lost_with(component, end).all)
 
 
 def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
-    """That others may be evicted, and which: in each of some choices these."""
+    """Return the remark that other pods may be evicted instead.
+
+    :param choices: the evicted pods of each possible choice.
+    """
     ranks = {tuple(sorted(pod.importance for pod in evicted)) for evicted in choices}
     return _OF_THE_SAME_RANK if len(ranks) == 1 else _OTHERS
 
 
 def _makes_more_room(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
-    """Whether pods end with those that are evicted, so that the next one may find room where they were."""
+    """Return True if pods end together with evicted ones, so that the next pod may fit where they were."""
     several = (_lost_with(component, end) for end in ends if sum(end.placed.values()) > 1)
     return any(lost.all or lost.frees_reserved_room for lost in several)
 
 
 def _goes_on(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
-    """Whether a pod that is evicted, or ends with one, may come again and evict others in its turn."""
+    """Return True if an evicted pod may be recreated and evict others in turn."""
     lost = ((end, _lost_with(component, end)) for end in ends)
     gone = (pod for end, others in lost for pod in {*end.evicted, *others.all} - others.not_recreated)
     recreated = [pod for pod in gone if pod in component.cluster.recreated]
@@ -236,14 +240,14 @@ def _goes_on(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
 
 
 def _is_certain(component: ComponentInput, outcome: Placements) -> bool:
-    """Whether as many pods start, at the cost of the same others, whatever is chosen."""
+    """Return True if every choice starts the same number of pods and evicts the same pods."""
     alike = len({(_lost(component, end), sum(end.placed.values())) for end in outcome.states}) == 1
     known = all(end.certain and not _lost_with(component, end).may_end for end in outcome.states)
     return alike and outcome.exhaustive and known
 
 
 def verdict_of_placement(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verdict | None:
-    """The verdict by how many pods were placed, and who was evicted; None when some have no room."""
+    """Return the verdict for a number of placed pods and the evicted ones, or None if some pods have no room."""
     if placed < demand.pods:
         return None
     gone = list(evicted)
@@ -255,10 +259,10 @@ def verdict_of_placement(placed: int, evicted: Iterable[PlacedPod], demand: Dema
 def verdict_without_room(
     component: ComponentInput, demand: Demand, admission: QuotaAdmission, found: ResourceBalance, starts: int
 ) -> tuple[Verdict, str]:
-    """The verdict of a job that does not fit now, and why."""
+    """Return the verdict and reason of a job that does not fit now."""
     empty, why = _when_empty(component, demand)
     if empty == "never":
-        # A quota that is full now would not be the reason: raised or emptied, it changes nothing.
+        # A full quota is not the reason: raising or freeing it would not help.
         return "never", "; ".join([why, *(admission.refusals if admission.for_ever else ())])
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
@@ -269,7 +273,7 @@ def verdict_without_room(
 
 
 def _when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
-    """Whether a job fits when only those pods run that every node has (DaemonSets, static pods)."""
+    """Return whether a job fits if only pods that stay on their nodes run (DaemonSets, static pods), and why not."""
     key = tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
     if any(group.incoming.terms for group, _ in demand.groups):
         return _emptied(component, demand)
@@ -301,7 +305,7 @@ def _emptied(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
 
 
 def _once_ready(component: ComponentInput, demand: Demand) -> list[NodeInfo]:
-    """The nodes that a job waits for which do not take pods yet: with them, and without other work, it fits."""
+    """Return the unready nodes that a job waits for: once they are ready, and without other work, it fits."""
     tainted = [
         node_info
         for node_info in unready_nodes(component.selectable_nodes)
@@ -319,7 +323,7 @@ def _once_ready(component: ComponentInput, demand: Demand) -> list[NodeInfo]:
 
 
 def _would_open(node_info: NodeInfo, demand: Demand) -> bool:
-    """Whether an empty node is one for any of the pods, as far as it alone decides."""
+    """Return True if an empty node passes the node rules for any of a job's pods."""
     rules = node_rules()
     return any(
         all(rule.holds(group.incoming, node_info, NO_NEIGHBOURS) for rule in rules) for group, _ in demand.groups
@@ -327,9 +331,9 @@ def _would_open(node_info: NodeInfo, demand: Demand) -> bool:
 
 
 def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: str) -> str:
-    """The reason, with what others lose.
+    """Append the effect on other pods to a reason.
 
-    :param others: why it may be others; "" when it may not.
+    :param others: why other pods may be evicted instead; "" if that is impossible.
     """
     parts = [reason] if reason else []
     if verdict != "preempts":
@@ -340,7 +344,7 @@ def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: 
 
 
 def victims_of(start: ClusterState, end: ClusterState) -> list[Victim]:
-    """The pods that are evicted, with their nodes."""
+    """Return the evicted pods with their nodes, without those that are terminating anyway."""
     places = {id(pod): node_info.node.name for node_info in start.node_infos for pod in node_info.pods}
     return [Victim(pod, places[id(pod)]) for pod in end.evicted if not pod.deleting]
 
@@ -352,7 +356,7 @@ def smallest_change_for(
     node_infos: Sequence[NodeInfo],
     found: ResourceBalance,
 ) -> str | None:
-    """The smallest change with which a job would fit, on the nodes as it finds them and those around."""
+    """Return the smallest change with which a job would fit on the current nodes and those that it selects."""
     if demand.refusals or demand.unknown_reasons:
         return None
     here = {node_info.node.name: node_info for node_info in node_infos}

@@ -1,7 +1,7 @@
-"""Judge whether the scheduler would place the pods of jobs in the cluster of a snapshot, and if not, why.
+"""Judge whether the scheduler would place the pods of jobs in a cluster snapshot, and if not, why.
 
-Jobs that cannot influence each other are judged apart. For the others an answer is certain if it is the same in every
-order and for every choice of the scheduler; else it is the answer for one job after another.
+Jobs that cannot influence each other are judged separately. For the others an answer is certain if it is the same in
+every order and for every choice of the scheduler; otherwise it holds for the jobs created one after another.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit"]
 def fit(
     snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
 ) -> list[Fit]:
-    """Judge the workloads among ``objects`` (as lowered, with their namespaces), the most important first.
+    """Judge the workloads among ``objects`` (lowered, with namespaces), the most important first.
 
-    :param in_turn: those that are created one after another where they compete, as ``apply`` does; of others nobody
-        knows who creates them.
-    :param beside: those whose new pods come while their old ones still run. Those of others end first.
+    :param in_turn: workloads that are created one after another where they compete, as ``apply`` does. For others the
+        order is unknown.
+    :param beside: workloads whose new pods start while their old ones still run. The old pods of other workloads end
+        first.
     """
     cluster, demands = model_demands(snapshot, objects, in_turn, beside)
     stage = admit_queued_jobs(snapshot, demands, objects)
@@ -47,13 +48,13 @@ def fit(
 
     answers = placed(cluster, demands, {}) if stage is None else fit_queued_jobs(cluster, demands, stage, placed)
     answers = [_without_kueue(one, snapshot, objects) for one in _with_those_that_end(answers, cluster)]
-    # When a queue lets a job start is the queue's to decide.
+    # For jobs in queues Kueue decides when they start.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
 
 
 def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -> Fit:
-    """Add that a queue is without effect where there is no Kueue; older snapshots do not tell that."""
+    """Add a remark if a job names a queue and Kueue is not installed. Older snapshots do not record that."""
     if snapshot.kueue is not None or snapshot.missing:
         return answer
     names = (labels_of(obj).get(QUEUE_LABEL) for obj in objects if key_of(obj) == answer.demand.key)
@@ -65,7 +66,7 @@ def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -
 
 
 def _with_those_that_end(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
-    """The answers, where what is evicted takes others with it: each pod is told once."""
+    """Add the pods that end together with evicted ones to the victims; each pod is listed once."""
     jobs = cluster.recreated.jobs
     lost = jobs.lost_with(victim.pod for answer in answers for victim in answer.victims)
     if not lost.all:
@@ -88,7 +89,7 @@ def _with_those_that_end(answers: list[Fit], cluster: ClusterModel) -> list[Fit]
 def _placed(
     cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot
 ) -> list[Fit]:
-    """The answers for jobs, of which some are withheld, for the reason given: no pod of theirs comes."""
+    """Return the answers for jobs. No pods are created for ``withheld`` ones (number -> reason)."""
     owned = [pod for demand in demands for pod in demand.owned]
     cluster = cluster._replace(node_infos=[node_info.without(owned) for node_info in cluster.node_infos])
     least = model_unbound_claims(cluster, demands, snapshot)
@@ -131,14 +132,14 @@ def _answers(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping
 def _unsure_of_devices(
     answer: Fit, admission: QuotaAdmission, node_infos: Sequence[NodeInfo], *, is_withheld: bool
 ) -> Fit:
-    """Return "unknown" instead of an answer that rests on a lack of devices which are not counted."""
+    """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count."""
     reason = "; ".join(answer.demand.uncounted)
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
         return answer
     if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, node_infos):
         return answer
     if answer.verdict == "preempts":
-        # The user is asked: pods are evicted unless there is room that is not counted.
+        # The user is asked: pods are evicted unless uncounted devices have room.
         return replace(answer, certain=False, reason="; ".join(filter(None, (answer.reason, reason))))
     waits_anyway = bool(admission.refusals) or is_withheld
     if admission.for_ever or (answer.verdict == "fits-when-empty" and waits_anyway):
@@ -149,7 +150,9 @@ def _unsure_of_devices(
 
 
 def _lacks_more_than_devices(demand: Demand, node_infos: Sequence[NodeInfo]) -> bool:
-    """Return True if no node takes a pod of the job even with all devices: for its labels, taints, cpu or memory."""
+    """Return True if no node takes a pod of the job even with unlimited devices: because of labels, taints, cpu or
+    memory.
+    """
 
     def is_possible(incoming: IncomingPod, node_info: NodeInfo) -> bool:
         own = ((name, amount) for name, amount in incoming.pod.requests.items() if "/" not in name)
@@ -163,8 +166,10 @@ def _lacks_more_than_devices(demand: Demand, node_infos: Sequence[NodeInfo]) -> 
 
 
 def _unsure_of_quota(answer: Fit, admission: QuotaAdmission, losing: Set[str]) -> Fit:
-    """What a quota refuses it may let through once pods of the namespace are evicted: whose pods it then gets, theirs
-    that come again or these, is chance."""
+    """Mark an answer as uncertain if evictions in its namespace may free the quota that refuses it.
+
+    Either the job or the recreated pods may then get the freed quota.
+    """
     refused = admission.shortfalls and not admission.for_ever
     if not (answer.certain and refused and answer.demand.namespace in losing):
         return answer
@@ -179,7 +184,7 @@ def _withheld(
     nodes: SuitableNodes,
     reason: str,
 ) -> Fit:
-    """A job whose pods do not come now: whether they would find room when others have ended."""
+    """Return the answer for a job whose pods are not created now: whether they would fit after other work has ended."""
     demand = demands[number]
     node_infos = sorted({index for group, _ in demand.groups for index in nodes.open_to(group.incoming)})
     component = _component(cluster, demands, quotas, Component([number], node_infos, []), nodes)

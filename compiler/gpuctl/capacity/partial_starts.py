@@ -1,4 +1,4 @@
-"""Jobs whose pods need each other: those that find room hold it while they wait for the rest."""
+"""Jobs of which only some pods find room: those pods hold their resources while they wait for the others."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _OF_ANY_MACHINE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def held_while_waiting(demand: Demand, starts: int) -> Units:
-    """What so many pods of a job hold while its others have no room; nothing for a service, or when all start.
+    """Return what the started pods of a job hold while its other pods have no room.
 
-    Of pods that differ only what each of them asks for alike is known.
+    Empty for a service, or if all or none start. If pods differ, only amounts that all of them request are returned.
     """
     if demand.kind not in _TOGETHER or not 0 < starts < demand.pods:
         return {}
@@ -24,7 +24,7 @@ def held_while_waiting(demand: Demand, starts: int) -> Units:
 
 
 def describe_partial_start(starts: int, pods: int, held: Units) -> str:
-    """How many start, and what they hold: GPUs and the like; where they have none, everything."""
+    """Return how many pods start and what they hold: devices such as GPUs, or all resources if they hold no devices."""
     scarce = {name: amount for name, amount in held.items() if name not in _OF_ANY_MACHINE} or held
     amounts = " and ".join(format_units(name, amount) for name, amount in scarce.items())
     return f"{starts} of {pods} would start and hold {amounts} while they wait for the others"

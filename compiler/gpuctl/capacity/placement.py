@@ -1,8 +1,8 @@
-"""Where the scheduler may put pods, one after another, and whom it evicts for them: every way it may choose.
+"""All placements that the scheduler may choose for a set of pods, with the pods it would evict.
 
-Among nodes that a pod may go to, the scheduler's choice rests on scores and, among equals, on chance. So what is
-computed here is the set of all states a cluster may be in afterwards. Nodes alike count as one. Past ``LIMIT`` states
-only one is followed, and ``exhaustive`` says so.
+Among feasible nodes the scheduler decides by score and, among equal scores, at random. Therefore the set of all
+possible cluster states is computed; identical nodes count as one. When there are more than ``LIMIT`` states at once,
+only one is followed and ``exhaustive`` is False.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from gpuctl.capacity.scheduling import (
 from gpuctl.objects.selectors import selects
 
 LIMIT = 128
-"""States that are followed at once."""
+"""Maximum number of states that are followed at once."""
 _MOST_LEAVING = 4
 _MANY = 10**9
 
 
 class PodGroup(NamedTuple):
-    """Pods alike of one workload. ``number`` tells groups of a request apart."""
+    """Identical pods of one workload. ``number`` distinguishes the groups of one call."""
 
     number: Hashable
     incoming: IncomingPod
 
     @property
     def is_independent(self) -> bool:
-        """Whether its pods go anywhere that has room, whatever other pods do."""
+        """True if its pods have no rules about other pods."""
         return not self.incoming.has_neighbours
 
     def depends_on(self, pod: PlacedPod) -> bool:
-        """Whether where another pod is decides on more than that pod's own node."""
+        """Return True if another pod affects the group on more than that pod's own node."""
         incoming = self.incoming
         apart = (term for term in incoming.pod.anti_affinity if term.topology != HOST_NAME)
         if any(term.matches(pod) for term in chain(incoming.affinity, apart)):
@@ -52,10 +52,10 @@ class PodGroup(NamedTuple):
 
     @property
     def is_order_independent(self) -> bool:
-        """Whether as many of its pods find room in whichever order nodes are taken.
+        """True if the number of pods that fit does not depend on the order in which nodes are tried.
 
-        With one rule that its pods meet in each other, a pod put somewhere takes room of its own domain only. Of two
-        such rules, or where the first pod binds the others to its domain, the order decides.
+        With one rule that matches the group's own pods, a placed pod takes room in its own domain only. The order
+        decides if two or more such rules apply, or if the first pod pins the rest to its domain.
         """
         own = self.incoming.pod
         return len(self._domains) <= 1 and not any(term.matches(own) for term in self.incoming.affinity)
@@ -69,9 +69,10 @@ class PodGroup(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClusterState:
-    """What a cluster may look like: nodes that differ from the beginning, and what happened.
+    """A possible state of the cluster: the nodes that differ from ``base``, and the events that led there.
 
-    ``placed`` counts pods by group. ``leaving`` are victims by node, who may or may not be gone yet.
+    ``classes``: equal for identical nodes of ``base``. ``placed``: number of pods by group. ``leaving``: victims by
+    node that may or may not have terminated yet. ``certain``: no eviction had a tie among victims.
     """
 
     base: Sequence[NodeInfo]
@@ -83,16 +84,19 @@ class ClusterState:
     certain: bool = True
 
     def node_info(self, index: int) -> NodeInfo:
-        """A node as it is now."""
+        """Return a node in this state."""
         return self.changed.get(index, self.base[index])
 
     @property
     def node_infos(self) -> Iterator[NodeInfo]:
-        """All nodes as they are now."""
+        """All nodes in this state."""
         return (self.changed.get(index, node_info) for index, node_info in enumerate(self.base))
 
     def view(self, gone: frozenset[int]) -> list[NodeInfo]:
-        """All nodes, with the victims that have not left yet: those outside ``gone`` nodes."""
+        """Return all nodes with the victims that are still terminating.
+
+        :param gone: nodes whose victims have left.
+        """
         return [
             node_info
             if index in gone or index not in self.leaving
@@ -101,20 +105,20 @@ class ClusterState:
         ]
 
     def place(self, index: int, group: PodGroup, number: int = 1) -> ClusterState:
-        """The state with pods of a group on a node."""
+        """Return the state with pods of a group placed on a node."""
         node_info = self.node_info(index)
         node_info = NodeInfo(node_info.node, node_info.pods + (group.incoming.pod,) * number)
         placed = {**self.placed, group.number: self.placed.get(group.number, 0) + number}
         return replace(self, changed={**self.changed, index: node_info}, placed=placed)
 
     def put(self, index: int, pod: PlacedPod) -> ClusterState:
-        """The state with somebody else's pod on a node."""
+        """Return the state with a pod placed on a node that belongs to no group."""
         return replace(self, changed={**self.changed, index: self.node_info(index).with_pod(pod)})
 
     def evict(self, index: int, eviction: Eviction, group: PodGroup) -> ClusterState:
-        """The state with victims on their way out of a node, and a pod of the group that waits for their room.
+        """Return the state with a node's victims terminating and a pod of the group nominated to the node.
 
-        The pod counts on the node from now on: its nomination keeps others away.
+        The pod counts as running there at once, because its nomination reserves the room.
         """
         known = set(chain(self.evicted, *self.leaving.values()))
         new = tuple(pod for pod in eviction.victims if pod not in known)
@@ -128,7 +132,7 @@ class ClusterState:
         return left.place(index, group)
 
     def key(self, index: int) -> Hashable:
-        """What tells a node from others in this state."""
+        """Return a value that is equal for nodes that are identical in this state."""
         node_info = self.changed.get(index)
         if node_info is None:
             return self.classes[index]
@@ -137,15 +141,16 @@ class ClusterState:
 
     @property
     def signature(self) -> Hashable:
-        """Equal for states that differ by the names of nodes alike."""
+        """A value that is equal for states that differ only in the names of identical nodes."""
         keys = frozenset(Counter(self.key(index) for index in self.changed).items())
         return keys, frozenset(map(id, self.evicted)), frozenset(self.placed.items()), self.certain
 
 
 class Placements(NamedTuple):
-    """The states that placing pods may end in. Not ``exhaustive``: there may be others.
+    """The states in which placing pods may end. Not ``exhaustive``: other states are possible.
 
-    ``confluent``: in all of them, followed or not, as many pods are placed, and either all or none by evicting.
+    ``is_uniform``: all possible states, followed or not, place the same number of pods, and either all of them or none
+    evict.
     """
 
     states: list[ClusterState]
@@ -154,14 +159,17 @@ class Placements(NamedTuple):
 
 
 def initial_state(node_infos: Sequence[NodeInfo], named_hosts: bool) -> ClusterState:
-    """The state before anything is placed. ``named_hosts``: pods may ask for nodes by name, so that none are alike."""
+    """Return the state before anything is placed.
+
+    :param named_hosts: pods may select nodes by name, so no two nodes are identical.
+    """
     return ClusterState(
         node_infos, [_class(index, node_info, named_hosts) for index, node_info in enumerate(node_infos)]
     )
 
 
 def _class(index: int, node_info: NodeInfo, named_hosts: bool) -> Hashable:
-    """Nodes of one class are alike to every pod; nodes with pods on them are classes of their own."""
+    """Return a value that is equal for nodes that no pod can tell apart. A node with pods is a class of its own."""
     if named_hosts or node_info.pods:
         return index
     node = node_info.node
@@ -171,9 +179,9 @@ def _class(index: int, node_info: NodeInfo, named_hosts: bool) -> Hashable:
 
 
 def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: bool = False) -> int:
-    """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request).
+    """Return how many pods of an independent group fit on a node, at most ``most``.
 
-    :param is_open: nothing but what runs there keeps them from the node; else that is looked at.
+    :param is_open: the node rules hold; only its pods can exclude the group. Otherwise they are checked.
     """
     pod = group.incoming.pod
     number = min(most, node_info.free("pods"))
@@ -182,7 +190,7 @@ def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: b
         if number <= 0:
             return 0
         number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
-    # Amounts are what keeps most pods away, and told soonest.
+    # Amounts exclude most nodes and are the cheapest to check.
     all_told = is_open and not (pod.ports or pod.volumes)
     if number <= 0 or (not all_told and failing_rule(group.incoming, node_info, NO_NEIGHBOURS) is not None):
         return 0
@@ -192,9 +200,9 @@ def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: b
 def place_pods(
     state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, final: bool
 ) -> Placements:
-    """Place so many pods of each group, as the scheduler would, evicting where nothing else helps.
+    """Place the pods of each group as the scheduler would, evicting only if nothing else helps.
 
-    ``final``: nothing is placed afterwards, so that it does not matter which of several nodes with room is taken.
+    :param final: nothing is placed afterwards, so the choice among nodes with room does not matter.
     """
     state = replace(state, placed={}, evicted=(), certain=True)
     simple = len(groups) == 1 and groups[0][0].is_order_independent
@@ -216,7 +224,8 @@ def place_pods(
             state, _ = _fill(state, group, number, final=True)
         return Placements([state], final, True)
     outcome = _explore(state, groups, budgets, narrow=simple and final)
-    # A pod that waits for its victims to leave is counted on its own node only, so that the next one may go too near.
+    # A pod that waits for its victims counts on its nominated node only. The next pod may therefore be placed where the
+    # rules of the first would forbid it.
     unlike = any(end.evicted for end in outcome.states) and any(
         group.depends_on(other.incoming.pod) for group, _ in groups for other, number in groups if number > 1
     )
@@ -224,7 +233,7 @@ def place_pods(
 
 
 def _fill(state: ClusterState, group: PodGroup, number: int, *, final: bool) -> tuple[ClusterState, bool]:
-    """Put an independent group where it has room, as long as that leaves no choice that matters; True: all of it."""
+    """Place an independent group where it fits, as long as no choice matters; return False if some pods are left."""
     left = number
     taken: dict[int, int] = {}
     for index, node_info in enumerate(state.node_infos):
@@ -244,7 +253,10 @@ def _fill(state: ClusterState, group: PodGroup, number: int, *, final: bool) -> 
 def _explore(
     state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, narrow: bool
 ) -> Placements:
-    """Follow every choice, breadth first, and as soon as they are too many one; ``narrow``: one node with room."""
+    """Follow every choice, breadth first, or a single path once there are too many.
+
+    :param narrow: try only one of the nodes with room.
+    """
     views = {group.number: _View(state, group, groups, budgets) for group, _ in groups}
     frontier = [state]
     ends: dict[Hashable, ClusterState] = {}
@@ -268,7 +280,7 @@ def _explore(
 
 
 class _View:
-    """What the pods of a group find in states that come from one: what does not change is worked out once."""
+    """The choices for a group in the states reached from one start; results for unchanged nodes are cached."""
 
     def __init__(
         self, start: ClusterState, group: PodGroup, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
@@ -281,13 +293,13 @@ class _View:
         repelled = bool(self._counted.repelled) or any(
             term.matches(group.incoming.pod) for other, _ in groups for term in other.incoming.pod.anti_affinity
         )
-        # Then each node is judged by itself. The nodes are kept, so that their ids stay theirs.
+        # Then each node is judged by itself. Cached nodes are kept alive, so that their ids are not reused.
         self._alone = group.is_independent and not repelled
         self._statuses: dict[int, tuple[NodeInfo, SchedulingRule | None]] = {}
         self._evictions: dict[int, tuple[NodeInfo, Eviction | None]] = {}
 
     def moves(self, state: ClusterState, *, narrow: bool) -> Iterator[ClusterState]:
-        """What may become of the next pod; nothing when it stays pending."""
+        """Yield the states that placing the next pod can lead to; none if it stays pending."""
         for gone in _departures(state):
             node_infos = state.view(gone)
             counted = self._census(node_infos)
@@ -317,7 +329,7 @@ class _View:
         return self._statuses[id(node_info)][1]
 
     def _candidates(self, node_infos: Sequence[NodeInfo], counted: NeighbourCounts) -> dict[int, Eviction]:
-        """For each node where evicting helps, whom it would cost.
+        """Return the evictions by node that would make room.
 
         Source: ``preemption/preemption.go``, findCandidates: nodes whose status is Unschedulable.
         """
@@ -350,7 +362,7 @@ class _View:
 
 
 def _departures(state: ClusterState) -> Iterator[frozenset[int]]:
-    """The nodes that victims may have left by now. Of many nodes, only all and none are looked at."""
+    """Yield the sets of nodes whose victims may have left by now. If there are many nodes, yield only all and none."""
     nodes = list(state.leaving)
     sizes = range(len(nodes), -1, -1) if len(nodes) <= _MOST_LEAVING else (len(nodes), 0)
     return (frozenset(gone) for size in sizes for gone in combinations(nodes, size))
@@ -359,15 +371,15 @@ def _departures(state: ClusterState) -> Iterator[frozenset[int]]:
 def has_room_in_every_case(
     state: ClusterState, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]
 ) -> bool:
-    """Whether so many pods of an independent group find room wherever other pods went in this state."""
+    """Return True if pods of an independent group fit wherever other pods are placed from this state on."""
     return RoomCount(state, group).suffice(number, elsewhere)
 
 
 class RoomCount:
-    """How many pods of a group the nodes of a state have room for, and how many of these others can take.
+    """The room for a group's pods on the nodes of a state, and how much of it other pods can take.
 
-    Not ``known`` for pods whose room is not of one node alone. ``open_to`` are the numbers of the nodes that nothing
-    but what runs there keeps them from, where these are known.
+    Not ``known``: the room depends on more than one node at a time. ``open_to``: numbers of the nodes that pass the
+    node rules, if already known.
     """
 
     def __init__(self, state: ClusterState, group: PodGroup, open_to: Sequence[int] | None = None) -> None:
@@ -388,7 +400,7 @@ class RoomCount:
                 self._spares[name] = min(spare, self._spares.get(name, spare))
 
     def suffice(self, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
-        """Whether so many have room wherever the others go."""
+        """Return True if a number of pods fit wherever the other groups (``elsewhere``) are placed."""
         left = self.total - number
         if not self.known or left < 0 or not elsewhere:
             return self.known and left >= 0
@@ -400,11 +412,10 @@ class RoomCount:
         return self._taken_at_most(elsewhere) <= left
 
     def _taken_at_most(self, elsewhere: Sequence[tuple[PodGroup, int]]) -> int:
-        """Of how many pods others can take the room, wherever they go.
+        """Return an upper bound of the places that other pods can take, wherever they are placed.
 
-        One of them takes the room of at most so many as its largest share of what one asks for, rounded up. Seen by
-        each resource alone, the first ones take what a node has more of than the room that it has, by its scarcest,
-        needs.
+        A pod takes at most as many places as the largest ratio of its requests to the group's, rounded up. Per
+        resource, pods first use up what a node has beyond its places, which are limited by the scarcest resource.
         """
         wanted = {**self._pod.requests, "pods": 1}
         takers = [({**other.incoming.pod.requests, "pods": 1}, count) for other, count in elsewhere]

@@ -1,4 +1,4 @@
-"""Whom the scheduler evicts from a node to make room for a more important pod.
+"""The pods that the scheduler evicts from a node for a more important pod.
 
 Source: Kubernetes 1.36, ``pkg/scheduler/framework/preemption`` and ``plugins/defaultpreemption``.
 """
@@ -18,7 +18,7 @@ _MINIMUM_CANDIDATES = 100
 
 
 class Budget(NamedTuple):
-    """A PodDisruptionBudget: how many of its pods may still be disrupted."""
+    """A PodDisruptionBudget. ``allowed``: the number of its pods that may still be disrupted."""
 
     namespace: str
     selector: Object | None
@@ -33,7 +33,7 @@ class Budget(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """The pods that would be evicted from a node. Not ``certain``: others of the same rank may be taken instead."""
+    """The victims on one node. Not ``certain``: other pods of equal importance may be evicted instead."""
 
     victims: tuple[PlacedPod, ...]
     violations: int
@@ -41,7 +41,7 @@ class Eviction(NamedTuple):
 
     @property
     def cost(self) -> tuple[int, int, int, int, tuple[int, ...]]:
-        """Less is preferred. Source: ``preemption/preemption.go``, pickOneNodeForPreemption."""
+        """Sort key: the smallest is preferred. Source: ``preemption/preemption.go``, pickOneNodeForPreemption."""
         highest = self.victims[0].priority
         total = sum(pod.priority + _PRIORITY_OFFSET for pod in self.victims)
         earliest = min(pod.importance[1] for pod in self.victims if pod.priority == highest)
@@ -52,8 +52,9 @@ class Eviction(NamedTuple):
 def find_eviction(
     incoming: IncomingPod, node_info: NodeInfo, fits: Callable[[NodeInfo], bool], budgets: Sequence[Budget]
 ) -> Eviction | None:
-    """Whom a node would lose: all with a lower priority, but those, most important first, for whom there is room.
+    """Return the victims on a node, or None if evicting does not help.
 
+    All pods with a lower priority are removed; then those for which there is room are spared, the most important first.
     Source: ``defaultpreemption/default_preemption.go``, SelectVictimsOnNode.
     """
     lower = sorted((pod for pod in node_info.pods if may_evict(incoming, pod)), key=lambda pod: pod.importance)
@@ -75,8 +76,10 @@ def find_eviction(
 def select_victims(
     lower: Sequence[PlacedPod], spare: Callable[[PlacedPod], bool], budgets: Sequence[Budget]
 ) -> Eviction | None:
-    """The eviction of those pods, given the most important first, that ``spare`` finds no room for beside the others
-    that it was asked for; first those that a budget protects.
+    """Return the eviction of the pods that ``spare`` rejects; pods protected by a budget are tried first.
+
+    :param lower: candidates, the most important first.
+    :param spare: returns True if a pod fits beside those already spared, and then counts it.
     """
     violating = _violating(lower, budgets) if budgets else []
     protected = [pod for pod in lower if pod in violating]
@@ -97,7 +100,10 @@ def may_evict(incoming: IncomingPod, pod: PlacedPod) -> bool:
 
 
 def _violating(pods: Sequence[PlacedPod], budgets: Sequence[Budget]) -> list[PlacedPod]:
-    """The pods, most important first, whose eviction a budget does not allow any more."""
+    """Return the pods whose eviction a budget does not allow.
+
+    :param pods: evicted in this order, the most important first.
+    """
     allowed = [budget.allowed for budget in budgets]
     result = []
     for pod in pods:
@@ -114,7 +120,7 @@ def _violating(pods: Sequence[PlacedPod], budgets: Sequence[Budget]) -> list[Pla
 def _tied(
     victims: Sequence[PlacedPod], spared: Sequence[PlacedPod], lower: Sequence[PlacedPod], budgets: Sequence[Budget]
 ) -> bool:
-    """Whether the order among pods of one importance, which is the scheduler's, may have decided."""
+    """Return True if the scheduler's order among equally important pods may have decided."""
     ranks = {pod.importance for pod in spared}
     if any(pod.importance in ranks for pod in victims):
         return True
@@ -125,8 +131,8 @@ def _tied(
 
 
 def is_search_sampled(nodes: int) -> bool:
-    """Whether of so many nodes where evicting may help only some are looked at, from a place chosen by chance.
+    """Return True if the scheduler examines only some of so many candidate nodes, starting at a random one.
 
-    Source: ``defaultpreemption/default_preemption.go``, calculateNumCandidates: a tenth, but a hundred at least.
+    Source: ``defaultpreemption/default_preemption.go``, calculateNumCandidates: 10 %, at least 100.
     """
     return nodes > _MINIMUM_CANDIDATES

@@ -1,4 +1,4 @@
-"""Proofs that a job has room wherever the other jobs of its component go, or has none even alone."""
+"""Proofs that a job fits wherever the other jobs of its component are placed, or does not fit even alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RoomProofs:
         self._component = component
         self._rooms: dict[object, RoomCount] = {}
         self._known: dict[tuple[int, bool], bool] = {}
-        # Where pods keep others away, labels tell pods apart.
+        # With anti-affinity in the cluster, pods with different labels are not identical.
         self._apart = any(node_info.repelling for node_info in component.cluster.node_infos) or any(
             pod.anti_affinity for _, pod in component.cluster.nominated
         )
@@ -26,17 +26,17 @@ class RoomProofs:
             if bold and pod.priority < max(bold)
         ]
         self._peaceful = not residents
-        # Each of the pods that may be evicted, or end with one, once.
+        # Count each pod once that may be evicted, or may end with an evicted one.
         lost = dict.fromkeys(other for pod in residents for other in component.cluster.recreated.may_end_with(pod))
         comers = [comer for pod in lost if (comer := component.cluster.recreated.of(pod)) is not None]
         comers += component.cluster.waiting
         self._others = [(PodGroup(("comer", number), comer), 1) for number, comer in enumerate(comers)]
 
     def fits(self, position: int) -> bool:
-        """Return True if a job starts wherever the others go, in whichever order they come.
+        """Return True if a job starts wherever the others are placed, in any order.
 
-        Less important ones take no room from it that it does not get back by evicting them. It must not be evicted
-        itself if it fails then; and what is evicted for more important ones may come again.
+        Less important jobs take no room that it cannot get back by evicting them. It must not be evicted itself if it
+        fails then; pods evicted for more important jobs may be recreated.
         """
         demand = self._component.demands[position]
         if demand.may_fail or not self._peaceful:
@@ -47,7 +47,9 @@ class RoomProofs:
         return self._has_room(position, least=demand.priority if self._peaceful and preempts else None)
 
     def _has_room(self, position: int, least: int | None = None) -> bool:
-        """Return True if a job's pods have room beside all others, or those of a priority and above."""
+        """Return True if a job's pods fit beside those of all other jobs, or of jobs with at least a priority
+        (``least``).
+        """
         key = position, least is None
         if key not in self._known:
             self._known[key] = self._fits_beside(position, least)
@@ -73,12 +75,12 @@ class RoomProofs:
         )
 
     def _most(self, group: PodGroup, number: int) -> int:
-        """Return how many pods of a group may be placed at most."""
+        """Return an upper bound for the number of placed pods of a group."""
         rooms = self._rooms_of(group) if self._peaceful else None
         return number if rooms is None or not rooms.known else min(number, rooms.total)
 
     def lacks_room(self, position: int) -> bool:
-        """Return True if none of a job's pods has room, not even alone, and no eviction or end of a pod makes room."""
+        """Return True if none of a job's pods fits, not even alone, and no eviction makes room."""
         groups = self._component.reported_groups[position]
         if not self._peaceful or not groups:
             return False
@@ -89,7 +91,7 @@ class RoomProofs:
         own = group.incoming.pod
         start, open_to = self._component.start(own.priority), self._component.open_to(group.incoming)
         labels = (own.namespace, frozenset(own.labels.items())) if self._apart else None
-        # States and lists of nodes are kept by the scene, so that their ids stay theirs.
+        # The component keeps states and node lists alive, so their ids are not reused.
         key = (
             id(start),
             id(open_to),

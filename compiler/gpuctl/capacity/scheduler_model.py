@@ -1,7 +1,7 @@
-"""Nodes and pods in the scheduler's terms: what a node has, what its pods hold, what a pod to come asks for.
+"""Nodes and pods in the scheduler's terms.
 
-Amounts are whole numbers as the scheduler counts: thousandths of cpu, everything else in bytes or pieces, rounded up
-(``framework/types.go``, Resource.Add).
+Amounts are whole numbers in the scheduler's units: thousandths of a core for cpu, bytes or pieces for everything else,
+rounded up (``framework/types.go``, Resource.Add).
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from gpuctl.objects.selectors import Labels, selects
 Units = dict[str, int]
 """Resource name -> amount in the scheduler's units."""
 Volume = tuple[str, str]
-"""A volume that a CSI driver attaches: the driver, and its own name for the volume."""
+"""A volume that a CSI driver attaches: the driver's name and the volume handle."""
 HOST_NAME = "kubernetes.io/hostname"
 CLUSTER_TOPOLOGY = "(cluster)"
-"""A label that no node can have, with one value for all nodes: what is near by it is in the cluster."""
+"""A label added to every node, with one value for the whole cluster: the topology of rules that hold cluster-wide. No
+real label can have this name.
+"""
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API's word for all addresses of a node, nothing is bound here
 
 
 def units(amounts: Amounts) -> Units:
-    """Amounts as the scheduler counts them; what is zero is left out."""
+    """Convert amounts to the scheduler's units; zero amounts are left out."""
     return {
         name: math.ceil(amount * 1000) if name == "cpu" else math.ceil(amount)
         for name, amount in amounts.items()
@@ -36,7 +38,7 @@ def units(amounts: Amounts) -> Units:
 
 
 class HostPort(NamedTuple):
-    """A port of the node that a container binds."""
+    """A host port that a container binds."""
 
     ip: str
     protocol: str
@@ -49,19 +51,22 @@ class HostPort(NamedTuple):
 
 
 class AffinityTerm(NamedTuple):
-    """A required term of pod affinity or anti-affinity: other pods, and the label of nodes that makes them near."""
+    """A required term of pod affinity or anti-affinity: a pod selector and the topology key."""
 
     topology: str
     selector: Object | None
     namespaces: frozenset[str]
 
     def matches(self, pod: PlacedPod) -> bool:
-        """Whether it is about a pod."""
+        """Return True if the term selects a pod."""
         return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
 
 
 class SpreadConstraint(NamedTuple):
-    """A topology spread constraint that forbids (``DoNotSchedule``)."""
+    """A topology spread constraint with ``whenUnsatisfiable: DoNotSchedule``.
+
+    ``honour_affinity`` and ``honour_taints`` are its node inclusion policies.
+    """
 
     topology: str
     selector: Object | None
@@ -72,25 +77,28 @@ class SpreadConstraint(NamedTuple):
 
 
 class DelayedClaim(NamedTuple):
-    """A claim that gets its volume with the first pod; ``own``: each pod has one (an ephemeral volume)."""
+    """A claim that is bound when the first pod that uses it is scheduled (``WaitForFirstConsumer``).
+
+    ``is_ephemeral``: the claim of an ephemeral volume, one for each pod.
+    """
 
     claim: Object
     is_ephemeral: bool
 
     @property
     def key(self) -> tuple[str, str]:
-        """Its namespace and name."""
+        """The claim's namespace and name."""
         return self.claim["namespace"], self.claim["name"]
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedPod:
-    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays``: every node runs one (DaemonSet).
+    """A pod with what matters to the scheduler and to quotas.
 
-    ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
-    (``activeDeadlineSeconds``) are what quotas ask for. ``scored`` is its cpu and memory where nodes are ranked.
-
-    ``ends`` is when it has left at the latest (RFC 3339, "" where that is not known).
+    ``start`` is the start time (RFC 3339), "" before the start. ``stays``: the pod belongs to its node (DaemonSet,
+    static pod). ``volumes`` are attached to the node by CSI drivers. ``scored`` is the cpu and memory used to score
+    nodes. ``ends`` is the latest time at which the pod has left its node (RFC 3339), "" if unknown. ``priority_class``
+    and ``has_deadline`` (``activeDeadlineSeconds``) select quota scopes.
     """
 
     namespace: str
@@ -112,13 +120,18 @@ class PlacedPod:
 
     @property
     def importance(self) -> tuple[int, str]:
-        """Less is evicted later. Source: ``pkg/scheduler/util/utils.go``, MoreImportantPod."""
+        """Sort key: pods with a smaller key are preempted last. Source: ``pkg/scheduler/util/utils.go``,
+        MoreImportantPod.
+        """
         return -self.priority, self.start or "~"
 
 
 @dataclass(frozen=True, eq=False)
 class SchedulableNode:
-    """A node, without its pods. ``attachable`` is how many volumes a driver can attach, ``attached`` which are now."""
+    """A node without its pods.
+
+    ``attachable`` is the number of volumes that each CSI driver can attach; ``attached`` are the volumes attached now.
+    """
 
     name: str
     allocatable: Units
@@ -131,7 +144,7 @@ class SchedulableNode:
 
 @dataclass(frozen=True, eq=False)
 class NodeInfo:
-    """A node with the pods on it. Never changes: moving a pod makes another one."""
+    """A node with its pods. Immutable: adding or removing a pod returns another one."""
 
     node: SchedulableNode
     pods: tuple[PlacedPod, ...] = ()
@@ -147,16 +160,18 @@ class NodeInfo:
 
     @cached_property
     def scored(self) -> tuple[int, int]:
-        """The cpu and memory that its pods count where nodes are ranked."""
+        """The cpu and memory of its pods, as used to score nodes."""
         return sum(pod.scored[0] for pod in self.pods), sum(pod.scored[1] for pod in self.pods)
 
     @cached_property
     def repelling(self) -> tuple[PlacedPod, ...]:
-        """Pods that keep others away."""
+        """The pods with required anti-affinity."""
         return tuple(pod for pod in self.pods if pod.anti_affinity)
 
     def free(self, name: str) -> int:
-        """What is left of a resource; ``pods`` is one, too."""
+        """Return the free amount of a resource; ``pods`` is the number of pods that still fit. Negative if
+        overcommitted.
+        """
         if name == "pods":
             return self.node.allocatable.get("pods", 0) - len(self.pods)
         return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
@@ -166,7 +181,9 @@ class NodeInfo:
         return {}
 
     def held(self, name: str) -> list[tuple[tuple[str, str, int], int]]:
-        """Who has how much of a resource, pod by pod: namespace, workload, priority; of ``pods`` one each."""
+        """Return a holder (namespace, workload, priority) and an amount for each pod that holds a resource. Each pod
+        holds 1 of ``pods``.
+        """
         if name not in self._held:
             self._held[name] = [
                 ((pod.namespace, pod.owner, pod.priority), amount)
@@ -176,10 +193,10 @@ class NodeInfo:
         return self._held[name]
 
     def with_pod(self, pod: PlacedPod) -> NodeInfo:
-        """The same with one pod more."""
+        """Return the node with one more pod."""
         more = NodeInfo(self.node, (*self.pods, pod))
         if "used" in self.__dict__:
-            # Its sum is known from this one's: of many pods, most of what it costs.
+            # Reuse the sum: for nodes with many pods computing it dominates the cost.
             used = dict(self.used)
             for name, amount in pod.requests.items():
                 used[name] = used.get(name, 0) + amount
@@ -187,7 +204,7 @@ class NodeInfo:
         return more
 
     def without(self, pods: Iterable[PlacedPod]) -> NodeInfo:
-        """The same without some of its pods."""
+        """Return the node without some of its pods."""
         gone = {id(pod): pod for pod in pods}
         fewer = NodeInfo(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
         if "used" in self.__dict__ and len(fewer.pods) + len(gone) == len(self.pods):
@@ -203,7 +220,7 @@ class NodeInfo:
         return {}
 
     def below(self, priority: int) -> Units | None:
-        """What its pods below a priority have; None when there are none."""
+        """Return the requests of its pods below a priority, or None if it has no such pods."""
         if priority not in self._below:
             total: Units = {}
             lower = [pod for pod in self.pods if pod.priority < priority]
@@ -216,12 +233,11 @@ class NodeInfo:
 
 @dataclass(frozen=True, eq=False)
 class IncomingPod:
-    """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives.
+    """A pod that is to be scheduled.
 
-    ``volume_terms`` are those of the volumes that its claims are bound to, ``late`` its claims that have none yet,
-    ``volume_nodes`` the names of the nodes where these get one (None: all).
-
-    ``preferred_nodes`` are weighted terms.
+    ``node_terms``: each item is a list of alternative node selector terms; all items must match. ``preferred_nodes``
+    are weighted terms. ``volume_terms`` are the node terms of the volumes of its bound claims. ``delayed_claims`` are
+    its claims without a volume; ``volume_nodes`` the names of the nodes on which they can get one, None for all nodes.
     """
 
     pod: PlacedPod
@@ -238,11 +254,11 @@ class IncomingPod:
 
     @cached_property
     def terms(self) -> tuple[AffinityTerm, ...]:
-        """All that its rules say of other pods, whatever they say."""
+        """All its rules about other pods, spread constraints included, as affinity terms."""
         spread = (AffinityTerm(rule.topology, rule.selector, frozenset((self.pod.namespace,))) for rule in self.spread)
         return (*self.affinity, *self.pod.anti_affinity, *spread)
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether it matters to it which pods are where."""
+        """True if any of its rules depends on other pods."""
         return bool(self.affinity or self.pod.anti_affinity or self.spread)

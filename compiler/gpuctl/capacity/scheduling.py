@@ -1,7 +1,7 @@
-"""When a pod may go to a node, rule by rule as kube-scheduler's default plugins decide it.
+"""The filter rules of kube-scheduler's default plugins: may a pod run on a node?
 
-Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (named at each rule). Rules that only rank nodes are left
-out: they decide where a pod goes, never whether.
+Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (the file is named at each rule). Rules that only rank
+nodes are in :mod:`gpuctl.capacity.scoring`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import Labels, holds, selects, tolerates
 
 Pair = tuple[str, str]
-"""A topology domain: key and value of a node's label."""
+"""A topology domain: key and value of a node label."""
 _BLOCKING = ("NoSchedule", "NoExecute")
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 class NeighbourCounts(NamedTuple):
-    """Pods near which a pod must or must not be, by domain: what the plugins count before they look at nodes."""
+    """Number of pods by topology domain that matter to an incoming pod: the plugins' PreFilter state.
+
+    ``repelled``: domains with pods whose anti-affinity excludes the incoming pod. ``spread``: for each spread
+    constraint, matching pods by domain.
+    """
 
     affinity: Counter[Pair]
     anti_affinity: Counter[Pair]
@@ -40,7 +44,7 @@ NO_NEIGHBOURS = NeighbourCounts(Counter(), Counter(), Counter(), ())
 
 
 def count_neighbours(incoming: IncomingPod, node_infos: Iterable[NodeInfo]) -> NeighbourCounts:
-    """Count the pods that matter to an incoming one.
+    """Count the pods that matter to an incoming pod.
 
     Source: ``interpodaffinity/filtering.go`` (PreFilter), ``podtopologyspread/filtering.go`` (calPreFilterState).
     """
@@ -63,7 +67,7 @@ def count_neighbours(incoming: IncomingPod, node_infos: Iterable[NodeInfo]) -> N
 
 
 def updated_counts(counted: NeighbourCounts, incoming: IncomingPod, before: NodeInfo, now: NodeInfo) -> NeighbourCounts:
-    """A census after one node has changed."""
+    """Return the counts after one node has changed."""
     old, new = count_neighbours(incoming, (before,)), count_neighbours(incoming, (now,))
 
     def pairs(total: Counter[Pair], less: Counter[Pair], more: Counter[Pair]) -> Counter[Pair]:
@@ -74,7 +78,7 @@ def updated_counts(counted: NeighbourCounts, incoming: IncomingPod, before: Node
 
     spread = []
     for total, less, more in zip(map(Counter, counted.spread), old.spread, new.spread, strict=True):
-        # A domain without pods stays a domain.
+        # A domain whose count drops to 0 is still a domain.
         total.subtract(less)
         total.update(more)
         spread.append(total)
@@ -93,7 +97,7 @@ def _count(counts: Counter[Pair], terms: Iterable[AffinityTerm], labels: Labels)
 
 
 def counts_node(rule: SpreadConstraint, incoming: IncomingPod, node: SchedulableNode) -> bool:
-    """Whether a node is one of those among which a rule spreads pods.
+    """Return True if a spread constraint includes a node.
 
     Source: ``podtopologyspread/common.go``, matchNodeInclusionPolicies.
     """
@@ -103,7 +107,7 @@ def counts_node(rule: SpreadConstraint, incoming: IncomingPod, node: Schedulable
 
 
 def counts_pod(rule: SpreadConstraint, incoming: IncomingPod, pod: PlacedPod) -> bool:
-    """Whether a rule of spreading counts a pod: an empty selector counts nothing.
+    """Return True if a spread constraint counts a pod. An empty selector counts none.
 
     Source: ``podtopologyspread/common.go``, countPodsMatchSelector.
     """
@@ -113,7 +117,7 @@ def counts_pod(rule: SpreadConstraint, incoming: IncomingPod, pod: PlacedPod) ->
 
 
 def matches_node_term(term: Object, node: SchedulableNode) -> bool:
-    """Whether a node is in a node selector's term; an empty term has no nodes.
+    """Return True if a node selector term matches a node. An empty term matches no node.
 
     Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
     """
@@ -130,7 +134,7 @@ def _is_schedulable(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCoun
 
 
 def untolerated_taint(incoming: IncomingPod, node: SchedulableNode) -> Object | None:
-    """The first taint of a node that keeps a pod away. Source: ``tainttoleration/taint_toleration.go``."""
+    """Return a node's first taint that a pod does not tolerate. Source: ``tainttoleration/taint_toleration.go``."""
     for taint in node.taints:
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in incoming.tolerations):
             return taint
@@ -169,9 +173,9 @@ def _has_resources(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCount
 
 
 def _within_attach_limits(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
-    """Source: ``nodevolumelimits/csi.go``, Filter: of one volume in several pods there is one.
+    """Source: ``nodevolumelimits/csi.go``, Filter: a volume that several pods use counts once.
 
-    As there, a volume that is attached and that no pod of the node has counts beside itself.
+    As in the plugin, an attached volume that no pod of the node uses counts in addition.
     """
     limits = node_info.node.attachable
     if not limits or not incoming.pod.volumes:
@@ -198,7 +202,9 @@ def _keeps_max_skew(incoming: IncomingPod, node_info: NodeInfo, counted: Neighbo
 
 
 def _satisfies_affinity(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
-    """Source: ``interpodaffinity/filtering.go``, satisfyPodAffinity: the first of a series needs no other."""
+    """Source: ``interpodaffinity/filtering.go``, satisfyPodAffinity: the first pod of a group that matches itself needs
+    no other pod.
+    """
     labels = node_info.node.labels
     if any(term.topology not in labels for term in incoming.affinity):
         return False
@@ -219,7 +225,7 @@ def _satisfies_existing_anti_affinity(incoming: IncomingPod, node_info: NodeInfo
 
 
 class SchedulingRule(NamedTuple):
-    """A reason for which a node is out. ``resolvable`` tells that evicting others may help."""
+    """A filter rule. ``resolvable``: evicting pods may make the node pass."""
 
     name: str
     holds: Callable[[IncomingPod, NodeInfo, NeighbourCounts], bool]
@@ -241,20 +247,24 @@ RULES: list[SchedulingRule] = [
     SchedulingRule("pod-anti-affinity", _satisfies_anti_affinity, True),
     SchedulingRule("existing-anti-affinity", _satisfies_existing_anti_affinity, True),
 ]
-"""In the order of the plugins (``apis/config/v1/default_plugins.go``): the first that fails is the node's status."""
+"""In the order of the plugins (``apis/config/v1/default_plugins.go``): the first rule that fails is the node's status.
+"""
 
 
 _OF_NODES = ("node-selector", "node-affinity", "volumes", "cordon", "taints", "pods", "resources")
 
 
 def node_rules() -> list[SchedulingRule]:
-    """The rules of which a node without pods tells whether pods that leave may ever open it; the cheapest first."""
+    """Return the rules that can be checked on a node without pods, the cheapest first.
+
+    A node that fails one of them stays closed to the pod, whichever pods leave.
+    """
     rules = {rule.name: rule for rule in RULES}
     return [rules[name] for name in _OF_NODES if name in rules]
 
 
 def failing_rule(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> SchedulingRule | None:
-    """The first rule that keeps a pod from a node, or None."""
+    """Return the first rule that excludes a node, or None if the pod may run there."""
     for rule in RULES:
         if not rule.holds(incoming, node_info, counted):
             return rule

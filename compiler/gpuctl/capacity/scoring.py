@@ -1,7 +1,7 @@
-"""The scores by which kube-scheduler ranks the nodes that are feasible for a pod.
+"""The scores by which kube-scheduler ranks feasible nodes.
 
-Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (named at each score). Left out are scores that hardly ever
-decide whether a job starts: of images, of soft spreading, and of preferred neighbours.
+Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (the file is named at each score). Not modelled, because
+they rarely decide whether a job starts: image locality, soft topology spreading, preferred pod affinity.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from gpuctl.capacity.scheduling import matches_node_term
 from gpuctl.objects.selectors import tolerates
 
 MAX_SCORE = 100
-"""The best score of a plugin for a node (``framework/interface.go``, MaxNodeScore)."""
+"""Highest score that a plugin gives a node (``framework/interface.go``, MaxNodeScore)."""
 _TAINTS, _AFFINITY = 3, 2
-"""The weights of two plugins; of the others it is 1. Source: ``apis/config/v1/default_plugins.go``."""
+"""Weights of the TaintToleration and NodeAffinity plugins; the other modelled plugins weigh 1. Source:
+``apis/config/v1/default_plugins.go``.
+"""
 _SOFT = "PreferNoSchedule"
 
 
 def resource_score(pod: PlacedPod, node_info: NodeInfo) -> int:
-    """Return the score of a node by cpu and memory, at least 1."""
+    """Return the resource score of a node for a pod (cpu and memory), at least 1."""
     has, used = node_info.node.allocatable, node_info.used
     capacity = has.get("cpu", 0), has.get("memory", 0)
     scored = node_info.scored[0] + pod.scored[0], node_info.scored[1] + pod.scored[1]
@@ -34,7 +36,7 @@ def resource_score(pod: PlacedPod, node_info: NodeInfo) -> int:
 
 
 class NodeRanks:
-    """Ranks of nodes for a pod by taints to avoid and preferred labels, without amounts."""
+    """Scores of nodes for a pod by PreferNoSchedule taints and preferred labels, without the resource score."""
 
     def __init__(self, incoming: IncomingPod, nodes: Sequence[SchedulableNode], places: Sequence[int]) -> None:
         taints = [avoided_taints(incoming, node) if node.taints else 0 for node in nodes]
@@ -43,7 +45,11 @@ class NodeRanks:
         self._preferred = dict(zip(places, preferred, strict=True)) if any(preferred) else {}
 
     def best(self, scores: Mapping[int, int], *, last: bool = False) -> int:
-        """Return the best of some nodes with their scores by amounts, the first of equals, or the last."""
+        """Return the best node.
+
+        :param scores: node -> resource score.
+        :param last: among equal nodes, return the last one instead of the first.
+        """
         places = sorted(scores, reverse=last)
         if not (self._taints or self._preferred):
             return max(places, key=scores.__getitem__)
@@ -56,7 +62,9 @@ class NodeRanks:
 
 
 def least_allocated(requested: tuple[int, int], capacity: tuple[int, int]) -> int:
-    """What is left of cpu and memory, on average. Source: ``noderesources/least_allocated.go``, leastResourceScorer."""
+    """Return the mean free share of cpu and memory, 0 to 100. Source: ``noderesources/least_allocated.go``,
+    leastResourceScorer.
+    """
     (cores, space), (all_cores, all_space) = requested, capacity
     total = weight = 0
     if all_cores:
@@ -71,16 +79,21 @@ def least_allocated(requested: tuple[int, int], capacity: tuple[int, int]) -> in
 
 
 def balance_score(before: int, after: int) -> int:
-    """The score by how evenly cpu and memory are used without the pod, and with it.
+    """Return the score for how a pod changes the balance of cpu and memory use on a node.
+
+    :param before: the evenness without the pod.
+    :param after: the evenness with the pod.
 
     Source: ``noderesources/balanced_allocation.go``, balancedResourceScorer.
     """
-    # Go's division rounds towards zero; the sum is never negative.
+    # Go's division truncates; the sum is never negative, so ``//`` is the same.
     return MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2
 
 
 def resource_evenness(requested: tuple[int, int], capacity: tuple[int, int]) -> int:
-    """How evenly cpu and memory are used. Source: ``noderesources/balanced_allocation.go``, balancedResourceScore."""
+    """Return how evenly cpu and memory are used, 0 to 100. Source: ``noderesources/balanced_allocation.go``,
+    balancedResourceScore.
+    """
     if not (capacity[0] and capacity[1]):
         return MAX_SCORE
     cpu, memory = requested[0] / capacity[0], requested[1] / capacity[1]
@@ -88,14 +101,16 @@ def resource_evenness(requested: tuple[int, int], capacity: tuple[int, int]) -> 
 
 
 def avoided_taints(incoming: IncomingPod, node: SchedulableNode) -> int:
-    """The taints that a pod should avoid. Source: ``tainttoleration/taint_toleration.go``, Score."""
+    """Count the PreferNoSchedule taints that a pod does not tolerate. Source: ``tainttoleration/taint_toleration.go``,
+    Score.
+    """
     own = [item for item in incoming.tolerations if not item.get("effect") or item["effect"] == _SOFT]
     soft = (taint for taint in node.taints if taint.get("effect") == _SOFT)
     return sum(not any(tolerates(item, taint) for item in own) for taint in soft)
 
 
 def node_preference(incoming: IncomingPod, node: SchedulableNode) -> int:
-    """The weights of preferences that a node meets. Source: ``nodeaffinity/node_affinity.go``, Score."""
+    """Sum the weights of the preferred terms that a node matches. Source: ``nodeaffinity/node_affinity.go``, Score."""
     return sum(weight for weight, term in incoming.preferred_nodes if matches_node_term(term, node))
 
 

@@ -1,4 +1,4 @@
-"""What a job lacks in a cluster, who has it, and the smallest change with which it would fit."""
+"""The shortage of a job: the resources it lacks, the workloads that hold them, and the smallest change that helps."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from gpuctl.capacity.unready_nodes import is_transient_taint
 from gpuctl.objects.api_resources import TRAININGS
 
 PODS = "pods"
-"""The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""
+"""The number of pods that a node runs: a resource in its ``allocatable``."""
 _OF_NODES = ("cordon", "taints", "node-selector", "node-affinity", "volumes")
-# A change is told in steps that people would take.
-# What the node controller, autoscalers (cluster-autoscaler, Karpenter) and administrators put on nodes out of use.
 _UPKEEP = re.compile(
     r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|ByClusterAutoscaler|OfClusterAutoscaler|karpenter\.sh/"
     r"|maint(?:enance|ain)|drain|repair|cordon|broken|unhealthy|quarantine|faulty|upgrad",
@@ -32,14 +30,14 @@ _UPKEEP = re.compile(
 )
 _STEPS = {"cpu": 100, "memory": 64 << 20, "ephemeral-storage": 64 << 20}
 _TRIED = 32
-# The node controller's, beside ``spec.unschedulable`` (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
+# The node controller's taint beside ``spec.unschedulable`` (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
 _CORDON = "node.kubernetes.io/unschedulable"
 
 Groups = Sequence[tuple[PodGroup, int]]
 
 
 class ResourceHolder(NamedTuple):
-    """A workload that has some of the resource that is short."""
+    """A workload that holds some of the scarce resource."""
 
     namespace: str
     owner: str
@@ -49,7 +47,9 @@ class ResourceHolder(NamedTuple):
 
 
 class ResourceBalance(NamedTuple):
-    """What a job needs and what the nodes open to it have. ``scarce`` is the resource that has room for the fewest."""
+    """Needed and free resources of a job on the nodes open to it. ``scarce``: the resource with room for the fewest
+    pods.
+    """
 
     per_pod: Units
     need: Units
@@ -60,13 +60,13 @@ class ResourceBalance(NamedTuple):
 
 
 def format_units(resource: str, amount: int) -> str:
-    """``3 nvidia.com/gpu``, ``1500m cpu``, ``64Gi memory``."""
+    """Format an amount in the scheduler's units: ``3 nvidia.com/gpu``, ``1500m cpu``, ``64Gi memory``."""
     exact = Fraction(amount, 1000) if resource == "cpu" else Fraction(amount)
     return f"{format_amount(resource, exact)} {resource}"
 
 
 def eligible_nodes(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
-    """The nodes that nothing but what runs there keeps a pod from."""
+    """Return the nodes that pass the node rules for a pod: cordon, taints, node selector, node affinity, volumes."""
     counted = count_neighbours(incoming, ())
     rules = [rule for rule in RULES if rule.name in _OF_NODES]
     return [node_info for node_info in node_infos if all(rule.holds(incoming, node_info, counted) for rule in rules)]
@@ -75,9 +75,9 @@ def eligible_nodes(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> lis
 def resource_balance(
     demand: Demand, node_infos: Sequence[NodeInfo], counted: CountedNodes | None = None
 ) -> ResourceBalance:
-    """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node.
+    """Return need, free amounts and holders. If pods differ, those that need most room on their node count.
 
-    :param counted: the nodes that are open to its pods, where they are known, with what was counted on them before.
+    :param counted: the nodes open to the pods with earlier counts, if known.
     """
     need: Units = {}
     for group, number in demand.groups:
@@ -103,7 +103,7 @@ def resource_balance(
 
 
 def _left(name: str, node_infos: Sequence[NodeInfo]) -> list[int]:
-    """What nodes have left of a resource."""
+    """Return the free amount of a resource on each node, at least 0."""
     if name == PODS:
         left = [node_info.node.allocatable.get(name, 0) - len(node_info.pods) for node_info in node_infos]
     else:
@@ -112,15 +112,12 @@ def _left(name: str, node_infos: Sequence[NodeInfo]) -> list[int]:
 
 
 def _rooms(left: Sequence[int], amount: int) -> int:
-    """How many times an amount is left, node by node."""
+    """Return how many times an amount fits, summed over the nodes."""
     return sum(left) if amount == 1 else sum(map(floordiv, left, repeat(amount)))
 
 
 class CountedNodes:
-    """Some nodes, told by their numbers among others, while these change: what is left on them, and who has the rest.
-
-    Only what has changed is counted again.
-    """
+    """Incremental counts of free and held resources on some nodes, given by number; only changes are recounted."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = numbers
@@ -129,7 +126,10 @@ class CountedNodes:
         self._held: dict[str, HeldAmounts] = {}
 
     def follow(self, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """These nodes as they are now, among all."""
+        """Return the current state of these nodes and update the counts.
+
+        :param node_infos: all nodes.
+        """
         before, self._node_infos = self._node_infos, [node_infos[number] for number in self._numbers]
         if self._left:
             changed = list(compress(range(len(before)), map(is_not, before, self._node_infos)))
@@ -140,18 +140,18 @@ class CountedNodes:
         return self._node_infos
 
     def left(self, name: str) -> Sequence[int]:
-        """What each of them has left of a resource, now."""
+        """Return the free amount of a resource on each node."""
         if name not in self._left:
             self._left[name] = _left(name, self._node_infos)
         return self._left[name]
 
     def held(self, name: str) -> list[ResourceHolder]:
-        """Who has how much of a resource on them, now."""
+        """Return the holders of a resource on these nodes."""
         return self._held.setdefault(name, HeldAmounts(name)).of(self._node_infos)
 
 
 class HeldAmounts:
-    """Who has how much of a resource on some nodes, while these change: only what has changed is counted again."""
+    """Incremental sums of a resource by holder; only changed nodes are recounted."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
@@ -160,13 +160,13 @@ class HeldAmounts:
         self._in_order: list[tuple[str, str, int]] = []
 
     def of(self, node_infos: Sequence[NodeInfo]) -> list[ResourceHolder]:
-        """Who has how much on these nodes, the largest holder first: always the same nodes, in the same order."""
+        """Return the holders on these nodes, the largest first. Each call must pass the same nodes, in one order."""
         before = self._node_infos or [None] * len(node_infos)
         for index in compress(range(len(node_infos)), map(is_not, before, node_infos)):
             self._count(before[index], -1)
             self._count(node_infos[index], 1)
         self._node_infos = node_infos
-        # Python's sort keeps the order of what is equal, from behind, too.
+        # Python's sort is stable, also with ``reverse``.
         holders = map(self._found.__getitem__, self._in_order)
         return sorted(holders, key=attrgetter("amount"), reverse=True)
 
@@ -184,12 +184,12 @@ class HeldAmounts:
 
 
 def resource_holders(resource: str, node_infos: Sequence[NodeInfo]) -> list[ResourceHolder]:
-    """Who has how much of a resource on some nodes, the largest holder first."""
+    """Return the holders of a resource on some nodes, the largest first."""
     return HeldAmounts(resource).of(node_infos)
 
 
 def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> str:
-    """Why not all pods of a job have room now."""
+    """Return why not all pods of a job have room now."""
     asked = ", ".join(format_units(name, amount) for name, amount in found.per_pod.items()) or "no resources"
     if found.largest is None:
         return "no node is open to its pods"
@@ -204,7 +204,7 @@ def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> st
 def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[NodeInfo]) -> str:
     """Return a sentence if too few nodes have the host ports free; "" if something else is short, or nothing.
 
-    Two pods with one host port need two nodes. Nodes are taken as they are before the job comes.
+    Two pods with one host port need two nodes. The nodes are counted before the job is created.
     """
     if len(demand.groups) != 1 or not demand.groups[0][0].incoming.pod.ports:
         return ""
@@ -230,7 +230,7 @@ def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[Nod
 
 
 def describe_exclusions(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> str:
-    """Why a pod may go to none of some nodes: how many which rule excludes."""
+    """Return why no node takes a pod: how many nodes each rule excludes."""
     counted = count_neighbours(incoming, node_infos)
     excluded: dict[str, list[NodeInfo]] = {}
     for node_info in node_infos:
@@ -244,7 +244,9 @@ def describe_exclusions(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -
 
 
 def _excluded(rule: str, incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> str:
-    """``3 excluded by taints``, ``2 excluded by resources (16 nvidia.com/gpu needed, the largest, gpu-1, has 8)``."""
+    """Return a part such as ``3 excluded by taints``, ``2 excluded by resources (16 nvidia.com/gpu needed, the largest,
+    gpu-1, has 8)``.
+    """
     said = f"{len(node_infos)} excluded by {rule}"
     if rule == "node-selector":
         return f"{said} ({', '.join(f'{key}={value}' for key, value in incoming.node_selector.items())})"
@@ -264,7 +266,7 @@ def _excluded(rule: str, incoming: IncomingPod, node_infos: Sequence[NodeInfo]) 
 def smallest_change(
     state: ClusterState, demand: Demand, found: ResourceBalance, refused: Sequence[Shortfall], *, names_hosts: bool
 ) -> str | None:
-    """The first change, the smallest kinds first, with which all pods have room and nobody is evicted; else None."""
+    """Return the first change, smallest kinds first, with which all pods fit without evictions; None if none helps."""
     if refused:
         raised = ", ".join(
             f"{item.resource} of quota {item.quota} to {format_amount(item.resource, item.total)}" for item in refused
@@ -321,7 +323,7 @@ def _taints(groups: Groups, node_infos: Sequence[NodeInfo]) -> list[dict[str, st
 
 
 def is_maintenance_taint(taint: dict[str, str]) -> bool:
-    """Whether a taint tells of a node's state, or keeps it free for work on it: tolerating it mends nothing."""
+    """Return True if a taint marks a node as unhealthy or under maintenance: tolerating it would not help."""
     return bool(_UPKEEP.search(f"{taint.get('key')}={taint.get('value') or ''}"))
 
 
@@ -339,7 +341,7 @@ def _tolerant(group: PodGroup, taint: dict[str, str]) -> PodGroup:
 def _freed(
     node_infos: Sequence[NodeInfo], group: PodGroup, number: int, names_hosts: bool
 ) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
-    """Free what the pods that find no room lack, on the nodes where that is least."""
+    """Yield freeing what the unplaced pods lack, on the nodes that lack least."""
     peaceful = group._replace(incoming=replace(group.incoming, preempts=False))
     outcome = place_pods(initial_state(node_infos, names_hosts), [(peaceful, number)], (), final=True)
     end = outcome.states[0]
@@ -368,7 +370,7 @@ def _freed(
         before = now[index]
         now[index] = _with_more(before, lack).with_pod(group.incoming.pod)
         nodes = [now[index] if node_info is before else node_info for node_info in nodes]
-    # Hidden nodes read alike, and are one.
+    # Hidden nodes have the same name and are merged.
     by_node: dict[str, Counter[str]] = {}
     for node_info, lack in zip(node_infos, given, strict=True):
         if lack:
@@ -392,7 +394,7 @@ def _with_more(node_info: NodeInfo, more: Units) -> NodeInfo:
 def _leaner(
     node_infos: Sequence[NodeInfo], group: PodGroup, number: int, scarce: str, names_hosts: bool
 ) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
-    """Ask less of the scarce resource for each pod."""
+    """Yield a smaller request of the scarce resource for each pod."""
     asked = group.incoming.pod.requests.get(scarce, 0)
     step = min(_STEPS.get(scarce, 1), max(asked, 1))
 
@@ -410,7 +412,7 @@ def _leaner(
 
 
 def _most(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to a limit that fits, where every smaller one does; 0 when 1 does not."""
+    """Return the largest number up to a limit that fits, or 0; if a number fits, all smaller ones must."""
     least, most = 0, max(limit, 0)
     while least < most:
         middle = (least + most + 1) // 2

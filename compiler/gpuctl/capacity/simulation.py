@@ -1,7 +1,7 @@
-"""The scheduler's placement of pods that are created one after another: filters, scores by amounts, preemption.
+"""Simulated scheduling of pods that are created one after another: filters, resource scores, preemption.
 
 Source: Kubernetes 1.36, ``pkg/scheduler/schedule_one.go``, ``framework/preemption/preemption.go``. Where the scheduler
-chooses among equal nodes by chance, the first or the last one is taken; victims leave at once.
+chooses randomly among equal nodes, the first or the last one is taken. Victims leave at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gpuctl.capacity.scoring import NodeRanks, resource_score
 from gpuctl.capacity.suitable_nodes import SuitableNodes, scheduling_key
 
 _ROUNDS = 12
-"""How often pods that wait are tried again at most."""
+"""Maximum number of retries of pending pods after evictions."""
 
 
 @dataclass(eq=False)
 class QueuedPod:
-    """A pod in the scheduler's queue: of the job of that number, or one that the snapshot has (``origin``)."""
+    """A pod in the scheduler's queue: a pod of job number ``job``, or a pod of the snapshot (``origin``)."""
 
     pod: PlacedPod
     kind: _Kind
@@ -33,11 +33,11 @@ class QueuedPod:
 
 
 class _Kind:
-    """Pods alike, and what is known of the nodes for them.
+    """Identical pods, and cached results for the nodes.
 
-    ``alone``: each node is judged by itself, ``by_amounts``: by its amounts. ``rooms`` has the score of each node with
-    room, ``evictions`` what making room on a node costs. Numbers of changes tell how far these, and the ``census``,
-    follow what happens; -1: nothing is known yet.
+    ``alone``: each node can be judged by itself; ``by_amounts``: by its amounts only. ``rooms`` has the score of each
+    node with room, ``evictions`` the eviction that makes room on a node. ``rooms_at``, ``evictions_at`` and ``counted``
+    are the number of node changes that the caches include; -1 if not computed.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class _Kind:
         now: int,
     ) -> None:
         """
-        :param others: pods with anti-affinity that are in the cluster or may come.
-        :param now: the number of changes of the nodes.
+        :param others: pods with anti-affinity that are in the cluster or may be created.
+        :param now: the number of node changes so far.
         """
         self.incoming = incoming
         self.nodes = nodes
@@ -72,15 +72,15 @@ class _Kind:
 class Run:
     """The scheduler and its nodes in a simulation.
 
-    ``seats``: the current nodes. ``bound``: the number of pods of each job that have a node. ``evicted``: the victims
-    of each job with their nodes, of pods that ran before. Pods that are nominated to a node in the snapshot are on it
-    from the start.
+    ``node_infos``: the current nodes. ``bound``: the number of pods of each job that have a node. ``evicted``: the
+    victims of each job with their nodes, without pods created in the simulation. Pods that the snapshot nominates to a
+    node are on it from the start.
     """
 
     def __init__(self, cluster: ClusterModel, coming: Iterable[PodGroup], *, last: bool = False) -> None:
         """
-        :param coming: the pods that may come.
-        :param last: of equal nodes the last one is taken.
+        :param coming: the pods that may be created.
+        :param last: among equal nodes, take the last one.
         """
         self._last = last
         self.node_infos = list(cluster.node_infos)
@@ -102,14 +102,14 @@ class Run:
         self._entries: dict[PlacedPod, QueuedPod] = {}
         self._gone: list[PlacedPod] = []
         self._not_recreated: set[PlacedPod | None] = set()
-        # Jobs make pods again after seconds: those that come are there first.
+        # The Job controller recreates pods only after seconds: new pods of the jobs come first.
         self._later: list[QueuedPod] = []
-        # They have been tried before: if they could evict others, they would have been promised a node.
+        # The scheduler has tried these pods: if they could evict others, they would be nominated to a node.
         self._pending = [self._entry(replace(rival, preempts=False), origin=rival.pod) for rival in cluster.waiting]
         self._retry()
 
     def take(self, job: int, groups: Iterable[tuple[PodGroup, int]]) -> None:
-        """Let the pods of a job come, and then try again what waits."""
+        """Create the pods of a job, then retry pending pods."""
         entries = [self._entry(group.incoming, job) for group, number in groups for _ in range(number)]
         before = self._departures
         left = [entry for entry in entries if not self._try(entry)]
@@ -118,17 +118,17 @@ class Run:
             self._retry()
 
     def finish(self) -> None:
-        """Let the pods of Jobs come again that were evicted."""
+        """Recreate the evicted pods of Jobs."""
         while self._later:
             self._pending, self._later = [*self._pending, *self._later], []
             self._retry()
 
     def came(self, job: int) -> bool:
-        """Return True if any pod of a job came."""
+        """Return True if any pod of a job was created."""
         return any(entry.job == job for entry in self._entries.values())
 
     def nodes_without(self, job: int) -> list[NodeInfo]:
-        """Return the nodes as all others leave them to a job."""
+        """Return the nodes without the pods of a job."""
         own = [pod for pod, entry in self._entries.items() if entry.job == job and pod in self._places]
         node_infos = list(self.node_infos)
         for pod in own:
@@ -137,7 +137,7 @@ class Run:
         return node_infos
 
     def _entry(self, incoming: IncomingPod, job: int | None = None, origin: PlacedPod | None = None) -> QueuedPod:
-        # Where pods keep others away, labels tell pods apart.
+        # With anti-affinity in the cluster, pods with different labels are not identical.
         labels = (incoming.pod.namespace, frozenset(incoming.pod.labels.items())) if self._repelling else None
         key = scheduling_key(incoming), labels
         if key not in self._kinds:
@@ -155,14 +155,14 @@ class Run:
                 return
 
     def _try_pending(self, entries: Sequence[QueuedPod]) -> None:
-        """Try some of the pods that wait, the most important first."""
+        """Try some of the pending pods, the most important first."""
         chosen = set(entries)
         self._pending = [entry for entry in self._pending if entry not in chosen]
         left = [entry for entry in sorted(entries, key=_rank) if not self._try(entry)]
         self._pending += left
 
     def _try(self, entry: QueuedPod) -> bool:
-        """Return True if a pod is bound, or not wanted any longer. Source: ``schedule_one.go``, schedulingAlgorithm."""
+        """Return True if a pod is bound, or no longer wanted. Source: ``schedule_one.go``, schedulingAlgorithm."""
         if entry.origin in self._not_recreated:
             return True
         kind = entry.kind
@@ -179,7 +179,7 @@ class Run:
             return False
         place, choice = found
         self._evict(entry, choice)
-        # Room that is made is kept from those that are not more important.
+        # Freed room is reserved (nominated): only more important pods may take it.
         self._try_pending([other for other in self._pending if other.pod.priority > entry.pod.priority])
         self._look_for_room(kind)
         if kind.rooms:
@@ -187,7 +187,7 @@ class Run:
         return bool(kind.rooms)
 
     def _look_for_room(self, kind: _Kind) -> None:
-        """Find the nodes with room for a pod. Source: ``schedule_one.go``, findNodesThatPassFilters."""
+        """Update the nodes with room for a pod. Source: ``schedule_one.go``, findNodesThatPassFilters."""
         if not kind.alone:
             for _, before, now in self._changes[kind.counted :]:
                 kind.census = updated_counts(kind.census, kind.incoming, before, now)
@@ -201,7 +201,7 @@ class Run:
         kind.rooms_at = len(self._changes)
 
     def _changed(self, kind: _Kind, since: int) -> Iterable[int]:
-        """Return the nodes to look at anew since a number of changes."""
+        """Return the nodes to check again after a number of changes."""
         if since < 0 or (since < len(self._changes) and not kind.alone):
             return kind.nodes
         return {place for place, _, _ in self._changes[since:] if place in kind.open_to}
@@ -257,7 +257,7 @@ class Run:
         self.node_infos[place] = now
 
     def _evict(self, entry: QueuedPod, found: Eviction) -> None:
-        """Let victims leave, and what ends with them; what controllers make again waits then."""
+        """Remove victims and the pods that end with them; queue the pods that controllers recreate."""
         mine = self.evicted.setdefault(entry.job, [])
         self._gone += found.victims
         lost = self._recreated.jobs.lost_with(self._gone)
@@ -285,7 +285,7 @@ def _rank(entry: QueuedPod) -> int:
 
 
 def _has_amounts(incoming: IncomingPod, node_info: NodeInfo) -> bool:
-    """Return True if a node has all amounts left. Source: ``noderesources/fit.go``, fitsRequest."""
+    """Return True if a node has enough of every resource. Source: ``noderesources/fit.go``, fitsRequest."""
     has, used = node_info.node.allocatable, node_info.used
     if len(node_info.pods) >= has.get("pods", 0):
         return False

@@ -1,4 +1,4 @@
-"""Pods that are alike to the scheduler, and the nodes that suit them whatever runs there."""
+"""The nodes that suit a pod whatever runs there, and keys for pods that the scheduler treats alike."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _AMOUNTS = ("pods", "resources")
 
 
 class SuitableNodes:
-    """Nodes without their pods: which of them suit pods, worked out once for all that select the same ones."""
+    """The nodes without their pods. The suitable ones are computed once for all pods with the same selection."""
 
     def __init__(self, node_infos: Sequence[NodeInfo]) -> None:
         self._node_infos = [NodeInfo(node_info.node) for node_info in node_infos]
         rules = node_rules()
         self._by_amounts = [rule for rule in rules if rule.name in _AMOUNTS]
         self._others = [rule for rule in rules if rule.name not in _AMOUNTS]
-        # One node of each kind, by what there is on it: amounts do not tell the others from it.
+        # One node for each distinct ``allocatable``: for amounts the others are the same.
         alike: dict[object, int] = {}
         self._alike = [
             alike.setdefault(frozenset(node_info.node.allocatable.items()), number)
@@ -29,7 +29,7 @@ class SuitableNodes:
         self._open: dict[object, list[int]] = {}
 
     def open_to(self, incoming: IncomingPod) -> list[int]:
-        """The numbers of the nodes that suit a pod, and are large enough for it."""
+        """Return the numbers of the nodes that pass the node rules for a pod and are large enough for it."""
         selection = *node_selection_key(incoming), str(incoming.tolerations)
         key = *selection, frozenset(incoming.pod.requests.items())
         if selection not in self._suiting:
@@ -40,7 +40,7 @@ class SuitableNodes:
         return self._open[key]
 
     def selected_by(self, incoming: IncomingPod) -> list[int]:
-        """The numbers of the nodes that a pod selects, whatever keeps it from them."""
+        """Return the numbers of the nodes that a pod selects, even if taints, cordon or size exclude it."""
         key = node_selection_key(incoming)
         if key not in self._open:
             rules = [rule for rule in self._others if rule.name in _SELECTING]
@@ -55,7 +55,7 @@ class SuitableNodes:
 
 
 def node_selection_key(incoming: IncomingPod) -> tuple[object, ...]:
-    """Equal for pods that select the same nodes."""
+    """Return a value that is equal for pods that select the same nodes."""
     return (
         frozenset(incoming.node_selector.items()),
         str(incoming.node_terms),
@@ -65,7 +65,7 @@ def node_selection_key(incoming: IncomingPod) -> tuple[object, ...]:
 
 
 def scheduling_key(incoming: IncomingPod) -> object:
-    """Equal for pods that no rule tells apart."""
+    """Return a value that is equal for pods that no rule distinguishes."""
     pod = incoming.pod
     return (
         frozenset(pod.requests.items()),

@@ -1,4 +1,4 @@
-"""Nodes that do not take pods yet: what keeps pods away goes by itself, and is no reason for "never"."""
+"""Nodes that do not take pods yet because of a transient taint; they are no reason for the verdict "never"."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _PASSING = frozenset(
         "node.kubernetes.io/disk-pressure",
         "node.kubernetes.io/pid-pressure",
         "node.cloudprovider.kubernetes.io/uninitialized",
-        # Karpenter's, until a node has registered.
+        # Karpenter: until the node has registered.
         "karpenter.sh/unregistered",
     }
 )
-# Agents of networks and of drivers take such a taint off once they run there: Cilium, the EBS CSI driver, others.
+# Network and driver agents (Cilium, the EBS CSI driver, others) remove this taint once they run on the node.
 _AGENT = "/agent-not-ready"
 
 
 def is_transient_taint(taint: Object) -> bool:
-    """Whether a taint tells of a state that a node leaves by itself."""
+    """Return True if a taint describes a state that a node leaves by itself."""
     return taint["key"] in _PASSING or taint["key"].endswith(_AGENT)
 
 
 def unready_nodes(node_infos: Iterable[NodeInfo]) -> list[NodeInfo]:
-    """The nodes that do not take pods yet."""
+    """Return the nodes with a transient taint."""
     return [node_info for node_info in node_infos if any(map(is_transient_taint, node_info.node.taints))]
 
 
 def when_ready(node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
-    """The nodes as they are once all of them take pods."""
+    """Return the nodes without their transient taints."""
     return [
         _ready(node_info) if any(map(is_transient_taint, node_info.node.taints)) else node_info
         for node_info in node_infos
@@ -51,7 +51,7 @@ def _ready(node_info: NodeInfo) -> NodeInfo:
 
 
 def describe_unready(node_infos: Sequence[NodeInfo]) -> str:
-    """Which nodes have to be ready first, and what says that they are not."""
+    """Return which nodes have to become ready first, with their taints."""
     first, *more = unique_names(node_info.node.name for node_info in node_infos)
     keys = sorted({taint["key"] for taint in node_infos[0].node.taints if is_transient_taint(taint)})
     others = f", nor are {len(more)} others" if len(more) > 1 else f", nor is {more[0]}" if more else ""

@@ -1,4 +1,4 @@
-"""What is answered about a job: whether its pods find room, and what the answer rests on."""
+"""The answer for a job: the verdict on its pods, and what it rests on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuctl.capacity.shortage import ResourceBalance
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 STARTS: frozenset[Verdict] = frozenset({"fits", "preempts"})
-"""All pods of a job start now."""
+"""Verdicts with which all pods of a job start now."""
 LACKING: frozenset[Verdict] = frozenset({"never", "fits-when-empty"})
-"""A job lacks room now."""
+"""Verdicts with which a job lacks room now."""
 VERDICTS: tuple[Verdict, ...] = ("fits", "preempts", "fits-when-empty", "never", "unknown")
 
 _UNITS = {"cpu": ("cpuCores", 1000), "memory": ("memoryBytes", 1), "ephemeral-storage": ("ephemeralStorageBytes", 1)}
@@ -29,9 +29,9 @@ class Victim(NamedTuple):
 
 
 class EndingWorkload(NamedTuple):
-    """Work that has ended at a time (RFC 3339), at the latest. ``job`` is ``Job/NAME``.
+    """A workload and the latest time (RFC 3339) at which it has ended. ``job`` is ``Job/NAME``.
 
-    ``at`` is None for all jobs together that the caller may not see.
+    ``at`` is None for the entry that stands for all jobs the caller may not see.
     """
 
     namespace: str
@@ -40,7 +40,7 @@ class EndingWorkload(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """When a job finds room, at the latest (RFC 3339): ``after`` what runs now has ended, the first to end first.
+    """The latest time (RFC 3339) at which a job fits: when the workloads in ``after``, sorted by their end, have ended.
 
     ``now`` is the time of the snapshot, by the API server's clock.
     """
@@ -54,12 +54,13 @@ class Opening(NamedTuple):
 class Fit:
     """The answer for one job.
 
-    ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
-    ``certain``: the answer holds for every choice of the scheduler and every order of pods; without it the answer is
-    that for jobs in their order. ``depends``: the verdict may differ in another order. ``opening`` is when the job
-    will fit, None if that is not known. ``admitted``: whether Kueue admits the job now; None if it is in no queue, or
-    that is not known. ``component`` is one number for all
-    jobs that may influence each other's placing.
+    - ``starts``: the number of its pods that would start now; ``victims`` are evicted for them, even if not all start.
+    - ``certain``: the answer holds for every order of pods and every choice of the scheduler. Otherwise it holds for
+      the jobs created in their order.
+    - ``depends``: the verdict may differ in another order.
+    - ``opening``: when the job will fit; None if unknown.
+    - ``admitted``: Kueue admits the job now; None if it is in no queue, or if that is unknown.
+    - ``component``: equal for all jobs that may influence each other's placement.
     """
 
     demand: Demand
@@ -77,17 +78,17 @@ class Fit:
 
     @property
     def likelihood(self) -> float | None:
-        """1 where no order and no choice of the scheduler changes the verdict, else None: it is not known."""
+        """1 if no order and no choice of the scheduler changes the verdict; None (unknown) otherwise."""
         return None if self.depends else 1.0
 
     @property
     def held(self) -> Units:
-        """What the pods that start hold for nothing while the others of their job have no room."""
+        """The resources that the started pods hold while the job's other pods have no room."""
         return held_while_waiting(self.demand, self.starts)
 
 
 def with_remarks(answer: Fit) -> Fit:
-    """The answer with what else is to be said of the job."""
+    """Append the job's remarks to the reason of an answer."""
     remarks = answer.demand.remarks
     if not remarks or answer.verdict == "unknown":
         return answer
@@ -95,10 +96,10 @@ def with_remarks(answer: Fit) -> Fit:
 
 
 def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:
-    """What holds from wherever volumes are reached that are yet to be made: from one node alone, or from all of them.
+    """Return the answers that hold wherever new volumes are reachable from: from one node only, or from all nodes.
 
-    :param least: the answers when from one node alone, with the same jobs as ``most``.
-    :param drivers: claims with what makes their volumes, for people.
+    :param least: the answers with one node only, for the same jobs as ``most``.
+    :param drivers: claims with their provisioners, for the message.
     """
     return [_agreed(one, other, drivers) for one, other in zip(least, most, strict=True)]
 
@@ -115,7 +116,7 @@ def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
 
 
 def with_unit_names(amounts: Units) -> dict[str, float | int]:
-    """Amounts with their units in the names: ``cpuCores``, ``memoryBytes``, ``nvidia.com/gpu``."""
+    """Return amounts with their units in the keys: ``cpuCores``, ``memoryBytes``, ``nvidia.com/gpu``."""
     result: dict[str, float | int] = {}
     for name, amount in amounts.items():
         key, size = _UNITS.get(name, (name, 1))
@@ -124,7 +125,7 @@ def with_unit_names(amounts: Units) -> dict[str, float | int]:
 
 
 def from_unit_names(amounts: Mapping[str, float | int]) -> Units:
-    """Return amounts in the scheduler's units: the inverse of :func:`named`."""
+    """Return amounts in the scheduler's units: the inverse of :func:`with_unit_names`."""
     names = {key: (name, size) for name, (key, size) in _UNITS.items()}
     result: Units = {}
     for key, amount in amounts.items():
