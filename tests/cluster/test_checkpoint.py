@@ -134,7 +134,7 @@ def test_somebody_is_asked(place: Place, disk: Disk) -> None:
     command = ("delete", "job", "train", "-n", place.namespace, "--yes")
     code, shown = on_a_terminal(*command, answer="n")
     assert code == 1, shown
-    assert "exit code 3\nGo on and lose progress? [y/N]: " in shown
+    assert "exit code 3\nContinue and lose progress? [y/N]: " in shown
     assert place.exists("Job", "train")
     code, shown = on_a_terminal("pause", "train", "-n", place.namespace, answer="n")
     assert (code, place.get("Job", "train")["spec"]["suspend"]) == (1, False), shown

@@ -115,7 +115,7 @@ def test_a_cluster_that_the_platform_does_not_name(place: Place, proxy: Proxy) -
     _named(place, prod={"server": "https://127.0.0.1:1"}, staging={"context": "staging"})
     file = place.file(training())
     said = place.gpuctl("apply", "-f", file, code=3).err
-    assert "which is none of the clusters that" in said
+    assert "which is not one of the clusters in" in said
     assert "names: prod, staging" in said
     assert "  = choose one with --cluster, or add this one to `clusters` in that file" in said
     assert proxy.records == []
@@ -124,7 +124,7 @@ def test_a_cluster_that_the_platform_does_not_name(place: Place, proxy: Proxy) -
     assert proxy.records == []
     looked = place.gpuctl("get", "jobs", "--platform", platform)
     assert "note: the context" in looked.err
-    assert "which is none of the clusters that" in looked.err
+    assert "which is not one of the clusters in" in looked.err
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_a_cluster_that_the_platform_names_by_its_uid_needs_no_option(place: Pla
     place.apply(training())
     _named(place, other={"uid": OTHER})
     said = place.gpuctl("apply", "-f", place.file(training("more")), code=3).err
-    assert "which is none of the clusters that" in said
+    assert "which is not one of the clusters in" in said
     assert not place.exists("Job", "more")
 
 
@@ -268,7 +268,7 @@ def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:
     pair.proxy.policy = on(lambda request: request.is_write or "dryRun" in request.target, refuse(422, "Invalid", "no"))
     said = place.gpuctl("apply", "-f", place.file(training("a")), *BOTH, code=1)
     assert "error: cluster staging: " in said.err
-    assert said.err.endswith("nothing was changed, on no cluster\n")
+    assert said.err.endswith("no cluster was changed\n")
     assert not place.exists("Job", "a")
     pair.proxy.reset(on(lambda request: True, cut_before))
     said = place.gpuctl("apply", "-f", place.file(training("a")), *BOTH, "--timeout", "3s", code=3)
@@ -306,7 +306,7 @@ def test_a_cluster_behind_one_that_failed_is_not_begun(pair: Pair) -> None:
         ("staging", "failed"),
         ("prod", "not-run"),
     ]
-    assert "cluster prod: not run, nothing was changed there" in told.err
+    assert "cluster prod: not run, nothing was changed" in told.err
     assert not place.exists("Job", "a")
 
 
@@ -328,7 +328,7 @@ def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
         containers = place.get("Deployment", name)["spec"]["template"]["spec"]["containers"]
         assert containers[0]["image"] == good[0]["environment"]["image"]
     assert told.err.splitlines()[-2] == "cluster prod: failed: 2 rolled back, 2 unchanged"
-    assert told.err.splitlines()[-1] == "cluster staging: not run, nothing was changed there"
+    assert told.err.splitlines()[-1] == "cluster staging: not run, nothing was changed"
     assert place.plan(*good, flags=("--cluster", "prod")).actions["Deployment/two"] == "unchanged"
 
 
@@ -340,11 +340,9 @@ def test_one_question_for_all_clusters(pair: Pair) -> None:
     new = place.file(training("a", environment={"image": "registry.example.com/other:2"}))
     ended = place.gpuctl("apply", "-f", new, *BOTH, code=2)
     assert "cluster prod: replaces training/a" in ended.err
-    assert ended.err.endswith(
-        "error: nobody can be asked here: confirm with --yes\n  = nothing was changed, on no cluster\n"
-    )
+    assert ended.err.endswith("error: cannot ask for confirmation: use --yes\n  = no cluster was changed\n")
     told = place.gpuctl("apply", "-f", new, *BOTH, "-o", "json", code=2).value
-    assert told["error"] == "nobody can be asked here: confirm with --yes"
+    assert told["error"] == "cannot ask for confirmation: use --yes"
 
 
 @pytest.mark.slow
@@ -366,7 +364,7 @@ def test_a_question_that_comes_after_the_answer_is_asked(pair: Pair) -> None:
     new = place.file(training("a", environment=image("v2")), serve)
     code, shown = on_a_terminal("apply", "-f", new, *BOTH, "-n", namespace, answer="y\nn", meanwhile=between)
     assert "cluster staging: replaces training/a" in shown
-    assert f"scales inference/serve in {namespace} from 3 to 1: ends 2 ready pods\nGo on? [y/N]: " in shown, shown
+    assert f"scales inference/serve in {namespace} from 3 to 1: ends 2 ready pods\nContinue? [y/N]: " in shown, shown
     assert code == 1
     assert "cluster prod: 1 replaced" in shown
     assert pair.there.call("GET", deployment)["spec"]["replicas"] == 3
@@ -416,7 +414,7 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     assert "interrupted: finishing what is under way" in said
     # What goes on beside the deletion may have been carried out by then.
     assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*[12] not run", said), said
-    assert "\ncluster prod: not run, nothing was changed there\n" in said
+    assert "\ncluster prod: not run, nothing was changed\n" in said
     assert "`gpuctl recover" not in said.rpartition("once more leaves it to `gpuctl recover`")[2]
     assert not place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("v2")
     pair.proxy.reset()
@@ -441,9 +439,10 @@ def test_ctrl_c_twice(pair: Pair, start: Start) -> None:
     assert command.end() == 130, command.err
     said = command.err.decode()
     assert (
-        "\ncluster staging: interrupted: 1 failed; `gpuctl recover --cluster=staging` finishes what was begun\n" in said
+        "\ncluster staging: interrupted: 1 failed; `gpuctl recover --cluster=staging` finishes the unfinished changes\n"
+        in said
     )
-    assert "\ncluster prod: not run, nothing was changed there\n" in said
+    assert "\ncluster prod: not run, nothing was changed\n" in said
     pair.proxy.drain()
     pair.proxy.reset()
     place.gpuctl("recover", "--cluster", "staging", "--yes")
@@ -463,7 +462,7 @@ def test_ctrl_c_between_two_clusters(pair: Pair, start: Start, output: str) -> N
     assert command.end() == 130, command.err
     said = command.err.decode()
     assert "\ncluster prod: 1 replaced" in f"\n{said}"
-    assert said.endswith("\ncluster staging: not run, nothing was changed there\nInterrupted.\n")
+    assert said.endswith("\ncluster staging: not run, nothing was changed\nInterrupted.\n")
     assert pair.proxy.writes() == []
     if output == "json":
         assert [item["state"] for item in json.loads(command.out)["clusters"]] == ["done", "not-run"]
@@ -498,7 +497,7 @@ def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, 
     said = place.gpuctl("get", "jobs", *platform, "--cluster", "prod", "--cluster", "staging", code=2).err
     assert "works on one cluster: give --cluster once, and call it for each" in said
     said = place.gpuctl("get", "jobs", "--cluster", "prod", "--server", "https://gpuctl.example.com", code=2).err
-    assert "--server is a service of one cluster: leave --cluster out, and name the service of that one" in said
+    assert "--server selects the service of one cluster: leave --cluster out" in said
 
 
 @pytest.mark.slow

@@ -276,7 +276,7 @@ def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None
     # What waits for nodes has nothing to lose.
     code, shown = on_a_terminal("delete", "job", "waits", "-n", place.namespace, answer="n")
     assert code == 0
-    assert "Go on?" not in shown
+    assert "Continue?" not in shown
     assert on_a_terminal("delete", "job", "note", "--yes", "-n", place.namespace, answer="n")[0] == 0
     place.gpuctl("delete", "job", "train")
     assert place.names() == set()

@@ -74,11 +74,11 @@ def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, 
     shown = place.gpuctl("diff", "-f", place.file(mine), code=1)
     assert "evicts training/" in shown.out
     assert f"training/sft in {theirs.namespace} (owner anna, 1 pod, running for " in shown.out
-    assert "asks first: training/urgent" in place.gpuctl("apply", "-f", place.file(mine), "--dry-run=server").err
+    assert "will ask: training/urgent" in place.gpuctl("apply", "-f", place.file(mine), "--dry-run=server").err
     refused = place.apply(mine, contested.job("later", "low", 8), code=2)
     assert f"training/later in {place.namespace} will wait: 8 nvidia.com/gpu on one node of pool" in refused.err
     assert f"training/urgent in {place.namespace} evicts others as of now: " in refused.err
-    assert "nobody can be asked here" in refused.err
+    assert "cannot ask for confirmation" in refused.err
     assert "Job/urgent" not in place.names()
     assert theirs.running("sft", "eval") == victims
     place.apply(mine, flags=("--yes",))
@@ -109,7 +109,7 @@ def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
     for command in (("resume", "urgent"), ("rerun", "done")):
         refused = place.gpuctl(*command, code=2)
         assert f"training/{command[1]} in {place.namespace} evicts others as of now: training/" in refused.err
-        assert "nobody can be asked here: confirm with --yes" in refused.err
+        assert "cannot ask for confirmation: use --yes" in refused.err
     assert theirs.running("sft", "eval") == victims
     assert place.get("Job", "urgent")["spec"]["suspend"] is True
     place.gpuctl("resume", "urgent", "--yes")

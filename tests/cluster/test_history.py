@@ -132,7 +132,7 @@ def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) ->
     assert first["masked"] == ["environment.args[1]", "environment.args[2]", "environment.env[HF_TOKEN].value"]
     shown = place.gpuctl("history", "train", "--revision", "1")
     assert "***" in shown.out
-    assert "environment.env[HF_TOKEN].value are credentials, and not kept" in shown.err
+    assert "environment.env[HF_TOKEN].value are credentials and are not kept" in shown.err
     # That one was changed is a change, though it does not show.
     env[0] = {"name": "HF_TOKEN", "value": TOKEN[::-1]}
     place.apply(
@@ -140,7 +140,7 @@ def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) ->
         flags=("--yes",),
     )
     assert len(revisions(place)) == 2
-    assert "masked values, or nothing" in place.gpuctl("history", "train").out
+    assert "masked values or no change" in place.gpuctl("history", "train").out
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_what_was_there_before_is_found(place: Place) -> None:
     newest, first = revisions(place)
     assert (first["cause"], first["who"], first["revision"]) == ("found", None, 1)
     assert newest["changes"][0]["from"] == "registry.example.com/training:v1"
-    assert place.gpuctl("history", "train").out.splitlines()[2].endswith("was there already")
+    assert place.gpuctl("history", "train").out.splitlines()[2].endswith("existed already")
 
 
 @pytest.mark.slow

@@ -451,7 +451,7 @@ def test_run_that_lost_its_lease_deletes_nothing_more(
     assert words.count("replaced") == 16
     assert words.count("not run") == 4
     assert done.err == (
-        f"error: the lease {LEASE} in {place.namespace} was taken over by another run: 4 steps were not begun\n"
+        f"error: the lease {LEASE} in {place.namespace} was taken over by another run: 4 steps were not started\n"
     )
     assert sum(before[name] == uid for name, uid in place.uids().items()) == 4
     assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE

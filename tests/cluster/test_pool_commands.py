@@ -276,7 +276,7 @@ def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
         code, shown = on_a_terminal("delete", "pool", "spares", answer="n")
         assert code == 1
         assert "training/sits in team-b" in shown
-        assert "Go on? [y/N]" in shown
+        assert "Continue? [y/N]" in shown
         assert nodes_of(place, "spares") == ["spare-1"]
         done = place.anywhere("delete", "pool", "spares", "--yes")
         assert f"deleted   configmap/pool-spares -n {SYSTEM}\n" in done.out

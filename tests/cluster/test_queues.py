@@ -279,7 +279,7 @@ def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
     assert (
         f"training/urgent in {place.namespace} evicts others as of now: training/small in {place.namespace}" in refused
     )
-    assert "nobody can be asked here: confirm with --yes" in refused
+    assert "cannot ask for confirmation: use --yes" in refused
     assert rows(place) == {"first": "Queued", "urgent": "Paused", "small": "Running"}
     place.gpuctl("resume", "urgent", "--yes")
     queues.admitted("urgent", kind=kind)

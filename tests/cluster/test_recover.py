@@ -412,7 +412,7 @@ def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
     for dry in ("server", "client"):
         shown = place.apply(training("a"), flags=(f"--dry-run={dry}",))
         assert "recover   job.batch/b" in shown.out
-        assert f"asks first: creates job.batch/b in {place.namespace}: an apply that did not finish" in shown.err
+        assert f"will ask: creates job.batch/b in {place.namespace}: an apply that did not finish" in shown.err
         assert "1 to recover" in shown.err
     assert "creates job.batch/b" in place.apply(training("a"), code=2).err
     assert not place.exists("Job", "b")

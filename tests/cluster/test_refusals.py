@@ -213,7 +213,7 @@ def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
     assert place.plan(training("right", resources={"gpu": 64})).value["notes"] == []
     asked = place.apply(training(resources={"gpu": 65}), code=2)
     assert f"training/train: {large}, and what runs now would end for it" in asked.err
-    assert "nobody can be asked here" in asked.err
+    assert "cannot ask for confirmation" in asked.err
 
 
 def missing_objects(namespace: str) -> dict[str, tuple[dict[str, Any], str]]:
@@ -324,7 +324,7 @@ def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place)
         f"replaces training/one in {place.namespace}",
         f"replaces training/two in {place.namespace}",
     ]
-    assert error == "error: nobody can be asked here: confirm with --yes"
+    assert error == "error: cannot ask for confirmation: use --yes"
     assert hint == "  = nothing was changed"
     assert outcome.out == ""
     value = place.apply(*changed, flags=("-o", "json"), code=2).value
@@ -354,7 +354,7 @@ def test_on_a_terminal_it_is_asked(place: Place, running: str) -> None:
     )
     assert result.returncode == 1, result.stdout
     assert "replaces training/train" in result.stdout
-    assert "Go on? [y/N]: n" in result.stdout
+    assert "Continue? [y/N]: n" in result.stdout
     assert "nothing was changed" in result.stdout
 
 

@@ -72,11 +72,11 @@ def test_what_is_looked_at_changes_nothing(place: Place) -> None:
     before = place.records()
     shown = place.gpuctl("rollback", "serve", "--dry-run")
     assert "replace" in shown.out
-    assert "asks first: rolls back inference/serve" in shown.err
+    assert "will ask: rolls back inference/serve" in shown.err
     value = place.gpuctl("rollback", "serve", "--dry-run", "-o", "json").value
     assert {step["kind"]: step["action"] for step in value["steps"]}["Deployment"] == "replace"
     refused = place.gpuctl("rollback", "serve", "-o", "json", code=2).value
-    assert "nobody can be asked" in refused["error"]
+    assert "cannot ask for confirmation" in refused["error"]
     assert place.records() == before
     assert len(causes(place)) == 3
 

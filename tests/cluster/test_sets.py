@@ -193,7 +193,7 @@ def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repos
     assert actions(preview) == expected
     asked = repository.apply("--prune", code=2)
     assert f"prunes training/b (job.batch/b in {place.namespace}): running for " in asked.err
-    assert asked.err.endswith("error: nobody can be asked here: confirm with --yes\n  = nothing was changed\n")
+    assert asked.err.endswith("error: cannot ask for confirmation: use --yes\n  = nothing was changed\n")
     assert asked.out == ""
     assert place.uids() == before
     difference = place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=1)

@@ -279,7 +279,7 @@ def test_what_is_refused_says_what_to_do(world: World) -> None:
             # A family says which of its commands.
             name = " ".join(row.call.split()[: 2 if row.call.startswith("usage ") else 1])
             said = world.remote.typed("--server", world.remote.served.url, *world.arguments(row.call), code=2)
-            assert said.err.endswith(f"`gpuctl {name}` asks no service: leave --server out.\n"), said.err
+            assert said.err.endswith(f"`gpuctl {name}` does not use a service: leave --server out.\n"), said.err
     for more in (("diff", "-f", world.values["file"], "--against", "git:HEAD"), ("fit", "--snapshot", "x", "y.yaml")):
         said = world.remote.typed(*more, "--server", world.remote.served.url, code=2)
         assert "leave --server out" in said.err

@@ -121,7 +121,9 @@ def test_another_platform_beside_the_documents(remote: Remote) -> None:
     remote.typed("get", "jobs", *here)
     (place.directory / "platform.yaml").unlink()
     said = remote.typed("get", "jobs", "--platform", "x.yaml", code=2)
-    assert said.err.endswith("--platform is not for a service, which has the platform that it was started with\n")
+    assert said.err.endswith(
+        "--platform does not apply to a service, which uses the platform that it was started with\n"
+    )
 
 
 def test_addresses(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ def _tables_are_the_same(world: World) -> None:
     )
     assert "leave --database out" in world.near("cluster", "--server", world.served.url, code=2).err
     refused = world.remote.typed("--server", world.served.url, "usage", "collect", code=2)
-    assert "asks no service" in refused.err
+    assert "does not use a service" in refused.err
 
 
 def _at_any_minute(page: str) -> str:

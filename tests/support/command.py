@@ -95,7 +95,7 @@ def on_a_terminal(
     shown = bytearray()
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        while meanwhile is not None and b"Go on?" not in shown:
+        while meanwhile is not None and b"Continue?" not in shown:
             shown += os.read(ours, 65536)
         if meanwhile is not None:
             try:

@@ -714,7 +714,7 @@ def test_command_tells_by_its_exit_code(
 
 def test_command_names_whom_it_would_evict(tmp_path: Path) -> None:
     result = run(tmp_path, have=cluster([node("a", 2)], [running("x", "a", 2)]))
-    assert "job.batch/train -n team: fits by evicting others (1 pod of" in result.stdout
+    assert "job.batch/train -n team: fits by evicting other pods (1 pod of" in result.stdout
     assert "  evicts: pod x -n team on a (priority 0)" in result.stdout
 
 

@@ -108,7 +108,7 @@ def test_fewer_gpus_another_pool_and_more_nodes(tmp_path: Path) -> None:
 def test_what_is_shown_is_the_line_to_change(tmp_path: Path) -> None:
     shown = fit(tmp_path, HALVES, "--suggest", job=training(gpu=8))
     path = tmp_path / "job.yaml"
-    nodes = f"resources.nodes: 2 (not written yet; {path}:5), resources.gpu: 4 (was 8; {path}:7)"
+    nodes = f"resources.nodes: 2 (not set before; {path}:5), resources.gpu: 4 (was 8; {path}:7)"
     assert shown.stdout.splitlines()[-3:] == [
         f"  fits with fewer GPUs: resources.gpu: 4 (was 8; {path}:7)",
         f"  fits with another pool: resources.pool: b (was a; {path}:6)",
@@ -163,9 +163,7 @@ def test_nobody_else_is_worse_off(tmp_path: Path) -> None:
         "other": training("other", pool="b", gpu=8),
     }
     assert suggested(tmp_path, have, **both) == {}
-    assert (
-        "no smaller request, other GPU type or other pool was found" in fit(tmp_path, have, "--suggest", **both).stdout
-    )
+    assert "no smaller request, other GPU type or pool makes it fit" in fit(tmp_path, have, "--suggest", **both).stdout
 
 
 def test_documents_of_the_platform_and_of_pools_count(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_running_jobs_that_are_replaced(repository: Repository) -> None:
     assert (
         "Running jobs that would be replaced:\n\n"
         "- training a in nlp: running for 3h on 4 GPUs, its progress is lost (containers[main].image)\n"
-        "- inference s in nlp: running for 3h on 2 GPUs, it stops serving meanwhile (containers[main].image)\n\n"
+        "- inference s in nlp: running for 3h on 2 GPUs, it stops serving until its new pods are ready (containers[main].image)\n\n"
     ) in found.out
 
 
@@ -140,7 +140,7 @@ def test_finished_trainings_are_listed_with_their_end(repository: Repository) ->
     ended = (over("a", "Failed"), over("b"), over("c"))
     found = change(repository, before, after, [node("n1")], [], "text", ended)
     assert (
-        "Finished trainings that would run again, and whose pods and logs are deleted:\n\n"
+        "Finished trainings that would run again; their pods and logs are deleted:\n\n"
         "- training a in nlp: finished 2h ago (Failed); containers[main].image\n\n"
     ) in found.out
     assert "training b" not in found.out
@@ -182,7 +182,8 @@ def test_jobs_whose_documents_go(repository: Repository) -> None:
     repository.remove("c.yaml")
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(repository.root.parent / "cluster.json"))
     assert (
-        "Running jobs whose documents go, which pruning would end:\n\n- training a in nlp: running for 3h" in found.out
+        "Running jobs whose documents are removed; pruning would end them:\n\n- training a in nlp: running for 3h"
+        in found.out
     )
 
 
@@ -280,7 +281,7 @@ def test_who_is_evicted(repository: Repository) -> None:
     assert found.code == 0
     evicted = "- Job/lowly in nlp (1 pod, running for 3h), of priority 100, for training a in nlp\n"
     assert f"Would be evicted, 1 job with 1 pod:\n\n{evicted}" in found.out
-    assert "- training a in nlp: fits by evicting others\n" in found.out
+    assert "- training a in nlp: fits by evicting other pods\n" in found.out
 
 
 def test_evictions_are_counted_for_the_whole_repository(repository: Repository) -> None:
@@ -318,7 +319,7 @@ def test_one_cluster_at_a_time(repository: Repository) -> None:
     repository.commit()
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "x.json", "--context", "dev")
     assert found.code == 2
-    assert "--snapshot stands in for a cluster" in found.err
+    assert "--snapshot replaces the cluster" in found.err
 
 
 @pytest.mark.parametrize(
@@ -405,7 +406,7 @@ def test_who_is_evicted_while_the_old_pods_run(
 @pytest.mark.parametrize("output", ["text", "markdown"])
 def test_people_are_told_whom_the_controller_evicts(repository: Repository, output: str) -> None:
     found = judged(repository, training("a").replace(":v1", ":v2"), option="flux", output=output)
-    assert "Judged for Flux: new pods of a training come while its old ones still run.\n" in found.out
+    assert "Judged for Flux: new pods of a training are created while its old ones still run.\n" in found.out
     victim = "training/lowly in nlp (owner anna, 1 pod, running for 3h), of priority 100, for training a in nlp"
     assert f"- {victim}, whose old pods still run\n" in found.out
     assert "- training a in nlp: fits now; evicts others while its old pods still run\n" in found.out

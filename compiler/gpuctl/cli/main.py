@@ -45,7 +45,7 @@ class CommandGroup(GroupWithOptionHints):
             raise click.UsageError(f"There is no command `{name}`. {_instead_of(name)}", ctx)
         found = super().resolve_command(ctx, args)
         if is_server_stated(ctx) and found[1] is not None and not _asks_services(found[1]):
-            raise click.UsageError(f"`{PROGRAM} {name}` asks no service: leave --server out.", ctx)
+            raise click.UsageError(f"`{PROGRAM} {name}` does not use a service: leave --server out.", ctx)
         return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -59,7 +59,7 @@ class CommandGroup(GroupWithOptionHints):
             formatter.write(f"  {shown:<9}{', '.join(line.commands):<{width}}  {line.text}\n")
             last = heading
         formatter.write_paragraph()
-        formatter.write("  --version   --debug (shows where a bug is)   -h, --help (of every command)\n")
+        formatter.write("  --version   --debug (shows a traceback)   -h, --help (of every command)\n")
 
 
 def _asks_services(command: click.Command) -> bool:

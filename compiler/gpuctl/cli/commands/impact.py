@@ -79,7 +79,7 @@ def command(
     inputs = [*filenames, *paths] or ["."]
     if is_server_stated():
         raise click.UsageError(
-            "`gpuctl impact` asks no service: leave --server out; `gpuctl diff` and `gpuctl fit` ask it"
+            "`gpuctl impact` does not use a service: leave --server out; `gpuctl diff` and `gpuctl fit` ask it"
         )
     check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
     with revision_errors():

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 @namespace_option("Where the job is.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How a changed service is changed.")
-@click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold.")
+@click.option("--adopt", is_flag=True, help="Take over objects and fields of other field managers.")
 @click.option("--queue", is_flag=True, help="Do it also where a quota is full: the job starts when there is room.")
-@click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused.")
+@click.option("--no-probe", is_flag=True, help="Report a refused dry-run pod as a note, not an error.")
 @checkpoint_option
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until the job runs, or is finished.")

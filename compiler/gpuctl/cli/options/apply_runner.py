@@ -24,7 +24,7 @@ def run_apply(
     with service_change(invocation) as by_service:
         if by_service is not None:
             if dry_run == "client":
-                raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
+                raise click.UsageError("--dry-run=client needs a cluster; with a service use --dry-run=server")
             plan = apply_by_service(
                 by_service.service, documents, planning, run, by_service.callbacks, preview=bool(dry_run)
             )

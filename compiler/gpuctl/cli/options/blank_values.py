@@ -22,7 +22,7 @@ class BlankRejectingContext(click.Context):
         for parameter in self.command.params:
             is_free = parameter.default == "" or parameter.type is click.UNPROCESSED or parameter.name in _PATTERNS
             if not is_free and _holds_blank(self.params.get(parameter.name or "")):
-                raise click.BadParameter("it is empty; is a variable of the shell not set?", self, parameter)
+                raise click.BadParameter("the value is empty; is a shell variable not set?", self, parameter)
         return super().invoke(callback, *args, **kwargs)
 
     def get_help(self) -> str:

@@ -144,7 +144,7 @@ def confirm_lost_progress(problems: Sequence[str]) -> bool:
         return False
     for problem in problems:
         click.echo(problem, err=True)
-    return click.confirm("Go on and lose progress?", default=False, err=True)
+    return click.confirm("Continue and lose progress?", default=False, err=True)
 
 
 def confirm_plan(plan: Plan, *, yes: bool) -> bool:
@@ -163,5 +163,5 @@ def confirm_plan(plan: Plan, *, yes: bool) -> bool:
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:
-        raise Unasked("nobody can be asked here: confirm with --yes", plan)
-    return click.confirm("Go on?", default=False, err=True)
+        raise Unasked("cannot ask for confirmation: use --yes", plan)
+    return click.confirm("Continue?", default=False, err=True)

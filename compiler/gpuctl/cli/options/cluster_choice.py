@@ -60,7 +60,7 @@ def cluster_option(function: Function) -> Function:
         expose_value=False,
         callback=note_clusters,
         shell_complete=complete_cluster,
-        help="A cluster that the platform names; another is refused. apply, create, diff and delete -f take several.",
+        help="A cluster that the platform defines. Repeatable for apply, create, diff and delete -f.",
     )(function)
 
 
@@ -121,7 +121,7 @@ def check_known_cluster(session: Session, clusters: Clusters, *, changes: bool) 
         return
     place = f"the context {session.context}" if session.context else "the service account of this pod"
     said = (
-        f"{place} leads to {session.server}, which is none of the clusters that {clusters.file} names: "
+        f"{place} leads to {session.server}, which is not one of the clusters in {clusters.file}: "
         f"{', '.join(clusters.by_name)}"
     )
     if changes:

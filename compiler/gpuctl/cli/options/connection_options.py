@@ -48,9 +48,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 def cluster_options(function: Function) -> Function:
     """Add the options that select the cluster and the user to act as, or a service."""
     for decorate in (
-        _impersonating("--as-uid", "UID", "The uid of the user to act as."),
+        _impersonating("--as-uid", "UID", "Uid of the user to act as."),
         _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
-        _impersonating("--as", "USER", "Act as another user; the API server asks for the right to impersonate."),
+        _impersonating("--as", "USER", "Act as another user; requires the right to impersonate."),
         server_option,
         cluster_option,
         kubeconfig_options,
@@ -67,7 +67,7 @@ def kubeconfig_options(function: Function) -> Function:
             cls=ConnectionOption,
             metavar="NAME",
             shell_complete=complete_context,
-            help="Context of the kubeconfig. Default: its current one.",
+            help="Context of the kubeconfig. Default: the current one.",
         ),
         click.option(
             "--kubeconfig",
@@ -98,14 +98,14 @@ def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False
 def changing_options(function: Function) -> Function:
     """Add the options of commands that change the cluster."""
     for decorate in (
-        click.option("-y", "--yes", is_flag=True, help="Confirm everything that would be asked."),
+        click.option("-y", "--yes", is_flag=True, help="Confirm all questions."),
         click.option(
             "--timeout",
             default="5m",
             show_default=True,
             callback=parse_duration_option,
             metavar="TIME",
-            help="How long deletions, late quotas and answers are waited for, as in 90s or 10m.",
+            help="How long to wait for deletions, quotas and responses, such as 90s or 10m.",
         ),
         json_option,
     ):

@@ -24,7 +24,7 @@ def input_options(function: Function) -> Function:
         "filenames",
         multiple=True,
         metavar="FILE",
-        help="A file, a directory (recursive), or - for standard input; any number of times.",
+        help="A file, a directory (recursive), or - for standard input; repeatable.",
     )(function)
 
 
@@ -43,12 +43,12 @@ def namespace_option(help: str, default: str | None = None) -> Callable[[Functio
 
 def compile_options(function: Function) -> Function:
     """Add the options of commands that compile for a cluster; the default namespace is the context's."""
-    return _compile_options(function, None, "Namespace of jobs that name none. Default: the context's.")
+    return _compile_options(function, None, "Namespace of jobs that set none. Default: the context's.")
 
 
 def offline_compile_options(function: Function) -> Function:
     """Add the options of commands that compile without a cluster; the default namespace is ``default``."""
-    return _compile_options(function, "default", "Namespace of jobs that name none.")
+    return _compile_options(function, "default", "Namespace of jobs that set none.")
 
 
 def _compile_options(function: Function, namespace: str | None, help: str) -> Function:
@@ -68,7 +68,7 @@ def placement_option(function: Function) -> Function:
         metavar="NAME",
         callback=_checked_cluster,
         shell_complete=complete_cluster,
-        help="Leave out the documents that belong on other clusters, by their `placement`.",
+        help="Compile only documents for this cluster, by their `placement`.",
     )(function)
 
 
@@ -106,7 +106,7 @@ def _delivery_options(function: Function, default: str) -> Function:
         click.option(
             "--gitops",
             type=click.Choice(CONTROLLERS),
-            help=f"Make it what this GitOps controller can apply. Default: {default}.",
+            help=f"Adapt the output to this GitOps controller. Default: {default}.",
         ),
     ):
         function = decorate(function)
@@ -116,7 +116,9 @@ def _delivery_options(function: Function, default: str) -> Function:
 def check_delivery_options(gitops: str | None, job_names: str | None) -> None:
     """Reject hashed names without a GitOps controller: nothing would delete the objects with the previous name."""
     if job_names == "hashed" and gitops in (None, "none"):
-        raise click.UsageError("--job-names hashed needs --gitops: something has to remove what the new names replace.")
+        raise click.UsageError(
+            "--job-names hashed needs --gitops: nothing else removes objects with the previous names."
+        )
 
 
 def check_namespace_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -19,7 +19,7 @@ def job_arguments(function: Function) -> Function:
     """Add the JOB arguments, ``-n``, ``-o`` and the connection options."""
     for decorate in (
         json_option,
-        namespace_option("Where the jobs are. Default: any namespace, where the name is the only one."),
+        namespace_option("Namespace of the jobs. Default: search; a name must be unique."),
         click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job),
         reading_options,
     ):

@@ -89,7 +89,7 @@ class MultiClusterChange:
             else:
                 for item in self.plans:
                     show_obstacles(item)
-            click.echo("nothing was changed, on no cluster", err=True)
+            click.echo("no cluster was changed", err=True)
             return clusters_preview_code(self.plans)
         self._ask()
 
@@ -123,12 +123,12 @@ class MultiClusterChange:
                 return
         for name, question in asked:
             click.echo(f"cluster {name}: {question}", err=True)
-        if can_ask and click.confirm("Go on?", default=False, err=True):
+        if can_ask and click.confirm("Continue?", default=False, err=True):
             return
-        said = "not confirmed" if can_ask else "nobody can be asked here: confirm with --yes"
+        said = "not confirmed" if can_ask else "cannot ask for confirmation: use --yes"
         if self.invocation.as_json:
             show_value(clusters_value(self.plans, error=said), "json")
-        raise (RefusedFailure if can_ask else UndeterminedFailure)(f"{said}\n  = nothing was changed, on no cluster")
+        raise (RefusedFailure if can_ask else UndeterminedFailure)(f"{said}\n  = no cluster was changed")
 
     def _opened(self, name: str) -> Session:
         session = open_named_cluster(name, self.invocation.kubeconfig, self.invocation.context, changes=self._changes)

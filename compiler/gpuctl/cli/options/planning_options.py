@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 queue_option = click.option(
-    "--queue", is_flag=True, help="Create a job also where a quota is full: it starts when there is room."
+    "--queue", is_flag=True, help="Create a job even if a quota is full; it starts when the quota has room."
 )
 
 
@@ -29,11 +29,11 @@ def checking_options(function: Function) -> Function:
     """Add the options of commands that check a plan."""
     for decorate in (
         queue_option,
-        click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused."),
+        click.option("--no-probe", is_flag=True, help="Report a refused dry-run pod as a note, not an error."),
         click.option(
             "--create-namespace",
             is_flag=True,
-            help="Create the namespace of -n or of the context if it is absent.",
+            help="Create the namespace of -n or of the context if it does not exist.",
         ),
     ):
         function = decorate(function)
@@ -44,19 +44,19 @@ def planning_options(function: Function) -> Function:
     """Add the options of :class:`gpuctl.usecases.change_options.PlanOptions`, named like its fields."""
     for decorate in (
         checking_options,
-        click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold."),
-        click.option("--relower", is_flag=True, help="Replace also what only a newer gpuctl lowers otherwise."),
-        click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed."),
+        click.option("--adopt", is_flag=True, help="Take over objects and fields of other field managers."),
+        click.option("--relower", is_flag=True, help="Also replace what differs only because of a newer gpuctl."),
+        click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How to update changed services."),
         click.option("--allow-skipped", is_flag=True, help="Let --prune delete although some files were not read."),
-        click.option("--allow-empty", is_flag=True, help="Let --prune delete all, when there is no document left."),
-        click.option("--allow-older", is_flag=True, help="Let the set go back to an older commit."),
-        click.option("--allow-source", is_flag=True, help="Let the set come from other files than before."),
-        click.option("--prune", is_flag=True, help="Delete what the set contains and the documents no longer do."),
+        click.option("--allow-empty", is_flag=True, help="Let --prune delete everything if there are no documents."),
+        click.option("--allow-older", is_flag=True, help="Allow an older commit than the set's last one."),
+        click.option("--allow-source", is_flag=True, help="Allow other source files than the set's last ones."),
+        click.option("--prune", is_flag=True, help="Delete objects of the set that the documents no longer contain."),
         click.option(
             "--set",
             "set_name",
             metavar="NAME",
-            help="The set that the documents are, for --prune: Secret NAME in the namespace of -n or the context.",
+            help="The set of objects for --prune: Secret NAME in the namespace of -n or the context.",
         ),
     ):
         function = decorate(function)

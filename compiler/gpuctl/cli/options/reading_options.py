@@ -42,7 +42,7 @@ def namespace_options(function: Function) -> Function:
 def list_options(function: Function) -> Function:
     """Add ``-o``, ``--json`` and ``--no-headers`` of lists."""
     for decorate in (
-        click.option("--no-headers", is_flag=True, help="Leave out the line of headings."),
+        click.option("--no-headers", is_flag=True, help="Omit the header line."),
         click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
         click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
     ):
@@ -101,4 +101,6 @@ def reject_platform(platform: str | None) -> None:
     :raises click.UsageError: it was given.
     """
     if platform is not None:
-        raise click.UsageError("--platform is not for a service, which has the platform that it was started with")
+        raise click.UsageError(
+            "--platform does not apply to a service, which uses the platform that it was started with"
+        )

@@ -26,7 +26,7 @@ def server_option(function: Function) -> Function:
         "--server",
         cls=ConnectionOption,
         metavar="URL",
-        help="Ask this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
+        help="Use this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
         expose_value=False,
         callback=note_server,
         shell_complete=complete_server,
@@ -41,11 +41,9 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     """
     stated = stated_server()
     if stated is not None and "--cluster" in of_cluster:
-        raise click.UsageError(
-            "--server is a service of one cluster: leave --cluster out, and name the service of that one"
-        )
+        raise click.UsageError("--server selects the service of one cluster: leave --cluster out")
     if stated is not None and of_cluster:
-        raise click.UsageError(f"--server is a service, {of_cluster[0]} is about a cluster; not both")
+        raise click.UsageError(f"--server selects a service, {of_cluster[0]} a cluster: not both")
     stated = stated or os.environ.get("GPUCTL_SERVER")
     if of_cluster or (not stated and not _has_logged_in()):
         return None

@@ -30,11 +30,11 @@ def check_snapshot_option(
     :raises click.UsageError: such a combination was given.
     """
     if snapshot_file is not None and is_server_stated():
-        raise click.UsageError("--snapshot stands in for a cluster: leave --server out")
+        raise click.UsageError("--snapshot replaces the cluster: leave --server out")
     if snapshot_file is not None and stated_clusters():
-        raise click.UsageError("--snapshot stands in for a cluster: leave --cluster out")
+        raise click.UsageError("--snapshot replaces the cluster: leave --cluster out")
     if snapshot_file is not None and (kubeconfig is not None or context is not None):
-        raise click.UsageError("--snapshot stands in for a cluster: leave --context and --kubeconfig out")
+        raise click.UsageError("--snapshot replaces the cluster: leave --context and --kubeconfig out")
     if snapshot_file == "-" and "-" in inputs:
         raise click.UsageError("standard input is either the documents or the snapshot")
 

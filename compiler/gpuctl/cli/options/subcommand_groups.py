@@ -48,7 +48,7 @@ class SubcommandGroup(GroupWithOptionHints):
             close = difflib.get_close_matches(name.lower(), self._named, n=1, cutoff=0.6)
             hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._of_a_job(ctx, name)
             raise click.UsageError(
-                f"`{ctx.command_path}` knows {', '.join(self.subcommands)}, and no `{name}`.{hint}", ctx
+                f"`{ctx.command_path}` has no subcommand `{name}`, but {', '.join(self.subcommands)}.{hint}", ctx
             )
         return super().resolve_command(ctx, args)
 

@@ -73,7 +73,7 @@ def show_cluster_results(plans: Sequence[ClusterPlan], *, as_json: bool) -> None
         elif item.error is not None:
             show_obstacles(item)
             if item.plan is not None and item.plan.unfinished:
-                click.echo(f"What was begun is remembered: `{recover_command(item.name)}` finishes it.", err=True)
+                click.echo(f"Unfinished changes are recorded: `{recover_command(item.name)}` finishes them.", err=True)
     for item in plans:
         click.echo(f"cluster {item.name}: {_outcome(item)}", err=True)
 
@@ -90,7 +90,7 @@ def _is_carried_out(item: ClusterPlan) -> bool:
 
 def _outcome(item: ClusterPlan) -> str:
     if item.state == "not-run":
-        return "not run, nothing was changed there"
+        return "not run, nothing was changed"
     is_told = item.error is None or _is_carried_out(item)
     done = printer.summary_line(item.plan, done=True) if item.plan is not None and is_told else ""
     if item.state == "done":
@@ -98,7 +98,7 @@ def _outcome(item: ClusterPlan) -> str:
     if item.state == "interrupted":
         unfinished = item.plan is not None and item.plan.unfinished
         return f"interrupted: {done}" + (
-            f"; `{recover_command(item.name)}` finishes what was begun" if unfinished else ""
+            f"; `{recover_command(item.name)}` finishes the unfinished changes" if unfinished else ""
         )
-    advice = "" if is_told else f"; `{recover_command(item.name)}` shows what was begun"
+    advice = "" if is_told else f"; `{recover_command(item.name)}` shows the unfinished changes"
     return f"failed{f': {done}' if done else ''}{advice}"

@@ -78,7 +78,7 @@ def _field(field: DriftedField) -> str:
         if field.is_added
         else f"{live} instead of {wanted}"
         if live and wanted
-        else (f"{live} is not in the document" if live else f"{wanted} is not there")
+        else (f"{live} is not in the document" if live else f"{wanted} is missing")
     )
     who = _who(field)
     return f"{named(field.path)}: {change}" + (f" ({who})" if who else "")

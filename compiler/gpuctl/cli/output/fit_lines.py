@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import RESOURCES
 _HOLDERS = 3
 VERDICT_TEXTS = {
     "fits": "fits now",
-    "preempts": "fits by evicting others",
+    "preempts": "fits by evicting other pods",
     "fits-when-empty": "does not fit now, but may later",
     "never": "never fits",
     "unknown": "cannot be told",
@@ -82,11 +82,11 @@ def suggestion_lines(suggestions: Sequence[FitSuggestion]) -> Iterator[str]:
     for suggestion in suggestions:
         yield f"  fits with {suggestion.kind}: {', '.join(map(_field_change, suggestion.changes))}"
     if not suggestions:
-        yield "  no smaller request, other GPU type or other pool was found with which it fits"
+        yield "  no smaller request, other GPU type or pool makes it fit"
 
 
 def _field_change(item: Mapping[str, Any]) -> str:
     path, old, new = item["path"], item["from"], item["to"]
-    was = f"was {old}" if old is not None else "not written yet"
+    was = f"was {old}" if old is not None else "not set before"
     said = f"{path}: {new}" if new is not None else f"no {path}"
     return f"{said} ({was}; {item['file']}:{item['line']})"

@@ -32,11 +32,11 @@ def change(row: HistoryRow) -> str:
     if past.cause == "rolled back":
         return f"rolled back to {past.to}" if past.to is not None else "rolled back"
     if past.cause == "found":
-        return "was there already"
+        return "existed already"
     if row.is_first:
-        return "created" if past.revision == 1 else "what changed is no longer kept"
+        return "created" if past.revision == 1 else "previous revision no longer kept"
     if not row.changes:
-        return "masked values, or nothing" if past.masked else "the same again"
+        return "masked values or no change" if past.masked else "no change"
     return told_changes(row.changes)
 
 
@@ -49,4 +49,4 @@ def difference(old: dict[str, Any] | None, new: dict[str, Any], titles: tuple[st
 def notes(past: PastDocument) -> Iterable[str]:
     """What is to be known of one revision."""
     if past.masked:
-        yield f"the values of {', '.join(past.masked)} are credentials, and not kept"
+        yield f"the values of {', '.join(past.masked)} are credentials and are not kept"

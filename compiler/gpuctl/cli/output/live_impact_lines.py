@@ -12,12 +12,12 @@ from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {
     "replaced": "Running jobs that would be replaced:",
-    "removed": "Running jobs whose documents go, which pruning would end:",
-    "kept": "Running jobs that `gpuctl apply` keeps, for only the platform changed, and a GitOps controller replaces:",
+    "removed": "Running jobs whose documents are removed; pruning would end them:",
+    "kept": "Running jobs that `gpuctl apply` keeps (only the platform changed), but a GitOps controller replaces:",
 }
 _AGAIN = {
-    "replaced": "Finished trainings that would run again, and whose pods and logs are deleted:",
-    "kept": "Finished trainings that `gpuctl apply` keeps, and a GitOps controller would run again:",
+    "replaced": "Finished trainings that would run again; their pods and logs are deleted:",
+    "kept": "Finished trainings that `gpuctl apply` keeps, but a GitOps controller would run again:",
 }
 _UNKNOWN = (
     "Unknown: which finished trainings would run again. "
@@ -48,7 +48,10 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
     if live.finished[1]:
         yield f"{_several(len(live.finished[1]), 'finished training')}: not counted against pools and quotas.", []
     if live.gitops is not None and live.fits:
-        yield f"Judged for {_CONTROLLERS[live.gitops]}: new pods of a training come while its old ones still run.", []
+        yield (
+            f"Judged for {_CONTROLLERS[live.gitops]}: new pods of a training are created while its old ones still run.",
+            [],
+        )
     if live.evictions:
         jobs, pods = _several(len(live.evictions), "job"), _several(live.evicted_pods, "pod")
         yield f"Would be evicted, {jobs} with {pods}:", [_eviction(item) for item in live.evictions]
@@ -59,7 +62,7 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         for answer in live.fits
     ]
     if placed:
-        yield "In the cluster as it is, new and changed jobs:", placed
+        yield "New and changed jobs in the current cluster:", placed
     if live.absent_nodes:
         yield "Nodes of pools that the cluster does not have:", live.absent_nodes
 
@@ -67,7 +70,9 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
 def _sentence(item: Ended) -> str:
     job = JobId(item.kind, item.namespace, item.name)
     gpus = "1 GPU" if item.gpus == 1 else f"{item.gpus} GPUs"
-    lost = _LOST.get(item.kind, "it stops serving meanwhile" if item.manner != "removed" else "it stops serving")
+    lost = _LOST.get(
+        item.kind, "it stops serving until its new pods are ready" if item.manner != "removed" else "it stops serving"
+    )
     return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
 
 

@@ -40,7 +40,7 @@ def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
         _tell_notes(plan)
         if not plan.obstacles:
             for question in plan.questions:
-                click.echo(f"asks first: {question}", err=True)
+                click.echo(f"will ask: {question}", err=True)
             click.echo(f"{printer.summary_line(plan)} ({dry_run} dry run, nothing was changed)", err=True)
     for error in plan.obstacles:
         click.echo(f"error: {error}", err=True)
@@ -105,22 +105,23 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
     if failed:
         said = f"{len(failed)} of {len(plan.steps)} steps failed"
         if undone:
-            said += f", and {len(undone)} were not begun"
+            said += f", and {len(undone)} were not started"
         click.echo(f"error: {said}", err=True)
         if plan.outage and not as_json:
             for error in dict.fromkeys(step.error for step in failed if step.error):
                 click.echo(f"error: {with_recover_options(error)}", err=True)
         if plan.unfinished:
             click.echo(
-                f"What was begun is remembered: `{recover_command(cluster)}`, or the next apply, finishes it.", err=True
+                f"Unfinished changes are recorded: `{recover_command(cluster)}`, or the next apply, finishes them.",
+                err=True,
             )
     elif plan.interrupted and undone:
-        click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
+        click.echo(f"Interrupted: {len(undone)} steps were not started.", err=True)
     elif undone:
-        click.echo(f"error: {undone[0].error}: {len(undone)} steps were not begun", err=True)
+        click.echo(f"error: {undone[0].error}: {len(undone)} steps were not started", err=True)
     elif not as_json and cluster is None and sys.stderr.isatty() and (job := printer.reachable_job(plan)) is not None:
         command = command_here("port-forward", job[0], "-n", job[1])
-        click.echo(f"`{command}` opens {job[0]} on this machine as soon as it runs", err=True)
+        click.echo(f"`{command}` forwards a local port to {job[0]} when it runs", err=True)
 
 
 def _tell_notes(plan: Plan) -> None:

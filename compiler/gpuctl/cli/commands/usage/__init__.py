@@ -75,7 +75,7 @@ def command(context: click.Context) -> None:
     """
     if is_server_stated(context) and context.invoked_subcommand in _OF_A_DATABASE:
         raise click.UsageError(
-            f"`gpuctl usage {context.invoked_subcommand}` asks no service: leave --server out.", context
+            f"`gpuctl usage {context.invoked_subcommand}` does not use a service: leave --server out.", context
         )
 
 

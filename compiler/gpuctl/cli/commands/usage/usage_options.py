@@ -70,7 +70,7 @@ def time_options(function: Function) -> Function:
 def shape_options(function: Function) -> Function:
     """How rows are told."""
     for decorate in (
-        click.option("--no-headers", is_flag=True, help="Leave out the line of headings."),
+        click.option("--no-headers", is_flag=True, help="Omit the header line."),
         click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
         click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
         click.option("--limit", type=click.IntRange(0), help=f"Rows at most; 0: all. Default: {_SHOWN} on a terminal."),
