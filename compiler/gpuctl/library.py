@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from gpuctl.api.plan_answers import plan_value
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.run.options import RunCallbacks, RunOptions, refuse_questions
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions, refuse_questions
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
 from gpuctl.kube.configuration import session_of
@@ -193,7 +193,7 @@ def apply(
     :raises ClusterError: the cluster cannot be asked, another run is at work, or with ``wait`` it does not run.
     """
     with session_of(cluster) as session:
-        callbacks = RunCallbacks(done=done or _ignore, say=tell or _ignore)
+        callbacks = RunCallbacks(on_step_done=done or _ignore, on_message=tell or _ignore)
         if isinstance(what, DocumentPlan):
             if (namespace, platform, strict, set, prune) != (None, None, False, None, False):
                 raise InvalidOptions("the options of a plan are those that it was made with: give them to gpuctl.plan")

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from gpuctl.api.admin_models import PoolBody, QuotaBody
 from gpuctl.api.change_models import PLAN
 from gpuctl.api.plan_answers import PlanAnswer
-from gpuctl.apply.plan.plan import WRITING, Exists, Plan
+from gpuctl.apply.plan.plan import WRITING, AlreadyExists, Plan
 from gpuctl.apply.plan.pool_labels import known_pools
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
@@ -352,7 +352,7 @@ def _applied(
     callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
     try:
         plan = apply_request(session, submission.wanted, run, callbacks)
-    except Exists as error:
+    except AlreadyExists as error:
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
     _see_it_done(service, session, plan, options)

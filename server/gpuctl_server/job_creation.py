@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.api.change_models import Submitted, SubmittedJob
-from gpuctl.apply.plan.plan import Exists, Plan
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.plan.plan import AlreadyExists, Plan
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.document import Document
 from gpuctl.kube.session import Session
 from gpuctl.language.workload import Workload
@@ -167,7 +167,7 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
 def _tried(session: Session, submission: Submission, run: RunOptions, callbacks: RunCallbacks) -> Plan:
     try:
         return apply_request(session, submission.wanted, run, callbacks)
-    except Exists as error:
+    except AlreadyExists as error:
         raise _exists(error.plan.existing if error.plan else []) from None
 
 

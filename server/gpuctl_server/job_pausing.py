@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.api.change_models import JobState
+from gpuctl.apply.plan.checkpoint_notes import describe_checkpoint
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.plan.save_points import described
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import annotations_of, key_of
@@ -32,7 +32,7 @@ Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
 
 def pausing_with(service: Service, *, checkpoint: bool) -> Suspending:
     """Return ``pause_jobs`` with the limits of the service. A job whose checkpoint failed is not paused."""
-    callbacks = RunCallbacks(stops=service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
+    callbacks = RunCallbacks(should_stop=service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
 
 
@@ -54,7 +54,7 @@ def pause_job(
     done = _suspended(service, caller, item, ref, act, touched, dry_run)
     saving = annotations_of(workload_of(item.job)).get(service.keys.checkpoint)
     if dry_run and done.changed and checkpoint and saving is not None and running(workload_of(item.job)) is not None:
-        done.state.message += f"; its progress would be saved first: {described(saving)}"
+        done.state.message += f"; its progress would be saved first: {describe_checkpoint(saving)}"
     return done.state
 
 

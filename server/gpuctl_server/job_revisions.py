@@ -10,7 +10,7 @@ from gpuctl.api.change_models import ChangedJob, RerunJob
 from gpuctl.api.job_history import HistoryAnswer, JobDocuments, JobRevision
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import NoSuchJob
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.reading.document_history import DocumentHistory, NoHistory

@@ -7,9 +7,9 @@ from functools import partial
 
 from gpuctl.api.change_answers import PausedJobs, paused_job
 from gpuctl.api.plan_answers import PlanAnswer
-from gpuctl.apply.plan.deletion import absent_job
+from gpuctl.apply.plan.job_deletion import no_such_job
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
@@ -189,7 +189,7 @@ def _resolve_jobs(
             except Absent:
                 if action != "delete" or "/" in name:
                     raise
-                raise absent_job(name, where) from None
+                raise no_such_job(name, where) from None
             identity = job.identity
             require_access(caller, AccessRequest(action, "jobs", identity.namespace, job_row(job, known).pool))
             touched.append(f"{identity.kind}/{identity.name} in {identity.namespace}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
+from gpuctl.acts.node_labels import LabelTerms, NodeChangeFailure, NodeChangeReport, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
 from gpuctl_server.access.caller import Caller
@@ -29,7 +29,7 @@ def label(
     *,
     overwrite: bool = False,
     dry_run: bool = False,
-) -> Report:
+) -> NodeChangeReport:
     """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
 
     :param overwrite: replace other values. :param dry_run: only let the API server check the change. :raises
@@ -85,5 +85,5 @@ def label_one(
     return f"node {name}: {done.text}" + (f"; {NOTHING} (dry run)" if dry_run else ""), report.notes
 
 
-def _problem(failed: Failure) -> Problem:
+def _problem(failed: NodeChangeFailure) -> Problem:
     return Problem(_STATUS[failed.error], failed.message, error=failed.error, hint=failed.hint)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.confirmations import all_confirmed
-from gpuctl.apply.plan.plan import Plan, Step, Unasked
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.hints import CONFIRM_REQUEST
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
@@ -60,10 +60,10 @@ class PlanRun:
         """Callbacks for a use case."""
         return RunCallbacks(
             confirm=self._confirm,
-            begins=self._begins,
-            done=self._finished.append,
-            say=self.messages.append,
-            stops=self._service.change_slots.is_ending,
+            on_start=self._begins,
+            on_step_done=self._finished.append,
+            on_message=self.messages.append,
+            should_stop=self._service.change_slots.is_ending,
             longest_checkpoint=LONGEST_BY_SERVICE,
         )
 
@@ -108,7 +108,9 @@ class PlanRun:
 
     def _confirm(self, plan: Plan) -> bool:
         if not self._confirmation.covers(plan):
-            error = Unasked(f"this has to be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan)
+            error = ConfirmationMissing(
+                f"this has to be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan
+            )
             error.hint = str(CONFIRM_REQUEST)
             raise error
         return True

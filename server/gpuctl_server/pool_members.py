@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuctl.acts.membership import add_to_pool, remove_from_pool
-from gpuctl.acts.node_labels import Report
+from gpuctl.acts.node_labels import NodeChangeReport
+from gpuctl.acts.pool_membership import add_to_pool, remove_from_pool
 from gpuctl.kube.not_found import no_such
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -25,7 +25,7 @@ def add_nodes(
     *,
     overwrite: bool,
     dry_run: bool,
-) -> Report:
+) -> NodeChangeReport:
     """Add nodes to a pool, and wait until the mirror has them.
 
     :param overwrite: move nodes that are in another pool.
@@ -42,7 +42,7 @@ def add_nodes(
 
 def remove_nodes(
     service: Service, caller: Caller, pool: str, nodes: Sequence[str], touched: AuditTrail, *, dry_run: bool
-) -> Report:
+) -> NodeChangeReport:
     """Remove nodes from a pool, and wait until the mirror has them, as :func:`add_nodes`.
 
     :raises Problem: 403, 429, 503.
@@ -67,7 +67,7 @@ def _demand(service: Service, caller: Caller, pool: str, names: Sequence[str], t
             raise no_such("node", name, visible)
 
 
-def _seen(service: Service, report: Report, *, dry_run: bool) -> Report:
+def _seen(service: Service, report: NodeChangeReport, *, dry_run: bool) -> NodeChangeReport:
     if not dry_run:
         service.wait_until_seen([*(done.node for done in report.done), *report.written])
     return report

@@ -13,8 +13,8 @@ from starlette.requests import Request
 
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody
 from gpuctl.api.document_answers import diagnostics_answer
-from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.apply.run.history_writer import ApplyOrigin
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ApiError

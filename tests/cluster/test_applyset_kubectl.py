@@ -94,8 +94,8 @@ def _kubectl_tooling(plane: ControlPlane) -> str:
 @pytest.mark.slow
 def test_kubectl_refuses_our_set(plane: ControlPlane) -> None:
     """It knows our Secret for a set, names us, and changes nothing."""
-    member = _object("ConfigMap", "member", member_of=applyset.identity("demo", HOME))
-    _create(plane, _write(applyset.exact("demo", HOME, [member])), member)
+    member = _object("ConfigMap", "member", member_of=applyset.set_id("demo", HOME))
+    _create(plane, _write(applyset.exact_set("demo", HOME, [member])), member)
     before = _parent(plane)
     result = _kubectl_prune(plane, _object("ConfigMap", "other"))
     assert result.returncode == 1
@@ -114,7 +114,7 @@ def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
     parent = _parent(plane)
     tooling = _kubectl_tooling(plane)
     read = _read(parent)
-    assert read == applyset.exact("demo", HOME, objects)._replace(tooling=tooling)
+    assert read == applyset.exact_set("demo", HOME, objects)._replace(tooling=tooling)
     assert read.group_kinds == {"Service", "Job.batch", "PriorityClass.scheduling.k8s.io"}
     assert parent["metadata"]["labels"] == {applyset.ID: read.id}
     assert plane.get("job", "job", "-n", HOME)["metadata"]["labels"][PART_OF] == read.id
@@ -130,14 +130,14 @@ def test_kubectl_writes_the_annotations_that_we_write(plane: ControlPlane) -> No
     result = _kubectl_prune(plane, *objects)
     assert result.returncode == 0, result.stderr
     theirs = _parent(plane)["metadata"]
-    ours = _write(applyset.exact("demo", HOME, objects)._replace(tooling=_kubectl_tooling(plane)))["metadata"]
+    ours = _write(applyset.exact_set("demo", HOME, objects)._replace(tooling=_kubectl_tooling(plane)))["metadata"]
     assert theirs["annotations"] == {**ours["annotations"], applyset.NAMESPACES: ""}
     assert theirs["labels"] == ours["labels"]
 
 
 def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
     """Under its own name in the tooling it takes every annotation as we write it, also those of other namespaces."""
-    part_of = applyset.identity("demo", HOME)
+    part_of = applyset.set_id("demo", HOME)
     members = [
         _object("ConfigMap", "kept", member_of=part_of),
         _object("ConfigMap", "dropped", member_of=part_of),
@@ -147,9 +147,9 @@ def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
     ]
     strangers = [
         _object("ConfigMap", "stranger"),
-        _object("Job", "stranger", namespace=AWAY, member_of=applyset.identity("demo", AWAY)),
+        _object("Job", "stranger", namespace=AWAY, member_of=applyset.set_id("demo", AWAY)),
     ]
-    written = applyset.exact("demo", HOME, members, ("git:jobs",))._replace(tooling=_kubectl_tooling(plane))
+    written = applyset.exact_set("demo", HOME, members, ("git:jobs",))._replace(tooling=_kubectl_tooling(plane))
     _create(plane, _write(written), *members, *strangers)
     result = _kubectl_prune(plane, _object("ConfigMap", "kept"))
     assert result.returncode == 0, result.stderr
@@ -167,7 +167,7 @@ def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
 @pytest.mark.parametrize("resources", ["jobs.batch,services", "jobs,services"])
 def test_deprecated_annotation_means_to_us_what_it_means_to_kubectl(plane: ControlPlane, resources: str) -> None:
     """kubectl prunes the kinds that we read, and no others; both leave the annotation out when they write."""
-    part_of = applyset.identity("demo", HOME)
+    part_of = applyset.set_id("demo", HOME)
     parent = _write(ApplySet("demo", HOME, tooling=_kubectl_tooling(plane)))
     del parent["metadata"]["annotations"][applyset.GROUP_KINDS]
     parent["metadata"]["annotations"][applyset.GROUP_RESOURCES] = resources
@@ -201,9 +201,9 @@ def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlan
 @pytest.mark.slow
 def test_parent_is_replaced_only_as_it_was_read(plane: ControlPlane) -> None:
     """Superset, then the exact set, on the live Secret; what was written in between by another is a conflict."""
-    _create(plane, _write(applyset.exact("demo", HOME, [_object("Job", "a", AWAY)], ("git:a",))))
+    _create(plane, _write(applyset.exact_set("demo", HOME, [_object("Job", "a", AWAY)], ("git:a",))))
     stale = _parent(plane)
-    desired = applyset.exact("demo", HOME, [_object("Service", "b")], ("git:b",))
+    desired = applyset.exact_set("demo", HOME, [_object("Service", "b")], ("git:b",))
     superset = applyset.superset(_read(stale), desired)
     plane.kubectl("replace", "-f", "-", input=json.dumps(_write(superset, stale)))
     assert _read(_parent(plane)) == superset

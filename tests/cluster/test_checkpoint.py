@@ -17,7 +17,7 @@ from control_plane.streams import Streams
 from control_plane.users import Rule
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import unfinished_runs
-from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal_entries import JournalEntry
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Exchange, Proxy, first_of, nth, on
-from gpuctl.apply.run import recording
+from gpuctl.apply.run import history_writer
 from gpuctl.apply.state import past_documents
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
@@ -274,7 +274,7 @@ def test_of_jobs_that_have_gone_a_hundred_are_remembered(place: Place) -> None:
         return bool(place.api.call("POST", path, body)["metadata"]["creationTimestamp"] > max(oldest))
 
     place.until(is_later, "the next second")
-    later = {f"later-{number}" for number in range(recording.KEPT_GONE)}
+    later = {f"later-{number}" for number in range(history_writer.DELETED_JOBS_KEPT)}
     for name in later:
         gone(name)
     place.apply(training("new"))

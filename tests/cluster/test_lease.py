@@ -18,7 +18,7 @@ import pytest
 
 from fault_tools.proxy import Exchange, Proxy, cut_after, first_of, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, Zygote, shared
-from gpuctl.apply import operations
+from gpuctl.apply import workflow
 from gpuctl.apply.run import lease as leases
 from support.cluster_tools import Place, image, inference, training
 
@@ -36,7 +36,7 @@ def zygote() -> Zygote:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are waited for one second, not twenty."""
-    monkeypatch.setattr(operations, "LEASE_WAIT", 1.0)
+    monkeypatch.setattr(workflow, "LEASE_WAIT", 1.0)
 
 
 def hold(place: Place, holder: str, *, name: str = LEASE, age: float = 0, **spec: Any) -> None:
@@ -144,10 +144,10 @@ def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
 def test_living_process_of_this_machine_is_waited_for(place: Place, impatient: None) -> None:
     """Even if its number is another process's: what counts is when it started."""
     place.apply(training("a"))
-    hold(place, leases.identity())
+    hold(place, leases.holder_identity())
     refused = place.apply(CHANGED, flags=("--yes",), code=1)
     assert f"@{socket.gethostname()} (process " in refused.err
-    who, number, started, machine = leases.identity().split("#")
+    who, number, started, machine = leases.holder_identity().split("#")
     reused = "#".join((who, number, str(int(started) - 1), machine))
     place.kubectl("delete", "lease", LEASE)
     hold(place, reused)
@@ -183,7 +183,7 @@ def test_living_holder_with_another_clock_is_not_taken_for_dead(
     place: Place, behind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it writes is as old, or as new, as its clock has it; that it writes at all tells that it lives."""
-    monkeypatch.setattr(operations, "LEASE_WAIT", 4.0)
+    monkeypatch.setattr(workflow, "LEASE_WAIT", 4.0)
     place.apply(training("a"))
     hold(place, ELSEWHERE, age=behind, leaseDurationSeconds=2)
     stop = threading.Event()
@@ -478,13 +478,13 @@ def test_without_the_right_it_is_told(place: Place, proxy: Proxy, verb: str) -> 
 
 @pytest.mark.slow
 def test_identity_names_user_host_and_process() -> None:
-    who, number, started, machine = leases.identity().split("#")
+    who, number, started, machine = leases.holder_identity().split("#")
     assert who.endswith(f"@{socket.gethostname()}")
     assert number.isdigit()
     assert started.isdigit()
     assert machine
-    assert not leases.is_dead(leases.identity())
+    assert not leases.is_dead(leases.holder_identity())
     assert not leases.is_dead(ELSEWHERE), "of another machine nothing is known"
-    assert leases.describe(ELSEWHERE) == "carol@far (process 4711)"
-    assert leases.describe("somebody") == "somebody"
-    assert json.dumps(leases.identity())
+    assert leases.describe_holder(ELSEWHERE) == "carol@far (process 4711)"
+    assert leases.describe_holder("somebody") == "somebody"
+    assert json.dumps(leases.holder_identity())

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl.acts.membership import add_to_pool
+from gpuctl.acts.pool_membership import add_to_pool
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.kube.configuration import open_session
 from gpuctl.language.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.acts.pausing import awake
+from gpuctl.acts.pausing import resumed_object
 from gpuctl.kube.configuration import session_of
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
@@ -340,7 +340,7 @@ def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Pl
     before = place.running("first")
     marked = place.patch("Job", "first", {"metadata": {"annotations": {PAUSED: "0"}}})
     with session_of(None) as session:
-        assert awake(session, marked, records(Settings())) is None, "its pods are there"
+        assert resumed_object(session, marked, records(Settings())) is None, "its pods are there"
     [answer] = place.gpuctl("resume", "first", "--json").value["items"]
     assert answer["message"] == "is resumed; it starts when Kueue admits it"
     assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]

@@ -15,7 +15,7 @@ from fault_tools.world import Api
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run import lease as leases
-from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal_entries import JournalEntry
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings

@@ -60,7 +60,7 @@ class Repository:
     @property
     def id(self) -> str:
         """What the members are labelled with."""
-        return applyset.identity("web", self.place.namespace)
+        return applyset.set_id("web", self.place.namespace)
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_without_prune_members_stay_and_stay_known(place: Place, repository: Rep
 
 def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     """Other sets' members, forged labels, controllers' objects, shared ones; none of them even when all is pruned."""
-    other = {PART_OF: applyset.identity("other", place.namespace), "app.kubernetes.io/managed-by": "gpuctl"}
+    other = {PART_OF: applyset.set_id("other", place.namespace), "app.kubernetes.io/managed-by": "gpuctl"}
     ours = {PART_OF: repository.id, "app.kubernetes.io/managed-by": "gpuctl"}
 
     def config_map(name: str, manager: str = "somebody", **metadata: Any) -> None:
@@ -534,7 +534,7 @@ def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repo
     assert place.records() == before
     place.kubectl("label", "job.batch/a", "job.batch/b", f"{PART_OF}-")
     assert set(actions(repository.apply(name="api")).values()) == {"updated"}
-    assert labels(place.get("Job", "a"))[PART_OF] == applyset.identity("api", place.namespace)
+    assert labels(place.get("Job", "a"))[PART_OF] == applyset.set_id("api", place.namespace)
     # What has gone over to another set is not pruned by the first one.
     repository.remove("a")
     repository.prune(code=1)

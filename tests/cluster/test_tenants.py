@@ -15,7 +15,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, hang, matching, on
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote, shared
-from gpuctl.apply.plan.decide import probe
+from gpuctl.apply.plan.object_decision import dry_run_copy
 from support.cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
 
 Rule = dict[str, list[str]]
@@ -445,7 +445,7 @@ def test_pools_are_not_for_tenants(place: Place, become: Become) -> None:
 def test_names_that_are_tried_begin_like_the_jobs_and_are_no_longer_than_long_ones() -> None:
     """Never the name itself, which would be a conflict; long names, which limits are on, keep their length."""
     for name in ("x", "ab", "a-name-of-some-length", "n" * 31, "n" * 24 + "-" + "n" * 27, "n" * 63):
-        tried = probe({"metadata": {"name": name}})["metadata"]["name"]
+        tried = dry_run_copy({"metadata": {"name": name}})["metadata"]["name"]
         assert tried != name
         assert tried[:-6] == name[: max(30, len(name)) - 6].rstrip("-")
         assert len(tried) <= max(30, len(name))

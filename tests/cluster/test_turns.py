@@ -182,7 +182,7 @@ def test_pods_of_what_is_called_alike_are_told_apart(queue_place: Place, monkeyp
     assert [step.key.kind for step in lane] == ["Deployment", "Deployment", "JobSet", "JobSet", "Job"]
     came: list[str] = []
     with session_of(None) as session:
-        order = sequential_create.Turns(session, [lane], lambda: None)
+        order = sequential_create.SequentialCreation(session, [lane], lambda: None)
         order.start()
         try:
             while order.left:

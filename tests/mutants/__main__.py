@@ -53,10 +53,10 @@ SUBJECTS = (
     "capacity/**/*.py",
     "apply/state/compare.py",
     "apply/state/applyset.py",
-    "apply/plan/decide.py",
-    "apply/plan/decision.py",
+    "apply/plan/object_decision.py",
+    "apply/plan/decision_inputs.py",
     "apply/plan/workload_steps.py",
-    "apply/plan/sets.py",
+    "apply/plan/set_run.py",
     "apply/run/journal.py",
     "apply/run/journal_secrets.py",
 )

@@ -15,7 +15,7 @@ import pytest
 from gpuctl import __version__
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet, NotOurSet
-from gpuctl.apply.state.provenance import refused, sources_of
+from gpuctl.apply.state.provenance import source_mismatch, sources_of
 from gpuctl.objects.api_resources import RESOURCES
 
 SOURCES = applyset.SOURCES
@@ -60,9 +60,9 @@ FULL = ApplySet(
 
 def test_id_is_the_one_of_the_specification() -> None:
     """Every part of the parent's identity counts; ids are legal label values."""
-    assert applyset.identity("my-set", "test") == MY_ID
+    assert applyset.set_id("my-set", "test") == MY_ID
     others = [("my-set", ""), ("my-set", "test", "ConfigMap"), ("my-set", "test", "Secret", "x.io"), ("other", "test")]
-    ids = {MY_ID, *(applyset.identity(*other) for other in others)}
+    ids = {MY_ID, *(applyset.set_id(*other) for other in others)}
     assert len(ids) == 5
     assert all(re.fullmatch(r"applyset-[A-Za-z0-9_-]{43}-v1", each) and len(each) <= 63 for each in ids)
 
@@ -253,7 +253,7 @@ def test_exact_set_of_objects() -> None:
         _object("PriorityClass", "never"),
         {"apiVersion": "example.com/v1", "kind": "Unknown", "metadata": {"name": "x", "namespace": "third"}},
     ]
-    assert applyset.exact("my-set", "test", objects, ("git:jobs",)) == ApplySet(
+    assert applyset.exact_set("my-set", "test", objects, ("git:jobs",)) == ApplySet(
         "my-set",
         "test",
         frozenset({"Job.batch", "Service", "ConfigMap", "PriorityClass.scheduling.k8s.io", "Unknown.example.com"}),
@@ -266,7 +266,9 @@ def test_exact_set_of_objects() -> None:
 def test_superset_covers_before_and_after() -> None:
     """Nothing of either is left out, and the writer is this gpuctl."""
     before = FULL._replace(tooling="gpuctl/v0.0.1")
-    after = applyset.exact("my-set", "test", [_object("Deployment", "c"), _object("Job", "a")], ("git:new", "stdin"))
+    after = applyset.exact_set(
+        "my-set", "test", [_object("Deployment", "c"), _object("Job", "a")], ("git:new", "stdin")
+    )
     assert applyset.superset(before, after) == ApplySet(
         "my-set",
         "test",
@@ -458,13 +460,13 @@ def test_standard_input_belongs_to_where_it_is_read(tmp_path: Path) -> None:
 
 
 def test_a_set_that_does_not_say_where_it_came_from() -> None:
-    assert refused((), ("git:a",)) == (
+    assert source_mismatch((), ("git:a",)) == (
         "the set does not say what it came from: `--allow-source` if it came from the sources of this run"
     )
 
 
 def test_a_path_of_another_machine_is_explained() -> None:
-    why = refused(("file://laptop/jobs",), ("file://runner-7/jobs",))
+    why = source_mismatch(("file://laptop/jobs",), ("file://runner-7/jobs",))
     assert why is not None
     assert "(outside of a git repository with a remote or a commit, a path is that of one machine)" in why
 
@@ -474,7 +476,7 @@ def test_a_path_of_another_machine_is_explained() -> None:
     [(("git:a",), ("git:a",)), (("git:a", "git:b"), ("git:b", "git:a", "git:a"))],
 )
 def test_same_sources_are_allowed(remembered: tuple[str, ...], given: tuple[str, ...]) -> None:
-    assert refused(remembered, given) is None
+    assert source_mismatch(remembered, given) is None
 
 
 @pytest.mark.parametrize(
@@ -494,7 +496,7 @@ def test_same_sources_are_allowed(remembered: tuple[str, ...], given: tuple[str,
 )
 def test_other_sources_are_refused(remembered: tuple[str, ...], given: tuple[str, ...], difference: str) -> None:
     sentence = f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
-    assert refused(remembered, given) == sentence
+    assert source_mismatch(remembered, given) == sentence
 
 
 def test_any_file_name_survives_the_annotation() -> None:
@@ -521,7 +523,7 @@ def test_directories_that_contain_the_sources_are_none_that_are_new(remembered: 
     def full(paths: list[str]) -> list[str]:
         return [HERE + path for path in paths]
 
-    assert refused(full(remembered), full(given)) is None
-    assert refused(full(given), full(remembered)) is not None
-    assert refused(full(remembered), [*full(given), HERE + "others"]) is not None
-    assert refused(full(remembered), [path.replace("/team/", "/other/") for path in full(given)]) is not None
+    assert source_mismatch(full(remembered), full(given)) is None
+    assert source_mismatch(full(given), full(remembered)) is not None
+    assert source_mismatch(full(remembered), [*full(given), HERE + "others"]) is not None
+    assert source_mismatch(full(remembered), [path.replace("/team/", "/other/") for path in full(given)]) is not None

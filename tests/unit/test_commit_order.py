@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuctl.apply.plan.apply_request import SetOptions
 from gpuctl.apply.plan.plan import Refused
-from gpuctl.apply.plan.request import SetOptions
-from gpuctl.apply.plan.sets import SetRun, _order_of_commits
-from gpuctl.apply.state.applyset import NotOurSet, exact, parent_object, parse_parent, superset
-from gpuctl.apply.state.repository import Checkout, Commit, commit_of, order_of
+from gpuctl.apply.plan.set_run import SetRun, _order_of_commits
+from gpuctl.apply.state.applyset import NotOurSet, exact_set, parent_object, parse_parent, superset
+from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, compare_commits
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -53,7 +53,7 @@ def test_an_ancestor_is_older(root: Path) -> None:
     newest = checkout(root).commit
     for revision in ("main~1", "main~2"):
         older = checkout(root, revision)
-        assert order_of(older, newest.id).is_older
+        assert compare_commits(older, newest.id).is_older
         with pytest.raises(Refused, match="is an ancestor of it: check out the newer commit, or add `--allow-older`"):
             _order_of_commits(options(older), newest)
 
@@ -118,12 +118,12 @@ def test_what_is_unknown(root: Path) -> None:
 def test_a_set_records_its_commit(root: Path) -> None:
     """At the end: until then members may be of the commit before. A run without a commit keeps what is recorded."""
     one, two = Commit("1" * 40, False, "a"), Commit("2" * 40, True, "a")
-    recorded = exact("all", "nlp", [], ("git:a//b",))._replace(commit=one)
+    recorded = exact_set("all", "nlp", [], ("git:a//b",))._replace(commit=one)
     secret = parent_object(recorded, existing=None)
     assert parse_parent(secret).commit == one
     for prune in (True, False):
         run = SetRun(options(Checkout(root, two), prune=prune), secret, recorded)
-        run.wanted = exact("all", "nlp", [], ("git:a//b",))
+        run.wanted = exact_set("all", "nlp", [], ("git:a//b",))
         assert run.superset.commit == one
         assert run.final.commit == two
         run.options = options(None, prune=prune)

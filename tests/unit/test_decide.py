@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.plan.decide import Target, Wish, _in_place, settle
-from gpuctl.apply.plan.decision import Ask
-from gpuctl.apply.plan.request import SetOptions
-from gpuctl.apply.plan.sets import SetRun
+from gpuctl.apply.plan.apply_request import SetOptions
+from gpuctl.apply.plan.decision_inputs import PendingDecision
+from gpuctl.apply.plan.object_decision import DecisionOptions, Target, _in_place, decide_with_answer
+from gpuctl.apply.plan.set_run import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
 from gpuctl.apply.state.compare import Change
 from gpuctl.language.settings import Settings
@@ -27,9 +27,9 @@ CLAIM = {
 def test_a_claim_is_never_changed() -> None:
     """What is on it may be all that somebody has."""
     larger = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}}  # type: ignore[dict-item]
-    step = _in_place(Target(larger, False, "training/x", False), CLAIM, Wish(records(Settings())))
+    step = _in_place(Target(larger, False, "training/x", False), CLAIM, DecisionOptions(records(Settings())))
     assert (step.action, step.reason) == ("skip", "is never changed by gpuctl")
-    same = _in_place(Target(CLAIM, False, "training/x", False), CLAIM, Wish(records(Settings())))
+    same = _in_place(Target(CLAIM, False, "training/x", False), CLAIM, DecisionOptions(records(Settings())))
     assert same.action == "unchanged"
 
 
@@ -75,7 +75,7 @@ def test_replicas_that_an_autoscaler_set_are_left(is_autoscaled: bool, paths: li
 
     desired, live = deployment(2), deployment(5)
     target = Target(desired, False, "inference/chat", False)
-    wish = Wish(keys, autoscaled=frozenset({target.key} if is_autoscaled else ()))
-    step = settle(Ask(target, live, desired), desired, wish)
+    wish = DecisionOptions(keys, autoscaled=frozenset({target.key} if is_autoscaled else ()))
+    step = decide_with_answer(PendingDecision(target, live, desired), desired, wish)
     assert [change.path for change in step.changes] == paths
     assert (step.action == "unchanged") is is_autoscaled

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.confirmations import all_confirmed
-from gpuctl.apply.plan.decide import decide, settle
-from gpuctl.apply.plan.decision import Ask, Target, Wish
+from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, Target
 from gpuctl.apply.plan.disruption import note_finished
+from gpuctl.apply.plan.object_decision import decide, decide_with_answer
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.request import Request
-from gpuctl.apply.plan.run_again import plan_rerun
+from gpuctl.apply.plan.rerun_plan import plan_rerun
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
@@ -65,9 +65,13 @@ def live(kind: str, condition: str | None, *, generation: int = 1) -> Object:
 
 def step_for(desired: Object, there: Object) -> Step:
     """What apply does; the server would accept the object as it is."""
-    decision = decide(Target(desired, False, "training/sft", False), there, Wish(KEYS))
-    step = settle(decision, decision.target.desired, Wish(KEYS)) if isinstance(decision, Ask) else decision
-    note_finished(Plan([step]), Request([], KEYS))
+    decision = decide(Target(desired, False, "training/sft", False), there, DecisionOptions(KEYS))
+    step = (
+        decide_with_answer(decision, decision.target.desired, DecisionOptions(KEYS))
+        if isinstance(decision, PendingDecision)
+        else decision
+    )
+    note_finished(Plan([step]), ApplyRequest([], KEYS))
     return step
 
 

@@ -33,10 +33,10 @@ SOURCES = Path(__file__).parents[2] / "compiler" / "gpuctl"
 ROOMS = ("apply", "acts", "reading", "usecases", "kube", "capacity")
 # Texts that no client of the REST API reads: sets, kubeconfigs, git, the command line as a client, its own options.
 ELSEWHERE = (
-    "apply/plan/sets.py",
-    "apply/operations.py",
+    "apply/plan/set_run.py",
+    "apply/workflow.py",
     "apply/state/provenance.py",
-    "apply/state/repository.py",
+    "apply/state/git_repository.py",
     "kube/configuration.py",
     "kube/credentials.py",
     "kube/kubeconfig.py",

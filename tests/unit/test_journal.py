@@ -15,7 +15,7 @@ import pytest
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
-from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, SavedNote, decoded, encoded
+from gpuctl.apply.run.journal_entries import CheckpointNote, InvalidEntry, JournalEntry, decode_entry, encode_entry
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.settings import Settings
@@ -53,7 +53,7 @@ def entries(number: int = 3) -> list[JournalEntry]:
     return [*result, JournalEntry(UID.format(9), service("a0"), None, "delete", Key("Job", SPACE, "a0"))]
 
 
-def secrets_of(group: Sequence[JournalEntry | SavedNote], namespace: str = SPACE, run: str = RUN) -> list[Object]:
+def secrets_of(group: Sequence[JournalEntry | CheckpointNote], namespace: str = SPACE, run: str = RUN) -> list[Object]:
     """The Secrets of a journal, as the server gives them: the index is the first."""
     index, parts = journal_secrets.secrets_of(run, namespace, list(group), KEYS)
     found = copy.deepcopy([index, *parts])
@@ -87,14 +87,14 @@ def test_what_a_recovery_would_refuse_is_not_remembered() -> None:
 def test_what_is_written_is_read() -> None:
     (secret,) = secrets_of(entries())
     journal = read([secret])
-    assert journal.unfit is None
+    assert journal.invalid_reason is None
     assert journal.committed
     assert journal.whole
     assert [entry.key for entry in journal.entries] == [entry.key for entry in entries()]
     assert [entry.new for entry in journal.entries] == [entry.new for entry in entries()]
 
 
-NOTE = SavedNote(UID.format(4), Key("Job", SPACE, "gone"), frozenset({UID.format(7)}))
+NOTE = CheckpointNote(UID.format(4), Key("Job", SPACE, "gone"), frozenset({UID.format(7)}))
 
 
 @pytest.mark.usefixtures("small")
@@ -122,9 +122,9 @@ def test_a_note_of_what_has_saved_brings_nothing_back() -> None:
     ],
 )
 def test_a_note_that_no_gpuctl_writes(change: Object) -> None:
-    assert decoded(encoded(NOTE), SPACE, KEYS) == NOTE
-    with pytest.raises(ForeignEntry):
-        decoded({**encoded(NOTE), **change}, SPACE, KEYS)
+    assert decode_entry(encode_entry(NOTE), SPACE, KEYS) == NOTE
+    with pytest.raises(InvalidEntry):
+        decode_entry({**encode_entry(NOTE), **change}, SPACE, KEYS)
 
 
 @pytest.mark.usefixtures("small")
@@ -132,7 +132,7 @@ def test_parts_in_any_order() -> None:
     found = secrets_of(entries())
     assert len(found) == 5
     journal = read(found[::-1])
-    assert journal.unfit is None
+    assert journal.invalid_reason is None
     assert [entry.key for entry in journal.entries] == [entry.key for entry in entries()]
 
 
@@ -141,7 +141,7 @@ def test_a_missing_part_is_named_and_so_is_what_was_in_it() -> None:
     found = secrets_of(entries())
     del found[2]
     journal = read(found)
-    assert journal.unfit is None
+    assert journal.invalid_reason is None
     assert not journal.whole
     assert journal.missing == [f"gpuctl-journal-{RUN}-2"]
     assert [loss.key.name for loss in journal.lost] == ["a1"]
@@ -175,10 +175,10 @@ def test_a_part_of_another_run_under_the_same_id() -> None:
 @pytest.mark.usefixtures("small")
 def test_without_its_index_a_journal_was_never_finished() -> None:
     journal = read(secrets_of(entries())[1:])
-    assert (journal.committed, journal.whole, journal.unfit) == (False, True, None)
+    assert (journal.committed, journal.whole, journal.invalid_reason) == (False, True, None)
     assert len(journal.entries) == 4
     journal = read(secrets_of(entries())[2:])
-    assert (journal.committed, journal.whole, journal.unfit) == (False, False, None)
+    assert (journal.committed, journal.whole, journal.invalid_reason) == (False, False, None)
 
 
 @pytest.mark.usefixtures("small")
@@ -186,7 +186,7 @@ def test_without_an_index_parts_of_different_runs_are_not_mixed() -> None:
     found, other = secrets_of(entries())[1:], secrets_of(entries(5))[1:]
     journal = read([*found[:2], *other[2:]])
     assert journal.entries == []
-    assert "not the parts of one journal" in str(journal.unfit)
+    assert "not the parts of one journal" in str(journal.invalid_reason)
 
 
 def test_a_copy_of_a_part_under_another_name() -> None:
@@ -195,7 +195,7 @@ def test_a_copy_of_a_part_under_another_name() -> None:
     other["metadata"]["name"] = "gpuctl-journal-copy"
     journal = read([secret, other])
     assert journal.entries == []
-    assert "Secret gpuctl-journal-copy: it has another name" in str(journal.unfit)
+    assert "Secret gpuctl-journal-copy: it has another name" in str(journal.invalid_reason)
 
 
 @pytest.mark.parametrize("data", [None, {}, [], {"index": 1}, {"index": "e30="}, {"index": "bnVsbA=="}], ids=str)
@@ -204,8 +204,8 @@ def test_an_index_that_is_none(data: Any) -> None:
     secret["data"] = data
     journal = read([secret])
     assert journal.entries == []
-    assert journal.unfit is not None
-    assert f"Secret gpuctl-journal-{RUN}" in journal.unfit
+    assert journal.invalid_reason is not None
+    assert f"Secret gpuctl-journal-{RUN}" in journal.invalid_reason
 
 
 def with_entries(packed: bytes) -> Object:
@@ -239,14 +239,14 @@ def with_entries(packed: bytes) -> Object:
 def test_entries_that_are_none(packed: bytes) -> None:
     journal = read([with_entries(packed)])
     assert journal.entries == []
-    assert journal.unfit is not None
-    assert f"Secret gpuctl-journal-{RUN}" in journal.unfit
+    assert journal.invalid_reason is not None
+    assert f"Secret gpuctl-journal-{RUN}" in journal.invalid_reason
 
 
 def test_entries_whose_digest_is_another() -> None:
     (secret,) = secrets_of(entries())
     secret["data"]["entries"] = secrets_of(entries(2))[0]["data"]["entries"]
-    assert "its checksum is another" in str(read([secret]).unfit)
+    assert "its checksum is another" in str(read([secret]).invalid_reason)
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -268,10 +268,10 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 def test_wrong_types_at_every_field(wrong: Any) -> None:
     """What is read is an entry or none; nothing else happens."""
     for entry in entries(1):
-        value = json.loads(json.dumps(encoded(entry)))
+        value = json.loads(json.dumps(encode_entry(entry)))
         for path in paths(value):
-            with contextlib.suppress(ForeignEntry):
-                found = decoded(replaced(value, path, wrong), SPACE, KEYS)
+            with contextlib.suppress(InvalidEntry):
+                found = decode_entry(replaced(value, path, wrong), SPACE, KEYS)
                 assert found.key.namespace == found.successor.namespace == SPACE
 
 
@@ -283,7 +283,7 @@ def test_wrong_types_at_every_field_of_the_index() -> None:
             text = json.dumps(replaced(index, path, wrong)).encode()
             other = {**secret, "data": {**secret["data"], "index": base64.b64encode(text).decode()}}
             journal = read([other])
-            assert bool(journal.unfit) != bool(journal.entries)
+            assert bool(journal.invalid_reason) != bool(journal.entries)
 
 
 def changed(path: str, value: Any, part: str = "new") -> Callable[[Object], Object]:
@@ -358,11 +358,11 @@ FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
 @pytest.mark.parametrize("form", FORGED)
 def test_what_no_gpuctl_writes_is_not_believed(form: str) -> None:
     change, why = FORGED[form]
-    value = json.loads(json.dumps(encoded(entries(1)[0])))
+    value = json.loads(json.dumps(encode_entry(entries(1)[0])))
     if form == "more fields":
         value["new"]["status"] = None
-    with pytest.raises(ForeignEntry, match=r".") as refused:
-        decoded(change(value), SPACE, KEYS)
+    with pytest.raises(InvalidEntry, match=r".") as refused:
+        decode_entry(change(value), SPACE, KEYS)
     assert why in str(refused.value)
 
 
@@ -380,9 +380,9 @@ def test_what_no_gpuctl_writes_is_not_believed(form: str) -> None:
     ids=["elsewhere", "no workload", "another", "itself", "short", "not ours", "other name"],
 )
 def test_companions_of_other_jobs_are_not_believed(main: Any, obj: Object) -> None:
-    value = {**encoded(entries(1)[1]), "companionOf": main, "old": obj}
-    with pytest.raises(ForeignEntry):
-        decoded(value, SPACE, KEYS)
+    value = {**encode_entry(entries(1)[1]), "companionOf": main, "old": obj}
+    with pytest.raises(InvalidEntry):
+        decode_entry(value, SPACE, KEYS)
 
 
 def test_forms_that_are_believed() -> None:
@@ -399,13 +399,13 @@ def test_forms_that_are_believed() -> None:
     forms = ((job("a"), jobset), (adopted, job("a")), (job("a"), member), (service("a"), service("a")))
     for old, new in (*forms, (built, job("a")), (built, jobset)):
         entry = JournalEntry(UID.format(1), old, new, "post")
-        assert decoded(encoded(entry), SPACE, KEYS) == entry
+        assert decode_entry(encode_entry(entry), SPACE, KEYS) == entry
 
 
 def test_what_is_written_is_as_large_as_what_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the byte: a part that is one byte too large would not be read again."""
     (entry,) = entries(1)[:1]
-    size = len(json.dumps([encoded(entry)], ensure_ascii=False, separators=(",", ":")).encode())
+    size = len(json.dumps([encode_entry(entry)], ensure_ascii=False, separators=(",", ":")).encode())
     monkeypatch.setattr(journal_secrets, "_UNPACKED", size)
     assert read(secrets_of([entry])).entries == [entry]
     monkeypatch.setattr(journal_secrets, "_UNPACKED", size - 1)

@@ -13,7 +13,7 @@ import pytest
 
 import gpuctl
 from gpuctl.apply.plan.last_applied import document_objects
-from gpuctl.apply.run.recording import _document
+from gpuctl.apply.run.history_writer import _document
 from gpuctl.language.settings import Settings
 from gpuctl.objects.embedded_document import MAX_ANNOTATION_BYTES, document_of, document_text, is_same_document
 from gpuctl.objects.ownership_metadata import records

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.acts.pausing import undone_by
+from gpuctl.acts.pausing import pause_undone_by
 
 FLUX = {"kustomize.toolkit.fluxcd.io/name": "jobs", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
 
@@ -32,15 +32,15 @@ def workload(kind: str, *holders: tuple[str, str], labels: dict[str, str] | None
     ids=["unknown", "the controller", "a former pause", "both"],
 )
 def test_services(kind: str, holders: list[tuple[str, str]]) -> None:
-    assert undone_by(workload(kind, *holders)) == "Flux (Kustomization flux-system/jobs)"
-    assert undone_by(workload(kind, *holders, labels={})) is None
+    assert pause_undone_by(workload(kind, *holders)) == "Flux (Kustomization flux-system/jobs)"
+    assert pause_undone_by(workload(kind, *holders, labels={})) is None
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_replicas_that_an_autoscaler_sets_are_not_the_manifests(kind: str) -> None:
-    assert undone_by(workload(kind, ("kube-controller-manager", "scale"))) is None
+    assert pause_undone_by(workload(kind, ("kube-controller-manager", "scale"))) is None
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
 def test_trainings(kind: str) -> None:
-    assert undone_by(workload(kind)) is None
+    assert pause_undone_by(workload(kind)) is None

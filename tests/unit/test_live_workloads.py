@@ -160,11 +160,11 @@ def test_pods_of_what_is_called_alike_are_its_own() -> None:
 
 
 def test_the_holder_of_a_lease() -> None:
-    mine = lease.identity()
+    mine = lease.holder_identity()
     assert not lease.is_dead(mine)
     who, pid, _, machine = mine.split("#")
     assert pid == str(os.getpid())
     assert lease.is_dead("#".join((who, pid, "1", machine))), "the same number, but another process"
     assert not lease.is_dead("#".join((who, pid, "1", "another machine"))), "who knows"
     assert not lease.is_dead("somebody else's form")
-    assert lease.describe(mine) == f"{who} (process {pid})"
+    assert lease.describe_holder(mine) == f"{who} (process {pid})"

@@ -9,8 +9,8 @@ import click
 import pytest
 import yaml
 
-from gpuctl.acts.membership import with_nodes
-from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
+from gpuctl.acts.node_labels import label_key_error, label_value_error
+from gpuctl.acts.pool_membership import with_nodes
 from gpuctl.api.node_answers import NodeItem, NodeReport
 from gpuctl.api.quota_answers import quota_answer
 from gpuctl.cli.commands.label import parse
@@ -348,19 +348,19 @@ def test_suggestions() -> None:
 
 @pytest.mark.parametrize("key", ["a", "a.b/c", "nvidia.com/gpu.product", "A_b-c.d"])
 def test_legal_keys(key: str) -> None:
-    assert mistake_in_key(key) is None
+    assert label_key_error(key) is None
 
 
 @pytest.mark.parametrize("key", ["", "/", "a/", "/a", "a/b/c", "A.com/x", "-a", "a" * 64, "键", "a b"])
 def test_illegal_keys(key: str) -> None:
-    assert mistake_in_key(key) is not None
+    assert label_key_error(key) is not None
 
 
 def test_values() -> None:
-    assert mistake_in_value("") is None
-    assert mistake_in_value("A100-80G") is None
-    assert "did you mean `A100-80G`?" in (mistake_in_value("A100 80G") or "")
-    assert mistake_in_value("a" * 64) is not None
+    assert label_value_error("") is None
+    assert label_value_error("A100-80G") is None
+    assert "did you mean `A100-80G`?" in (label_value_error("A100 80G") or "")
+    assert label_value_error("a" * 64) is not None
 
 
 ORDERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.service_requests import patience_of
 

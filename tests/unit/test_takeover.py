@@ -12,7 +12,7 @@ from gpuctl.apply.plan.last_applied import KUBECTL_RECORD, kubectl_record
 from gpuctl.apply.state.compare import compare, without_effect
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
 from gpuctl.apply.state.server_defaults import default_paths, without_defaults
-from gpuctl.apply.state.takeover import Base, Claims, claim
+from gpuctl.apply.state.takeover import AppliedVersion, Claims, claim
 from gpuctl.language.drift_rules import BUILT_IN, DriftRule
 
 Object = dict[str, Any]
@@ -46,7 +46,7 @@ def held(obj: Object, *managers: str, **others: Object) -> Object:
 
 def removed(live: Object, base: Object, wanted: Object) -> list[str]:
     """Return the paths that an apply removes."""
-    claimed = claim(live, Claims((Base(base, is_last=True),), wanted)).live
+    claimed = claim(live, Claims((AppliedVersion(base, is_last=True),), wanted)).live
     changes = compare("Deployment", wanted, claimed, ours=owned_fields(claimed)).changes
     return [change.path.removeprefix("spec.template.spec.") for change in changes if change.new is None]
 
@@ -97,7 +97,7 @@ def test_whole_items_go_with_what_the_server_added() -> None:
 )
 def test_a_value_that_another_manager_has_changed_since_stays(before: Object, since: Object, path: str) -> None:
     live = held(deployment([main(**since)]), "gpuctl", kubectl_set=deployment([{"name": "main", **since}]))
-    claimed = claim(live, Claims((Base(deployment([main(**before)]), is_last=True),), deployment([main()])))
+    claimed = claim(live, Claims((AppliedVersion(deployment([main(**before)]), is_last=True),), deployment([main()])))
     assert dict(claimed.kept) == {f"spec.template.spec.{path}": "kubectl-set"}
     assert str(claimed).startswith(f"keeps {path} (kubectl-set), changed since the last apply")
     assert removed(live, deployment([main(**before)]), deployment([main()])) == []
@@ -126,7 +126,7 @@ def test_what_is_taken_over_is_held_by_gpuctl_alone() -> None:
     base = deployment([main(args=["a"])])
     live = held(base, "kubectl-client-side-apply", other=deployment([{"name": "main", "stdin": True}]))
     live["spec"]["template"]["spec"]["containers"][0]["stdin"] = True
-    claimed = claim(live, Claims((Base(base),), base))
+    claimed = claim(live, Claims((AppliedVersion(base),), base))
     assert [name for name, _ in held_by_others(claimed.live)] == ["other"]
     assert live["metadata"]["managedFields"][0]["manager"] == "kubectl-client-side-apply"
 
@@ -134,7 +134,7 @@ def test_what_is_taken_over_is_held_by_gpuctl_alone() -> None:
 def test_only_tools_that_apply_manifests_make_an_object() -> None:
     """What people change by single commands, and controllers, is not taken over with it."""
     live = held(deployment([main()]), "kubectl-create", "kubectl-label", "keda-controller")
-    claimed = claim(live, Claims((Base(live, of_tools=True),), deployment([main()])))
+    claimed = claim(live, Claims((AppliedVersion(live, of_tools=True),), deployment([main()])))
     assert [name for name, _ in held_by_others(claimed.live)] == ["kubectl-label", "keda-controller"]
 
 
@@ -214,7 +214,7 @@ def test_a_stale_record_hides_nothing_of_the_last_document() -> None:
     old = {"httpGet": {"path": "/old", "port": 8000}}
     base = deployment([main(livenessProbe=PROBE)])
     live = held(base, "kubectl-client-side-apply")
-    bases = (Base(deployment([main(livenessProbe=old)])), Base(base, is_last=True))
+    bases = (AppliedVersion(deployment([main(livenessProbe=old)])), AppliedVersion(base, is_last=True))
     claimed = claim(live, Claims(bases, deployment([main()])))
     assert claimed.kept == {}
     assert not held_by_others(claimed.live)
@@ -223,7 +223,9 @@ def test_a_stale_record_hides_nothing_of_the_last_document() -> None:
 def test_an_old_record_takes_no_item_that_another_manager_has_made_anew() -> None:
     live = held(deployment([main(), {**HELPER, "image": "other:2"}]), "kubectl-edit")
     record = deployment([main(), HELPER])
-    claimed = claim(live, Claims((Base(record), Base(deployment([main()]), is_last=True)), deployment([main()])))
+    claimed = claim(
+        live, Claims((AppliedVersion(record), AppliedVersion(deployment([main()]), is_last=True)), deployment([main()]))
+    )
     changes = compare("Deployment", deployment([main()]), claimed.live, ours=owned_fields(claimed.live)).changes
     assert changes == []
 
@@ -235,7 +237,7 @@ def test_the_manager_that_has_changed_a_part_of_an_item_is_named() -> None:
     live = held(
         live, "gpuctl", aaa=deployment([{"name": "helper"}]), kubectl_set=mine, zzz=deployment([{"name": "helper"}])
     )
-    claimed = claim(live, Claims((Base(base, is_last=True),), deployment([main()])))
+    claimed = claim(live, Claims((AppliedVersion(base, is_last=True),), deployment([main()])))
     assert dict(claimed.kept) == {"spec.template.spec.containers[helper]": "kubectl-set"}
     assert removed(live, base, deployment([main()])) == []
 
@@ -254,7 +256,7 @@ def test_fields_of_our_own_server_side_apply_need_no_document(documents: bool) -
     wanted = {**service, "spec": {"ports": [first]}}
     live = held(service, "gpuctl", "argocd-controller")
     live["metadata"]["managedFields"][0]["operation"] = "Apply"
-    bases = (Base(service, is_last=True),) if documents else ()
+    bases = (AppliedVersion(service, is_last=True),) if documents else ()
     claimed = claim(live, Claims(bases, wanted))
     assert not held_by_others(claimed.live)
     # An added port of another manager is no field of ours.

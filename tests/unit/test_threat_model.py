@@ -15,7 +15,7 @@ REFERENCE = re.compile(r"`(?P<path>tests/[\w/]+\.py)::(?P<test>\w+)(?:\[(?P<case
 
 PROGRAMS = {
     "usecases/revisions.py": "git",
-    "apply/state/repository.py": "git",
+    "apply/state/git_repository.py": "git",
     "kube/exec_plugin.py": "a credential plugin",
 }
 """The modules that start programs, and which."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.run.sequential_create import Turns
+from gpuctl.apply.run.sequential_create import SequentialCreation
 from gpuctl.kube.reflector import Event, WatchedList
 from gpuctl.objects.api_resources import Key
 
@@ -32,7 +32,7 @@ def pod(kind: str, owner: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("kind", "owner"), [("Job", "x-8"), ("ReplicaSet", "x-9-5d4f"), ("Job", "somebody")])
 def test_an_event_is_as_much_work_among_many_jobs_as_among_few(kind: str, owner: str) -> None:
     def calls(number: int) -> int:
-        turns = Turns(None, [lane(number)], lambda: None)  # type: ignore[arg-type]
+        turns = SequentialCreation(None, [lane(number)], lambda: None)  # type: ignore[arg-type]
         made = 0
 
         def count(*_: Any) -> None:
@@ -51,7 +51,7 @@ def test_an_event_is_as_much_work_among_many_jobs_as_among_few(kind: str, owner:
 
 def test_what_pods_do_once_they_are_made_wakes_nobody() -> None:
     heard: list[str] = []
-    turns = Turns(None, [lane(10)], lambda: heard.append("woken"))  # type: ignore[arg-type]
+    turns = SequentialCreation(None, [lane(10)], lambda: heard.append("woken"))  # type: ignore[arg-type]
     for kind in ("ADDED", "MODIFIED", "MODIFIED", "DELETED"):
         turns._hear(Event(kind, "Pod", pod("Job", "x-8"), PODS))
     assert heard == ["woken"]

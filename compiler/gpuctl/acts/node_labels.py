@@ -24,7 +24,7 @@ _EXPLAINED = 16
 
 
 @dataclass(frozen=True)
-class Done:
+class NodeChange:
     """What became of one node: ``node`` is as it is now, ``before`` its labels until then."""
 
     name: str
@@ -34,7 +34,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Failure:
+class NodeChangeFailure:
     """The reason why the labels of a node were not changed: a word for programs and a sentence for people.
 
     ``cause`` is the error of the cluster, None if it was not asked. ``is_outage``: the cluster could not be reached or
@@ -55,12 +55,12 @@ class Failure:
 
 
 @dataclass
-class Report:
+class NodeChangeReport:
     """What became of several nodes: those that can be done are done. ``notes`` are worth knowing; ``written`` is what
     was written beside the nodes, such as definitions of pools."""
 
-    done: list[Done] = field(default_factory=list)
-    failed: list[Failure] = field(default_factory=list)
+    done: list[NodeChange] = field(default_factory=list)
+    failed: list[NodeChangeFailure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     written: list[Object] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ class UnexpectedNode(Exception):
         self.error = error
 
 
-def mistake_in_key(key: str) -> str | None:
+def label_key_error(key: str) -> str | None:
     """What is wrong with a label's key, by Kubernetes' rules (IsQualifiedName), or None."""
     if is_qualified_name(key):
         return None
@@ -94,7 +94,7 @@ def mistake_in_key(key: str) -> str | None:
     return f"`{key}` is not a legal label key: {rule}, a letter or digit at both ends"
 
 
-def mistake_in_value(value: str) -> str | None:
+def label_value_error(value: str) -> str | None:
     """What is wrong with a label's value, by Kubernetes' rules (IsValidLabelValue), or None."""
     if is_label_value(value):
         return None
@@ -103,7 +103,9 @@ def mistake_in_value(value: str) -> str | None:
     return f"`{value}` is not a legal label value: {rule}" + (f"; did you mean `{legal}`?" if legal else "")
 
 
-def set_labels(session: Session, names: Iterable[str], labels: Mapping[str, str | None], terms: LabelTerms) -> Report:
+def set_labels(
+    session: Session, names: Iterable[str], labels: Mapping[str, str | None], terms: LabelTerms
+) -> NodeChangeReport:
     """Set labels of nodes, or take them away (None).
 
     A label with another value is left alone without ``overwrite``; one that is to go has to be there.
@@ -111,7 +113,7 @@ def set_labels(session: Session, names: Iterable[str], labels: Mapping[str, str 
 
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
         if not terms.shows(have):
-            raise missing(name)
+            raise no_such_node(name)
         after = {key: value for key, value in {**have, **labels}.items() if value is not None}
         terms.permits(name, after)
         for key, value in labels.items():
@@ -132,7 +134,7 @@ def change_nodes(
     manager: str = LABEL_MANAGER,
     *,
     shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
-) -> Report:
+) -> NodeChangeReport:
     """Change labels of nodes, sixteen at a time.
 
     :param wanted: from a node's name and labels the labels it is to have (None: not to have); may raise
@@ -140,37 +142,42 @@ def change_nodes(
     :param shows: from a node's labels whether it may be suggested for a name that there is not.
     """
 
-    def change(name: str) -> Done | Failure:
+    def change(name: str) -> NodeChange | NodeChangeFailure:
         try:
             return _change(session, Key("Node", "", name), wanted, manager)
         except UnexpectedNode as error:
-            return Failure(name, error.error, str(error))
+            return NodeChangeFailure(name, error.error, str(error))
         except ClusterError as error:
-            return failure(name, error)
+            return failure_of(name, error)
 
     results = session.each(change, dict.fromkeys(names))
-    report = Report(
-        [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
+    report = NodeChangeReport(
+        [item for item in results if isinstance(item, NodeChange)],
+        [item for item in results if isinstance(item, NodeChangeFailure)],
     )
     explain_missing(session, report, shows)
     return report
 
 
-def failure(name: str, error: ClusterError) -> Failure:
+def failure_of(name: str, error: ClusterError) -> NodeChangeFailure:
     """A failure of the API as one of a node."""
     if isinstance(error, ApiError):
         reason = error.reason or "Failed"
-        return Failure(name, reason, f"node {name}: {error.message}", error.lacks_permission or error.is_outage, error)
-    return Failure(name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed), error)
+        return NodeChangeFailure(
+            name, reason, f"node {name}: {error.message}", error.lacks_permission or error.is_outage, error
+        )
+    return NodeChangeFailure(
+        name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed), error
+    )
 
 
-def missing(name: str) -> UnexpectedNode:
+def no_such_node(name: str) -> UnexpectedNode:
     """There is no such node."""
     return UnexpectedNode("NodeNotFound", f"there is no node {name}")
 
 
 def explain_missing(
-    session: Session, report: Report, shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
+    session: Session, report: NodeChangeReport, shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
 ) -> None:
     """Say of names that no node has which one may be meant, where nodes may be listed, and the names are a few."""
     absent = [item for item in report.failed if item.error == "NodeNotFound"]
@@ -191,16 +198,16 @@ def _change(
     key: Key,
     wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
     manager: str,
-) -> Done:
+) -> NodeChange:
     for attempt in range(1, _ATTEMPTS + 1):
         node = session.get(key)
         if node is None:
-            raise missing(key.name)
+            raise no_such_node(key.name)
         have = dict(labels_of(node))
         labels = wanted(key.name, have)
         changes = {name: value for name, value in labels.items() if have.get(name) != value}
         if not changes:
-            return Done(key.name, _told(labels, {}), node, have)
+            return NodeChange(key.name, _change_text(labels, {}), node, have)
         # What was looked at is what is changed: somebody else's new value is not overwritten unseen.
         identity = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
         try:
@@ -209,11 +216,11 @@ def _change(
             if not error.is_conflict or attempt == _ATTEMPTS:
                 raise
             continue
-        return Done(key.name, _told(labels, {name: have.get(name) for name in changes}), changed, have)
+        return NodeChange(key.name, _change_text(labels, {name: have.get(name) for name in changes}), changed, have)
     raise AssertionError("unreachable")
 
 
-def _told(labels: Mapping[str, str | None], before: Mapping[str, str | None]) -> str:
+def _change_text(labels: Mapping[str, str | None], before: Mapping[str, str | None]) -> str:
     parts = []
     for key, value in labels.items():
         old = before.get(key)

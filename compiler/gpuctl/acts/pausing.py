@@ -11,9 +11,9 @@ import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.apply.plan.dry_run_pods import TrialPod, as_its_controller_makes_it
+from gpuctl.apply.plan.dry_run_pods import DryRunPod, as_created_by_controller
+from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
@@ -29,7 +29,7 @@ _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
 
-class Paused(NamedTuple):
+class PauseResult(NamedTuple):
     """What became of a job: ``status`` is ``paused`` or ``resumed``, ``changed`` whether this did it."""
 
     key: Key
@@ -42,7 +42,7 @@ class NotPausable(NotPossible):
     """A job that cannot be paused or resumed; nothing was changed."""
 
 
-def undone_by(live: Object) -> str | None:
+def pause_undone_by(live: Object) -> str | None:
     """Return the GitOps controller that would start a paused job again, None if it would stay paused.
 
     The manifests of gpuctl state the replicas of a service, unless an autoscaler sets them; they never state `suspend`.
@@ -56,12 +56,12 @@ def undone_by(live: Object) -> str | None:
     return tracked_by(live)
 
 
-def see_that_it_lasts(live: Object) -> None:
+def check_pause_lasts(live: Object) -> None:
     """Check that no GitOps controller would undo a pause. To be called before a checkpoint runs for it.
 
     :raises NotPausable: one would.
     """
-    tracker = undone_by(live)
+    tracker = pause_undone_by(live)
     if tracker is not None:
         raise NotPausable(
             f"{key_of(live)} is managed by {tracker}, which sets its replicas and would start it again",
@@ -69,16 +69,16 @@ def see_that_it_lasts(live: Object) -> None:
         )
 
 
-def pause(session: Session, workload: Object, keys: Records) -> Paused:
+def pause(session: Session, workload: Object, keys: Records) -> PauseResult:
     """End a job's pods and keep the job.
 
     :raises NotPausable: it has ended, is ending, or a GitOps controller would start it again.
     """
-    see_that_it_lasts(workload)
+    check_pause_lasts(workload)
     return _change(session, workload, lambda live: _pause(session, live, keys))
 
 
-def resume(session: Session, workload: Object, keys: Records, waits: str = "") -> Paused:
+def resume(session: Session, workload: Object, keys: Records, waits: str = "") -> PauseResult:
     """Let a job make its pods again, as many as before.
 
     :param waits: what they are going to wait for, which is told of it unless a quota refuses them.
@@ -87,7 +87,7 @@ def resume(session: Session, workload: Object, keys: Records, waits: str = "") -
     return _change(session, workload, lambda live: _resume(session, live, keys, waits))
 
 
-def awake(session: Session, live: Object, keys: Records) -> Object | None:
+def resumed_object(session: Session, live: Object, keys: Records) -> Object | None:
     """A paused job as :func:`resume` leaves it; None where no pods come of that.
 
     What goes to a queue of Kueue may run wherever its document lets it, not only where it ran, and is as old there as
@@ -115,9 +115,9 @@ def awake(session: Session, live: Object, keys: Records) -> Object | None:
         return desired
     if live["kind"] in _BATCH:
         return _unsuspended(live) if spec.get("suspend") else None
-    if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or undone_by(live) is not None:
+    if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or pause_undone_by(live) is not None:
         return None
-    return {**live, "spec": {**spec, "replicas": _remembered(live, keys)}}
+    return {**live, "spec": {**spec, "replicas": _replicas_before_pause(live, keys)}}
 
 
 def _unsuspended(live: Object) -> Object:
@@ -126,13 +126,13 @@ def _unsuspended(live: Object) -> Object:
     return desired
 
 
-def _remembered(live: Object, keys: Records) -> int:
+def _replicas_before_pause(live: Object, keys: Records) -> int:
     """How many replicas a paused service had."""
     said = annotations_of(live).get(keys.paused, "")
     return int(said) if said.isdecimal() and int(said) else 1
 
 
-def _change(session: Session, workload: Object, change: Callable[[Object], Paused]) -> Paused:
+def _change(session: Session, workload: Object, change: Callable[[Object], PauseResult]) -> PauseResult:
     """Changed is what was looked at: a conflict means that somebody else was faster, and it is looked at again."""
     key = key_of(workload)
     live: Object | None = workload
@@ -154,33 +154,33 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
     raise Changed(f"{key} is being changed by somebody else all the time", "run it again")
 
 
-def _pause(session: Session, live: Object, keys: Records) -> Paused:
+def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
     marked = keys.paused in annotations_of(live)
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if not _is_active(item) and marked:
-            return Paused(key, "paused", False, "is paused already")
+            return PauseResult(key, "paused", False, "is paused already")
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}})
         _activate(session, resource, item, active=False)
         if spec.get("suspend"):
-            return Paused(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
-        return Paused(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others")
+            return PauseResult(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
+        return PauseResult(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others")
     if key.kind in _BATCH:
         if spec.get("suspend") and marked:
-            return Paused(key, "paused", False, "is paused already")
+            return PauseResult(key, "paused", False, "is paused already")
         running = pods_left(live)
         tracker = tracked_by(live)
         lasts = f"; {tracker} leaves it so, unless its manifest sets `suspend`" if tracker is not None else ""
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
         said = _ends(running) if running else "stays suspended until it is resumed"
-        return Paused(key, "paused", True, said + lasts)
+        return PauseResult(key, "paused", True, said + lasts)
     count = int(spec.get("replicas", 1))
     if not count and marked:
-        return Paused(key, "paused", False, "is paused already")
+        return PauseResult(key, "paused", False, "is paused already")
     _patch(session, live, {"metadata": {"annotations": {keys.paused: str(count)}}, "spec": {"replicas": 0}})
-    return Paused(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
+    return PauseResult(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
 
 
 def _ends(pods: int) -> str:
@@ -188,31 +188,31 @@ def _ends(pods: int) -> str:
     return f"is paused; {what}, which frees the GPUs and removes the logs"
 
 
-def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused:
+def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
     remembered = annotations_of(live).get(keys.paused)
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if _is_active(item) and remembered is None:
-            return Paused(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
+            return PauseResult(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
+        return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if is_held(live) and kueue_resources(session) is not None:
         labels, gone = {QUEUE_LABEL: queue_of(live)}, {keys.paused: None, HELD_QUEUE: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
-        return Paused(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
+        return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if key.kind in _BATCH:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
         # Before: afterwards its own pods are what fills the quota.
         said = _refusal(session, live) or waits or "it starts from its beginning, or its last checkpoint"
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
-        return Paused(key, "resumed", True, f"is resumed; {said}")
+        return PauseResult(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
         return _not_paused(session, live, remembered, keys)
-    tracker = undone_by(live)
+    tracker = pause_undone_by(live)
     if tracker is not None:
         raise NotPausable(
             f"{key} is managed by {tracker}, which sets its replicas", "it starts with the next sync of its repository"
@@ -221,12 +221,12 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused
         raise NotPausable(
             f"{key} has 0 replicas, and not by `gpuctl pause`", "its document knows how many it is to have: apply it"
         )
-    count = _remembered(live, keys)
+    count = _replicas_before_pause(live, keys)
     said = _refusal(session, live)
     _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
     if waits and not said:
-        return Paused(key, "resumed", True, f"is resumed; {waits}")
-    return Paused(
+        return PauseResult(key, "resumed", True, f"is resumed; {waits}")
+    return PauseResult(
         key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
     )
 
@@ -239,19 +239,19 @@ def _refusal(session: Session, live: Object) -> str:
         if not pods:
             continue
         try:
-            session.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
+            session.create(as_created_by_controller(DryRunPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
                 return f"but its pods are refused for now: {error.message}"
     return ""
 
 
-def _not_paused(session: Session, live: Object, remembered: str | None, keys: Records) -> Paused:
+def _not_paused(session: Session, live: Object, remembered: str | None, keys: Records) -> PauseResult:
     """A mark that is left of a pause which somebody else ended would hide replicas from the next apply."""
     if remembered is not None:
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
-    return Paused(key_of(live), "resumed", False, "is not paused")
+        return PauseResult(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
+    return PauseResult(key_of(live), "resumed", False, "is not paused")
 
 
 def _patch(session: Session, live: Object, patch: Object) -> None:

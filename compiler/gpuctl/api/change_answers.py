@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpuctl.acts.pausing import Paused
+from gpuctl.acts.pausing import PauseResult
 from gpuctl.api.base_models import ApiModel
 from gpuctl.reading.job_rows import Job, job_id
 
@@ -27,7 +27,7 @@ class PausedJobs(ApiModel):
     items: list[PausedJobAnswer]
 
 
-def paused_job(job: Job, result: Paused) -> PausedJobAnswer:
+def paused_job(job: Job, result: PauseResult) -> PausedJobAnswer:
     """Return what became of a job that was paused or resumed."""
     return PausedJobAnswer(
         job_id=job_id(job),

@@ -11,7 +11,7 @@ from pydantic import Field
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.fit_answers import FitJob, fit_job
 from gpuctl.api.json_values import number
-from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
+from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob
 from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.object_changes import ObjectChange, ObjectKey
@@ -341,7 +341,7 @@ def _eviction(item: CausedEviction) -> ImpactEviction:
     )
 
 
-def _ended(item: Ended) -> ImpactEnded:
+def _ended(item: StoppedJob) -> ImpactEnded:
     return ImpactEnded(
         kind=item.kind,
         namespace=item.namespace,
@@ -354,7 +354,7 @@ def _ended(item: Ended) -> ImpactEnded:
     )
 
 
-def _run_again(item: RunAgain) -> ImpactRunAgain:
+def _run_again(item: RerunTraining) -> ImpactRunAgain:
     return ImpactRunAgain(
         kind=item.kind,
         namespace=item.namespace,

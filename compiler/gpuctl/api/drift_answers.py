@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.apply.plan.drifted import Drift, DriftedField, DriftedObject
+from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.managed_fields import FieldHolder
 from gpuctl.language.masking import masked_pair, redact
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gpuctl.acts.node_labels import Report
+from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair
@@ -106,7 +106,7 @@ class BatchReport(ApiModel):
     nodes: list[ChangedNode] = Field([], description="The change of each node in `success`.")
 
     @classmethod
-    def of(cls, report: Report, done: str) -> BatchReport:
+    def of(cls, report: NodeChangeReport, done: str) -> BatchReport:
         """Return a report as JSON has it.
 
         :param done: the change as a participle, such as ``labelled``.

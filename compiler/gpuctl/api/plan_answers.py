@@ -9,10 +9,10 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
-from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import WRITING, EvictedJob, Plan, Step
-from gpuctl.apply.run.recovery import Recovered, Recovery
+from gpuctl.apply.plan.step_diff import before_and_after, masked_change
+from gpuctl.apply.run.recovery import Recovery, RecoveryOutcome
 from gpuctl.apply.run.recovery_plan import RecoveryProblem
 from gpuctl.apply.state.compare import Change
 from gpuctl.language.masking import redact
@@ -335,7 +335,7 @@ def _planned(step: Step, keys: Records, old: Object | None) -> dict[str, Any]:
     return value
 
 
-def _recovered(item: Recovered) -> dict[str, Any]:
+def _recovered(item: RecoveryOutcome) -> dict[str, Any]:
     return {
         "kind": item.key.kind,
         "apiVersion": item.key.resource.api_version,

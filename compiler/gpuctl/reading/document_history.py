@@ -113,14 +113,14 @@ def no_history(text: str, namespace: str | None) -> NoHistory:
 def _rows(
     scope: Scope, namespace: str, pasts: Sequence[PastDocument], shows: Callable[[dict[str, Any]], bool]
 ) -> list[HistoryRow]:
-    shown = [past for past in pasts if past.unfit is not None or shows(past.document)]
+    shown = [past for past in pasts if past.invalid_reason is not None or shows(past.document)]
     # Only hidden documents: there is no history here, and nothing to be said of it.
-    pasts = [] if len(shown) < len(pasts) and all(past.unfit is not None for past in shown) else shown
+    pasts = [] if len(shown) < len(pasts) and all(past.invalid_reason is not None for past in shown) else shown
     for past in pasts:
-        if past.unfit is not None:
+        if past.invalid_reason is not None:
             where = f"Secret {past.secret} in {namespace}"
-            scope.note(f"{where} is marked as history and is passed over: {past.unfit}")
-    sound = [past for past in pasts if past.unfit is None]
+            scope.note(f"{where} is marked as history and is passed over: {past.invalid_reason}")
+    sound = [past for past in pasts if past.invalid_reason is None]
     rows = []
     for past, before in zip(sound, [*sound[1:], None], strict=False):
         changes = [] if before is None else value_changes(before.document, past.document)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.apply.plan.evictions import evicted_jobs
-from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain, ended, run_again
+from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob, rerun_trainings, stopped_jobs
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.demand import is_object_of
@@ -75,8 +75,8 @@ class LiveImpact:
     """
 
     taken_at: str
-    ended: list[Ended]
-    runs_again: list[RunAgain] | None
+    ended: list[StoppedJob]
+    runs_again: list[RerunTraining] | None
     fits: list[Fit]
     absent_nodes: list[str]
     titles: dict[tuple[str, str], JobId]
@@ -110,7 +110,7 @@ def live_impact(
 
     :param gitops: the controller that applies the manifests: it creates a changed training beside the old one.
     """
-    found = ended(old, new, snapshot)
+    found = stopped_jobs(old, new, snapshot)
     kept = {(item.namespace, item.name) for item in found if item.manner == "kept" and gitops is None}
     titles = {
         (namespace, name): JobId(item.document.kind, namespace, name)
@@ -123,7 +123,7 @@ def live_impact(
     absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
     settings = next((item.settings for item in (new, old) if item is not None), None)
     evictions = _evictions(answers, titles, snapshot, settings) if settings is not None else []
-    again = None if snapshot.lacks("finished", "jobs", "jobSets") else run_again(old, new, snapshot)
+    again = None if snapshot.lacks("finished", "jobs", "jobSets") else rerun_trainings(old, new, snapshot)
     beside = _recreated(old, new) & changed if gitops is not None else frozenset()
     if beside and settings is not None:
         # Argo CD deletes the old object and creates the new one without waiting; Flux creates first and prunes last.
@@ -150,7 +150,7 @@ def _finished(
     old: Compilation | None,
     new: Compilation | None,
     snapshot: Snapshot,
-    again: Iterable[RunAgain] | None,
+    again: Iterable[RerunTraining] | None,
     gitops: GitOps | None,
 ) -> tuple[frozenset[JobId], frozenset[JobId]]:
     if again is None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gpuctl.apply.operations import apply, preview
+from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.plan.request import Request, SetOptions
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.recorder import Recorder
-from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.apply.run.background_history import BackgroundHistory
+from gpuctl.apply.run.history_writer import ApplyOrigin
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
-from gpuctl.apply.state.repository import Checkout, Commit, commit_of, work_tree
+from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, work_tree
+from gpuctl.apply.workflow import apply, preview
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ClusterError
@@ -39,7 +39,7 @@ class DocumentRequest:
     """
 
     compilation: Compilation
-    request: Request
+    request: ApplyRequest
     set_options: SetOptions | None = None
     origin: ApplyOrigin | None = None
 
@@ -60,7 +60,7 @@ def request_for(
     """
     options = set_options(session, planning, documents)
     compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
-    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, callbacks)
     if options is not None:
         options = replace(options, checkout=checkout_of_sources(compilation.sources.values()))
@@ -75,7 +75,7 @@ def preview_request(
 
     :param checkpoint: as :class:`RunOptions` has it.
     """
-    callbacks.wait("comparing with the cluster ...")
+    callbacks.on_wait("comparing with the cluster ...")
     return preview(
         session, wanted.request, wanted.set_options, server=not wanted.request.offline, checkpoint=checkpoint
     )
@@ -100,7 +100,7 @@ def apply_request(
     if run.rollback and not run.wait:
         raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
     request = wanted.request
-    with Recorder(session, request.keys, partial(_origin, wanted)) as recorder:
+    with BackgroundHistory(session, request.keys, partial(_origin, wanted)) as recorder:
         plan = apply(session, request, run, recorder.follow(callbacks), wanted.set_options, seen)
         recorder.finish()
     if run.wait and all(step.result == "done" for step in plan.steps):
@@ -113,7 +113,7 @@ def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOption
     keys, settings = wanted.request.keys, wanted.request.settings
     explain = explaining(session, keys, settings)
     try:
-        wait_until_running(session, plan, keys, run.timeout, callbacks.wait, explain, each=run.rollback)
+        wait_until_running(session, plan, keys, run.timeout, callbacks.on_wait, explain, each=run.rollback)
     except NotRunning as error:
         if not run.rollback:
             raise

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuctl.apply.operations import apply
-from gpuctl.apply.plan.plan import Plan, Step, Unasked
-from gpuctl.apply.plan.request import Request
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.recorder import Recorder
-from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
+from gpuctl.apply.run.background_history import BackgroundHistory
+from gpuctl.apply.run.history_writer import ApplyOrigin
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.wait_running import NotRunning
+from gpuctl.apply.workflow import apply
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift import lift
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -33,7 +33,7 @@ _DONE = frozenset({"done"})
 
 def bring_back(
     session: Session,
-    request: Request,
+    request: ApplyRequest,
     error: NotRunning,
     run: RunOptions,
     callbacks: RunCallbacks,
@@ -63,7 +63,7 @@ def bring_back(
         else:
             changed.append(step)
     if changed:
-        callbacks.say(f"bringing back as it was: {', '.join(str(step.key) for step in changed)}")
+        callbacks.on_message(f"bringing back as it was: {', '.join(str(step.key) for step in changed)}")
         said += _bring_back(session, request, (plan, changed, who), error.late, run, callbacks)
     return NotRunning("\n".join(said), plan, "; ".join(dict.fromkeys(hints)) or None, error.late)
 
@@ -84,7 +84,7 @@ def _changes_pods(step: Step) -> bool:
 
 def _bring_back(
     session: Session,
-    request: Request,
+    request: ApplyRequest,
     forth: tuple[Plan, Sequence[Step], str | None],
     late: Mapping[Key, str],
     run: RunOptions,
@@ -99,15 +99,15 @@ def _bring_back(
     try:
         former = _former_request(session, request, plan, changed)
         # What does not run has nothing to save.
-        quiet = replace(callbacks, confirm=_ends_no_others, done=lambda step: None)
-        with Recorder(session, request.keys, lambda: ApplyOrigin(who, is_back=True)) as recorder:
+        quiet = replace(callbacks, confirm=_ends_no_others, on_step_done=lambda step: None)
+        with BackgroundHistory(session, request.keys, lambda: ApplyOrigin(who, is_back=True)) as recorder:
             back = apply(session, former, replace(run, checkpoint=False), recorder.follow(quiet))
             recorder.finish()
     except (ClusterError, InvalidDocuments) as failure:
         why = failure.message if isinstance(failure, ClusterError) else "its former document is not valid any more"
         for step in changed:
             step.result, step.error = "failed", f"{step.key} could not be brought back: {why}"
-            callbacks.done(replace(step, error=None))
+            callbacks.on_step_done(replace(step, error=None))
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
         return [f"{names} could not be brought back: {why}"]
@@ -123,11 +123,11 @@ def _ends_no_others(back: Plan) -> bool:
     """
     victims = [loss for step in back.steps for loss in step.victims if loss.runtime]
     if victims:
-        raise Unasked(f"it would evict others: {', '.join(map(str, victims))}", back)
+        raise ConfirmationMissing(f"it would evict others: {', '.join(map(str, victims))}", back)
     return True
 
 
-def _former_request(session: Session, request: Request, plan: Plan, changed: Sequence[Step]) -> Request:
+def _former_request(session: Session, request: ApplyRequest, plan: Plan, changed: Sequence[Step]) -> ApplyRequest:
     """A request for the documents that the changed jobs had before.
 
     :raises InvalidDocuments: one is not valid any more.
@@ -191,5 +191,5 @@ def _told(
             step.result = "failed"
             step.error = f"{step.key} could not be brought back: {other.error or 'it was not begun'}"
             said.append(step.error)
-        callbacks.done(replace(step, error=None))
+        callbacks.on_step_done(replace(step, error=None))
     return said

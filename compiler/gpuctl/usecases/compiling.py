@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.planner import title_of
-from gpuctl.apply.plan.request import Request, SetOptions
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import compile
@@ -89,7 +89,9 @@ def tell_left_out(compilation: Compilation, documents: DocumentOptions, callback
     """Say which documents belong on other clusters than the one that is worked on."""
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:
-        callbacks.say(f"note: not for the cluster {documents.cluster}, by `placement`: {first_few(said, _NAMED)}")
+        callbacks.on_message(
+            f"note: not for the cluster {documents.cluster}, by `placement`: {first_few(said, _NAMED)}"
+        )
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:
@@ -117,10 +119,10 @@ def read_platform(platform: str | os.PathLike[str] | None, directory: Path | Non
     return loaded
 
 
-def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> Request:
+def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> ApplyRequest:
     """The request for a compilation's objects; ``offline`` decides without the API server's dry-runs."""
     settings = compilation.settings
-    return Request(
+    return ApplyRequest(
         compilation.lowered,
         records(settings),
         relower=planning.relower,

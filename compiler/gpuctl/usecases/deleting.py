@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from gpuctl.apply.operations import execute
-from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
+from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.job_deletion import (
+    foreign_job_error,
+    plan_document_deletion,
+    plan_job_deletion,
+    plan_leftover_deletion,
+)
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
-from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
-from gpuctl.apply.plan.run_again import plan_rerun
+from gpuctl.apply.plan.rerun_plan import plan_rerun
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.unfinished_runs import Pending
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
+from gpuctl.apply.workflow import execute
 from gpuctl.compilation import Compilation
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.kueue import find_workload
@@ -43,7 +48,7 @@ def delete_documents(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     compilation = compile_for(session, documents)
-    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, callbacks)
     return delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels)
 
@@ -64,7 +69,7 @@ def delete_compiled(
     """
     keys = records(compilation.settings)
     with session.within(run.timeout):
-        plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+        plan = plan_document_deletion(session, compilation.lowered, keys, keep_labels=keep_labels)
     return _carry_out(session, plan, keys, run, callbacks, seen)
 
 
@@ -94,7 +99,7 @@ def rerun_jobs(
     settings: Settings,
     run: RunOptions,
     callbacks: RunCallbacks,
-    sees: Sees = sees_all,
+    sees: MaySee = may_see_all,
 ) -> Plan:
     """Run trainings again that have ended.
 
@@ -135,7 +140,7 @@ def _carry_out(
     seen: Plan | None = None,
 ) -> Plan:
     if run.force and any(step.deletes for step in plan.steps):
-        callbacks.say("warning: without their grace period processes may still hold their GPUs for a while")
+        callbacks.on_message("warning: without their grace period processes may still hold their GPUs for a while")
     return execute(session, plan, keys, run, callbacks, seen)
 
 
@@ -143,14 +148,14 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
     """The plan for a job's id or name; where there is no such job, for that of the pod."""
     by_id = _of_id(session, name, namespace, keys)
     if by_id is not None:
-        return plan_delete_job(session, by_id.object_name, by_id.namespace, keys)
+        return plan_job_deletion(session, by_id.object_name, by_id.namespace, keys)
     if "/" not in name:
         try:
-            return plan_delete_job(session, name, namespace, keys)
+            return plan_job_deletion(session, name, namespace, keys)
         except NoSuchJob as error:
             steps = _deleted_already(session, name, namespace, keys)
             if not steps and not isinstance(error, SeveralJobs):
-                steps = plan_delete_rest(session, name, namespace, keys)
+                steps = plan_leftover_deletion(session, name, namespace, keys)
             if len({step.key.namespace for step in steps}) == 1:
                 return Plan(steps)
             refusal = error
@@ -161,11 +166,11 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
             raise
         raise refusal from None
     if not is_ours(workload_of(job)):
-        raise not_ours(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
+        raise foreign_job_error(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
     # Of two generations, that of the pod or object that was named.
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
-    return plan_delete_job(session, meant, job.identity.namespace, keys)
+    return plan_job_deletion(session, meant, job.identity.namespace, keys)
 
 
 def _of_id(session: Session, text: str, namespace: str | None, keys: Records) -> Identity | None:
@@ -183,15 +188,15 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
     if pod is not None or text in (identity.name, identity.generation):
         return None
     if not is_ours(workload_of(job)):
-        raise not_ours(workload_of(job), f"{identity.kind}/{identity.name}")
+        raise foreign_job_error(workload_of(job), f"{identity.kind}/{identity.name}")
     return identity
 
 
 def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
     with contextlib.suppress(ClusterError):
-        steps = Pending(recovery.find(session, keys, namespace)).gone(session, name)
+        steps = UnfinishedRuns(recovery.find_journals(session, keys, namespace)).gone(session, name)
         places = {step.key.namespace for step in steps}
         if len(places) == 1:
-            return [*steps, *plan_delete_rest(session, name, places.pop(), keys)]
+            return [*steps, *plan_leftover_deletion(session, name, places.pop(), keys)]
     return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuctl.apply.plan.drifted import Drift, find_drift
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.plan.drift_detection import Drift, find_drift
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
 from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -57,8 +57,8 @@ def drift_of(
     """
     sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
     compilation = compile_for(session, documents)
-    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, callbacks)
-    callbacks.wait("comparing with the cluster ...")
+    callbacks.on_wait("comparing with the cluster ...")
     request = request_of(compilation, PlanOptions(), offline=True)
     return DriftReport(find_drift(session, request, sources), session.server, documents.cluster, revision)

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.acts import pausing
-from gpuctl.apply.run.checkpointing import save, saving_of
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.checkpointing import checkpoint_target, run_checkpoints
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.kube.session import Session
@@ -83,7 +83,7 @@ class IdleJob(NamedTuple):
         """What its owner has to know."""
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
         said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {stamped(self.since)}"
-        tracker = pausing.undone_by(self.live) if self.live is not None else None
+        tracker = pausing.pause_undone_by(self.live) if self.live is not None else None
         if tracker is not None:
             return f"{said}; {tracker} sets its replicas: scale it down in its repository to free them"
         if self.verdict is IdleVerdict.PAUSE:
@@ -170,7 +170,7 @@ def _verdict(live: Object | None, since: float, policy: UsageIdle, mark: str) ->
     if not labels_of(live).keys().isdisjoint(policy.exceptions):
         return IdleVerdict.EXCEPTED
     # A GitOps controller would start it again: its owner is warned.
-    if policy.then == "pause" and pausing.undone_by(live) is None:
+    if policy.then == "pause" and pausing.pause_undone_by(live) is None:
         return IdleVerdict.PAUSE
     return IdleVerdict.WARNED if _warned_at(live, mark) >= since else IdleVerdict.WARN
 
@@ -192,7 +192,12 @@ def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
     session = reader.scope.session
     assert job.live is not None
     if job.verdict is IdleVerdict.PAUSE:
-        save(session, [saving_of(job.live, reader.keys)], reader.keys, RunCallbacks(longest_checkpoint=LONGEST_SAVING))
+        run_checkpoints(
+            session,
+            [checkpoint_target(job.live, reader.keys)],
+            reader.keys,
+            RunCallbacks(longest_checkpoint=LONGEST_SAVING),
+        )
         pausing.pause(session, job.live, reader.keys)
     else:
         # With its uid: of a job that was made anew since nobody knows that it is idle.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuctl.acts.membership import keep_true
-from gpuctl.acts.node_labels import LabelTerms, Report, mistake_in_key, mistake_in_value, set_labels
+from gpuctl.acts.node_labels import LabelTerms, NodeChangeReport, label_key_error, label_value_error, set_labels
+from gpuctl.acts.pool_membership import update_definitions
 from gpuctl.hints import CREATE_POOL
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -24,7 +24,7 @@ def label_nodes(
     labels: Mapping[str, str | None],
     settings: Settings,
     terms: LabelTerms,
-) -> Report:
+) -> NodeChangeReport:
     """Set labels of nodes, or delete them (None). What can be done is done; the report has the rest.
 
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
@@ -32,7 +32,7 @@ def label_nodes(
     check_labels(labels)
     report = set_labels(session, nodes, labels, terms)
     if records(settings).pool in labels:
-        keep_true(session, report, settings)
+        update_definitions(session, report, settings)
     if report.done:
         report.notes += _notes(session, labels, settings)
     return report
@@ -44,7 +44,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
     :raises InvalidOptions: a key or a value is not legal.
     """
     for key, wanted in labels.items():
-        mistake = mistake_in_key(key) or (mistake_in_value(wanted) if wanted is not None else None)
+        mistake = label_key_error(key) or (label_value_error(wanted) if wanted is not None else None)
         if mistake is not None:
             raise InvalidOptions(mistake)
 

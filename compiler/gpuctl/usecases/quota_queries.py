@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuctl.apply.plan import removal
+from gpuctl.apply.plan import admin_deletion
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.hints import NAMED_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -35,7 +35,7 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
         if names and reader.scope.namespace is None:
             # Where not all may be listed the names are those of namespaces, and become parts of paths.
             users = list(filter(is_dns_label, names))
-            quotas, ranges = removal.list_quotas(reader.scope.session, users, label)
+            quotas, ranges = admin_deletion.list_quotas(reader.scope.session, users, label)
         else:
             quotas, ranges = reader.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
     except ApiError as error:

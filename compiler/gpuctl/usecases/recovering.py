@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuctl.apply.operations import LEASE_WAIT
 from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.recovery import Recovery
-from gpuctl.apply.run.recovery_plan import Outlook, look
+from gpuctl.apply.run.recovery_plan import RecoveryPlan, plan_recovery
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.workflow import LEASE_WAIT
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
@@ -19,7 +19,7 @@ from gpuctl.objects.ownership_metadata import Records, records
 class Unfinished:
     """What killed runs left: ``outlook`` is what will be done about it, ``result`` what was, and what could not be."""
 
-    outlook: Outlook
+    outlook: RecoveryPlan
     keys: Records
     result: Recovery
 
@@ -32,7 +32,7 @@ class Unfinished:
 def look_at_unfinished(session: Session, namespace: str | None, settings: Settings) -> Unfinished:
     """What killed runs left in a namespace, or in all that may be read. Reads only."""
     keys = records(settings)
-    outlook = look(session, keys, recovery.find(session, keys, namespace))
+    outlook = plan_recovery(session, keys, recovery.find_journals(session, keys, namespace))
     return Unfinished(outlook, keys, Recovery(problems=outlook.problems))
 
 
@@ -58,8 +58,8 @@ def recover(
         if found.plan.questions and not callbacks.confirm(found.plan):
             raise Declined("not confirmed", found.plan)
         result = recovery.recover(
-            session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=callbacks.wait
+            session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=callbacks.on_wait
         )
     with session.within(run.timeout):
-        recovery.drop_leases(session, namespace)
+        recovery.delete_abandoned_leases(session, namespace)
     return Unfinished(found.outlook, found.keys, result)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuctl.apply.operations import execute
-from gpuctl.apply.plan import removal
+from gpuctl.apply.plan import admin_deletion
 from gpuctl.apply.plan.plan import Declined, Plan
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.workflow import execute
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
@@ -30,7 +30,7 @@ def delete_pools(
     """
     keys = records(settings)
     with session.within(run.timeout):
-        plan = removal.plan_delete_pools(session, names, settings, keys, keep_labels=keep_labels)
+        plan = admin_deletion.plan_pool_deletion(session, names, settings, keys, keep_labels=keep_labels)
     return _carry_out(session, plan, Plan(), keys, run, callbacks)
 
 
@@ -52,9 +52,9 @@ def delete_quotas(
     keys = records(settings)
     namespaces = Plan()
     with session.within(run.timeout):
-        plan, users = removal.plan_delete_quotas(session, names, settings)
+        plan, users = admin_deletion.plan_quota_deletion(session, names, settings)
         if namespace_too:
-            namespaces = removal.plan_delete_namespaces(session, users, keys)
+            namespaces = admin_deletion.plan_namespace_deletion(session, users, keys)
     if namespace_too:
         plan.confirm += namespaces.confirm
     else:
@@ -72,7 +72,7 @@ def delete_namespaces(
     """
     keys = records(settings)
     with session.within(run.timeout):
-        namespaces = removal.plan_delete_namespaces(session, names, keys)
+        namespaces = admin_deletion.plan_namespace_deletion(session, names, keys)
     return _carry_out(session, Plan(confirm=list(namespaces.confirm)), namespaces, keys, run, callbacks)
 
 
@@ -85,7 +85,9 @@ def _carry_out(
         raise Declined("not confirmed", plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps):
         with session.within(run.timeout):
-            removal.delete_namespaces(session, namespaces, run.timeout, callbacks.done, callbacks.wait)
+            admin_deletion.delete_namespaces(
+                session, namespaces, run.timeout, callbacks.on_step_done, callbacks.on_wait
+            )
     for step in namespaces.steps:
         if step.result == "planned":
             step.result = "not-run"

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob, Plan
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.pod_privileges import powers
-from gpuctl.apply.run.recording import ApplyOrigin
-from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
+from gpuctl.apply.run.history_writer import ApplyOrigin
+from gpuctl.apply.run.pod_privileges import privileges
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.state.past_documents import PastDocument, digest_of, without_credentials
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.value_changes import value_changes
@@ -80,7 +80,7 @@ def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | No
         workload = find_job(scope, name, keys)[0].workload
         if workload is not None:
             found = document_of(workload, keys.document)
-            return None if found is None else hide(found)[0]
+            return None if found is None else without_credentials(found)[0]
     return None
 
 
@@ -139,7 +139,7 @@ def rerun_removed(
         target = removed_training(read_documents(scope, name, keys))
         request = rollback_request(session, target, platform, PlanOptions(queue=run.queue), callbacks)
     for note in scope.notes:
-        callbacks.say(f"note: {note}")
+        callbacks.on_message(f"note: {note}")
     return apply_request(session, request, run, callbacks)
 
 
@@ -195,7 +195,7 @@ def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequ
     own = [item.object for item in compiled.lowered if not item.shared]
     if not is_it or any(key_of(obj).namespace != history.namespace for obj in own):
         raise NotRevertible(f"revision {past.revision} of {history.name} is not a document of this job")
-    found = list(dict.fromkeys(text for obj in own for text in powers(obj)))
+    found = list(dict.fromkeys(text for obj in own for text in privileges(obj)))
     question = target.question + (f"; has {', '.join(found)}" if found else "")
     return replace(
         wanted,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.reading.document_history import parsed_name
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.looking import Reader
@@ -151,4 +151,4 @@ def _suspended(
 def _wait(service: ServiceClient, plan: Plan, run: RunOptions, callbacks: RunCallbacks) -> None:
     """Wait until what was applied runs, if that is wanted and everything was applied."""
     if run.wait and all(step.result == "done" for step in plan.steps):
-        wait_until_running_by_service(service, plan, run.timeout, callbacks.wait)
+        wait_until_running_by_service(service, plan, run.timeout, callbacks.on_wait)

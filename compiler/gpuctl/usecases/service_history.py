@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any, cast
 
 from gpuctl.api.job_history import JobDocument, JobDocuments, JobRevision
+from gpuctl.apply.state.git_repository import Commit
 from gpuctl.apply.state.past_documents import Cause, PastDocument
-from gpuctl.apply.state.repository import Commit
 from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name

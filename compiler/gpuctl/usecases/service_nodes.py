@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any, TypeVar
 
-from gpuctl.acts.node_labels import mistake_in_key
+from gpuctl.acts.node_labels import label_key_error
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.names import is_dns_subdomain
 from gpuctl.reading.label_rows import GpuLabelRow, GpuType, Label
@@ -57,7 +57,7 @@ def gpu_labels_of_service(service: ServiceClient) -> list[GpuLabelRow]:
 
 def label_of_service(service: ServiceClient, key: str) -> list[Label]:
     """Return one label of all nodes that have it; none for a key that no label can have."""
-    return [] if mistake_in_key(key) else _all(service, "/nodes/labels", _label, key=key)
+    return [] if label_key_error(key) else _all(service, "/nodes/labels", _label, key=key)
 
 
 def labels_of_service(service: ServiceClient, name: str) -> list[Label]:
@@ -74,7 +74,7 @@ def dated_label_of_service(service: ServiceClient, name: str, key: str) -> Label
 
     :raises ClusterError: the caller sees no node of this name.
     """
-    if mistake_in_key(key):
+    if label_key_error(key):
         return None
     try:
         with service.reading() as get:

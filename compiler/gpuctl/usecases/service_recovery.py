@@ -8,9 +8,9 @@ from typing import Any
 
 from gpuctl.api.plan_answers import Recoveries
 from gpuctl.apply.plan.plan import Declined, Step
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.recovery import Recovered, Recovery
+from gpuctl.apply.run.recovery import Recovery, RecoveryOutcome
 from gpuctl.apply.run.recovery_plan import RecoveryProblem
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records, records
@@ -21,7 +21,7 @@ from gpuctl.usecases.service_requests import changed, patience_of, run_query
 
 @dataclass(frozen=True)
 class SeenOutlook:
-    """The printed part of an :class:`~gpuctl.apply.run.recovery_plan.Outlook`."""
+    """The printed part of an :class:`~gpuctl.apply.run.recovery_plan.RecoveryPlan`."""
 
     journals: int
     steps: list[Step]
@@ -60,7 +60,7 @@ def recover_by_service(
     """
     if found.questions and not callbacks.confirm(found.plan):
         raise Declined("not confirmed", found.plan)
-    callbacks.wait("the service is recovering ...")
+    callbacks.on_wait("the service is recovering ...")
     query, within = {"namespace": namespace or "", **run_query(run)}, patience_of(run, checkpoints=0)
     try:
         with service.reading():
@@ -82,7 +82,8 @@ def _unfinished(value: Mapping[str, Any]) -> UnfinishedThere:
         if item.if_refused is not None:
             fallbacks[step.key] = item.if_refused
     results = [
-        Recovered(Key(item.kind, item.namespace, item.name), item.outcome, item.message) for item in answer.recovered
+        RecoveryOutcome(Key(item.kind, item.namespace, item.name), item.outcome, item.message)
+        for item in answer.recovered
     ]
     problems = [
         RecoveryProblem(item.namespace or "", item.message, item.hint, item.refused) for item in answer.problems

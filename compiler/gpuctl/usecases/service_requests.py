@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Declined, Plan
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.diagnostics import in_source_order
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
@@ -56,20 +56,20 @@ class ServiceChange:
         :raises InvalidDocuments: there are errors in the documents.
         :raises Declined: the user has not confirmed it.
         """
-        callbacks = callbacks.saying_once()
-        callbacks.wait("the service is comparing with the cluster ...")
+        callbacks = callbacks.without_repeats()
+        callbacks.on_wait("the service is comparing with the cluster ...")
         plan, refusal = self._changed([])
         self._report(plan, callbacks, is_first=True)
         if refusal is not None and refusal.name == "NotConfirmed":
             if not callbacks.confirm(plan):
                 raise Declined("not confirmed", plan)
-            callbacks.wait("the service is changing the cluster ...")
+            callbacks.on_wait("the service is changing the cluster ...")
             plan, refusal = self._changed([*plan.questions, *plan.courtesies])
             if refusal is not None and refusal.name == "NotConfirmed":
                 raise changed("more would be lost than what was confirmed")
             self._report(plan, callbacks)
         for place in plan.finished:
-            callbacks.done(plan.steps[place])
+            callbacks.on_step_done(plan.steps[place])
         if refusal is not None and not plan.carried_out:
             raise refusal
         return plan
@@ -99,9 +99,9 @@ class ServiceChange:
 
     def _report(self, plan: ServicePlan, callbacks: RunCallbacks, *, is_first: bool = False) -> None:
         if is_first and self.found is not None:
-            callbacks.diagnosed(in_source_order([*self.found.notes, *plan.diagnostics]), self.found.sources)
+            callbacks.on_diagnostics(in_source_order([*self.found.notes, *plan.diagnostics]), self.found.sources)
         for text in plan.messages:
-            callbacks.say(text)
+            callbacks.on_message(text)
 
 
 def changed(text: str) -> ServiceRefusal:

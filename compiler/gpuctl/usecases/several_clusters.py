@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.apply.operations import preview_deletion
 from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.apply.plan.confirmations import all_confirmed
-from gpuctl.apply.plan.deletion import plan_delete
+from gpuctl.apply.plan.job_deletion import plan_document_deletion
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.workflow import preview_deletion
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records, records
@@ -56,11 +56,11 @@ def prepare_delete(
 ) -> Prepared:
     """A deletion of what documents stand for, as :func:`prepare_apply`."""
     compilation = compile_for(session, documents)
-    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, callbacks)
     keys = records(compilation.settings)
     with session.within(run.timeout):
-        plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+        plan = plan_document_deletion(session, compilation.lowered, keys, keep_labels=keep_labels)
         preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
 
     begun: list[Plan] = []
@@ -77,7 +77,7 @@ def _asking_for_more(callbacks: RunCallbacks, seen: Plan, begun: list[Plan]) -> 
         asked, confirmed = ([*plan.questions, *plan.courtesies] for plan in (again, seen))
         return all_confirmed(asked, confirmed) or callbacks.confirm(again)
 
-    return replace(callbacks, confirm=confirm, begins=begun.append)
+    return replace(callbacks, confirm=confirm, on_start=begun.append)
 
 
 def plan_each(

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.acts import pausing
-from gpuctl.acts.pausing import NotPausable, Paused
-from gpuctl.apply.plan.evictions import foresee
+from gpuctl.acts.pausing import NotPausable, PauseResult
+from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.evictions import add_fit_results
 from gpuctl.apply.plan.plan import Declined, Plan, Step
-from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
-from gpuctl.apply.run.checkpoint_before_stop import saved_first
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.checkpoint_before_stop import checkpoint_before
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
@@ -26,7 +26,7 @@ class PausedJob(NamedTuple):
     """A job, and what became of it."""
 
     job: Job
-    result: Paused
+    result: PauseResult
 
 
 def pause_jobs(
@@ -43,13 +43,13 @@ def pause_jobs(
     keys = records(settings)
     jobs = _meant(scope, names, keys)
     # What is true of several jobs is reported once.
-    callbacks = callbacks.saying_once() if callbacks is not None else None
+    callbacks = callbacks.without_repeats() if callbacks is not None else None
 
-    def pause(workload: Object) -> Paused:
-        pausing.see_that_it_lasts(workload)
+    def pause(workload: Object) -> PauseResult:
+        pausing.check_pause_lasts(workload)
         if callbacks is None:
             return pausing.pause(scope.session, workload, keys)
-        with saved_first(scope.session, workload, keys, callbacks):
+        with checkpoint_before(scope.session, workload, keys, callbacks):
             return pausing.pause(scope.session, workload, keys)
 
     return (PausedJob(job, pause(workload_of(job))) for job in jobs)
@@ -60,7 +60,7 @@ def resume_jobs(
     names: Sequence[str],
     settings: Settings,
     callbacks: RunCallbacks,
-    sees: Sees = sees_all,
+    sees: MaySee = may_see_all,
 ) -> Iterator[PausedJob]:
     """Let paused jobs make their pods again, as :func:`pause_jobs`; whom these evict is asked before.
 
@@ -78,14 +78,14 @@ def resume_jobs(
         yield PausedJob(job, pausing.resume(scope.session, live, keys, waiting.get(key_of(live), "")))
 
 
-def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: Sees) -> Plan:
+def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: MaySee) -> Plan:
     """What becomes of the pods of jobs once they are resumed, as far as it was confirmed."""
     keys = records(settings)
     plan = Plan()
     for job in jobs:
         live = workload_of(job)
         try:
-            desired = pausing.awake(session, live, keys)
+            desired = pausing.resumed_object(session, live, keys)
         except NotPausable:
             # `resume` says so, when those before it are resumed.
             continue
@@ -93,9 +93,9 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
             title = f"{job.identity.kind}/{job.identity.name}"
             queued = bool(queue_of(desired))
             plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title, queued=queued))
-    foresee(session, plan, CheckOptions(keys, settings.gpu_resources, sees=sees))
+    add_fit_results(session, plan, CheckOptions(keys, settings.gpu_resources, sees=sees))
     for note in plan.notes:
-        callbacks.say(f"note: {note}")
+        callbacks.on_message(f"note: {note}")
     if plan.questions and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
     return plan

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response
 
 from gpuctl.api.change_models import ConfirmedBody, NamesBody
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, Strategy
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action, Rights

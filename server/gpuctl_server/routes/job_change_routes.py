@@ -20,7 +20,7 @@ from gpuctl.api.change_models import (
     Submitted,
 )
 from gpuctl.api.plan_answers import PlanAnswer, Recoveries
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs

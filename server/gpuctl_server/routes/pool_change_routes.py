@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from gpuctl.api.admin_models import PoolBody
 from gpuctl.api.node_label_answers import BatchReport, NodeNames, PoolMembers
 from gpuctl.api.plan_answers import PlanAnswer
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, ChangedPool, pool_of

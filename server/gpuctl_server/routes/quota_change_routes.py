@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 
 from gpuctl.api.admin_models import QuotaBody
 from gpuctl.api.plan_answers import PlanAnswer
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, CreatedQuota, quota_of

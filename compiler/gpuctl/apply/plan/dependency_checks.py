@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from gpuctl.apply.plan.dry_run_pods import TrialPod
+from gpuctl.apply.plan.dry_run_pods import DryRunPod
 from gpuctl.apply.plan.plan import WRITING, Plan
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError, if_allowed
@@ -24,14 +24,14 @@ from gpuctl.objects.selectors import holds
 Labels = dict[str, str]
 
 
-class Need(NamedTuple):
+class PodReference(NamedTuple):
     """An object that a pod names; ``what`` is the word for it in messages."""
 
     key: Key
     what: str
 
 
-class Host(NamedTuple):
+class PlannedNode(NamedTuple):
     """A node as it will be: its labels with those that the plan gives it, and its GPUs by resource name."""
 
     name: str
@@ -48,7 +48,7 @@ class _Findings:
         self.ending: dict[str, None] = {}
         self.asked: dict[str, None] = {}
 
-    def add(self, pod: TrialPod, text: str, *, certain: bool = True) -> None:
+    def add(self, pod: DryRunPod, text: str, *, certain: bool = True) -> None:
         """``certain`` findings are errors where running work would end; others are asked."""
         (self.missing if certain else self.too_small).setdefault(text, {})[pod.step.title] = None
         if pod.step.running is not None:
@@ -56,8 +56,8 @@ class _Findings:
             where[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
 
 
-def look_around(
-    session: Session, plan: Plan, pods: list[TrialPod], keys: Records | None, gpu_resources: frozenset[str]
+def check_dependencies(
+    session: Session, plan: Plan, pods: list[DryRunPod], keys: Records | None, gpu_resources: frozenset[str]
 ) -> None:
     """Add what pods would wait for to the plan's notes, errors and questions.
 
@@ -81,7 +81,7 @@ def _enumerated(titles: list[str]) -> str:
     return first_few(titles, 3 if len(titles) > 4 else 4)
 
 
-def _objects(session: Session, plan: Plan, pods: list[TrialPod], findings: _Findings) -> None:
+def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Findings) -> None:
     """One read, of the metadata alone, for each object that is named; contents are nobody's business here."""
     planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
     needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
@@ -115,13 +115,13 @@ def _state(session: Session, key: Key) -> str | ApiError | None:
     return "leaving" if found["metadata"].get("deletionTimestamp") else "there"
 
 
-def _needs(pod: TrialPod) -> Iterator[Need]:
+def _needs(pod: DryRunPod) -> Iterator[PodReference]:
     """The objects without which a pod does not start. Those marked ``optional`` are not among them."""
     namespace = pod.step.key.namespace
 
-    def need(kind: str, what: str, reference: Object | None, field: str = "name") -> Iterator[Need]:
+    def need(kind: str, what: str, reference: Object | None, field: str = "name") -> Iterator[PodReference]:
         if reference and reference.get(field) and not reference.get("optional"):
-            yield Need(Key(kind, namespace, reference[field]), what)
+            yield PodReference(Key(kind, namespace, reference[field]), what)
 
     # Admission adds the pull secrets of the service account; variables are each pod's own.
     for item in pod.template["spec"].get("imagePullSecrets") or []:
@@ -148,7 +148,7 @@ def _needs(pod: TrialPod) -> Iterator[Need]:
 def _nodes(
     session: Session,
     plan: Plan,
-    pods: list[TrialPod],
+    pods: list[DryRunPod],
     keys: Records | None,
     gpu_resources: frozenset[str],
     findings: _Findings,
@@ -158,7 +158,7 @@ def _nodes(
         return
     pools = {_selector(pod).get(keys.pool) if keys is not None else None for pod in selective}
     labels = "" if keys is None or None in pools else f"{keys.pool} in ({','.join(sorted(map(str, pools)))})"
-    hosts = _hosts(session, plan, labels)
+    hosts = _planned_nodes(session, plan, labels)
     if hosts is None:
         return
     everywhere: list[Labels] = []
@@ -174,17 +174,17 @@ def _nodes(
         selected = [host for host in hosts if selector.items() <= host.labels.items()]
         if selector and not selected:
             text = "no node has the labels " + ", ".join(f"{name}={value}" for name, value in selector.items())
-            findings.add(pod, text + _meant(selector, known))
+            findings.add(pod, text + _suggestion(selector, known))
             continue
         selected = [host for host in selected if _is_in_terms(pod, host.labels)]
         for resource, amount in _gpus(pod, gpu_resources).items():
-            text = _too_large(selected, resource, amount)
+            text = _shortage(selected, resource, amount)
             if text and not may_offer_extended_resource(session, resource):
                 where = f" with {', '.join(f'{name}={value}' for name, value in selector.items())}" if selector else ""
                 findings.add(pod, f"no node{where} has {amount} {resource}{text}", certain=False)
 
 
-def _too_large(hosts: list[Host], resource: str, amount: int) -> str:
+def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str:
     """How much the largest node has, when that is too little; "" when it is enough."""
     sizes = {host.name: int(amounts(host.allocatable).get(resource, 0)) for host in hosts}
     if any(size >= amount for size in sizes.values()):
@@ -193,7 +193,7 @@ def _too_large(hosts: list[Host], resource: str, amount: int) -> str:
     return f" (the largest, {largest}, has {sizes[largest]})" if largest and sizes[largest] else ""
 
 
-def _meant(selector: Labels, known: Callable[[], list[Labels]]) -> str:
+def _suggestion(selector: Labels, known: Callable[[], list[Labels]]) -> str:
     """The label that was meant: one whose value is like that of nodes which have all the others."""
     for name, value in selector.items():
         others = {key: wanted for key, wanted in selector.items() if key != name}
@@ -204,16 +204,16 @@ def _meant(selector: Labels, known: Callable[[], list[Labels]]) -> str:
     return ""
 
 
-def _selector(pod: TrialPod) -> Labels:
+def _selector(pod: DryRunPod) -> Labels:
     return pod.template["spec"].get("nodeSelector") or {}
 
 
-def _gpus(pod: TrialPod, resources: Iterable[str]) -> dict[str, int]:
+def _gpus(pod: DryRunPod, resources: Iterable[str]) -> dict[str, int]:
     requests = pod_requests(pod.template["spec"])
     return {name: int(requests[name]) for name in sorted(resources) if requests.get(name)}
 
 
-def _is_in_terms(pod: TrialPod, labels: Labels) -> bool:
+def _is_in_terms(pod: DryRunPod, labels: Labels) -> bool:
     """Whether one of the required terms holds, by labels; fields of nodes are not looked at."""
     affinity = ((pod.template["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -224,7 +224,7 @@ def _is_in_terms(pod: TrialPod, labels: Labels) -> bool:
     )
 
 
-def _hosts(session: Session, plan: Plan, labels: str) -> list[Host] | None:
+def _planned_nodes(session: Session, plan: Plan, labels: str) -> list[PlannedNode] | None:
     """The nodes that have, or will have, certain labels; None when they may not be read."""
     nodes = if_allowed(lambda: session.list_objects(RESOURCES["Node"], labels=labels)[0], None)
     if nodes is None:
@@ -235,7 +235,7 @@ def _hosts(session: Session, plan: Plan, labels: str) -> list[Host] | None:
         if step.live is not None:
             found.setdefault(name, step.live)
     return [
-        Host(
+        PlannedNode(
             name,
             {**labels_of(node), **(labels_of(changed[name].desired or node) if name in changed else {})},
             (node.get("status") or {}).get("allocatable") or {},

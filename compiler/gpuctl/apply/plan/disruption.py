@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.authorship import applied_by, caller_of
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
@@ -20,14 +20,14 @@ _SINGLE_LISTS = 4
 _SCALED = frozenset({"Deployment", "StatefulSet"})
 
 
-class Autoscalers(NamedTuple):
+class ForeignAutoscalers(NamedTuple):
     """The autoscalers of somebody else by the workload whose replicas they set, and what could not be read."""
 
     names: dict[Key, str]
     notes: list[str]
 
 
-def note_finished(plan: Plan, request: Request) -> None:
+def note_finished(plan: Plan, request: ApplyRequest) -> None:
     """Set ``finished`` of the steps that replace or prune a training which has ended.
 
     A second run costs GPU hours and may overwrite the results of the first. `gpuctl rerun` does not come here: its user
@@ -45,7 +45,7 @@ def note_finished(plan: Plan, request: Request) -> None:
         step.finished = f"{end}: {then}; its pods and logs are deleted"
 
 
-def sign(session: Session, plan: Plan, keys: Records) -> None:
+def annotate_applier(session: Session, plan: Plan, keys: Records) -> None:
     """Write the caller's name on the workloads that a plan creates or changes."""
     for step in plan.steps:
         if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update") and step.desired is not None:
@@ -64,7 +64,7 @@ def _name_appliers(session: Session, steps: Iterable[Step], keys: Records) -> No
             step.applied_by = name
 
 
-def weigh(session: Session, plan: Plan, keys: Records) -> None:
+def add_disruptions(session: Session, plan: Plan, keys: Records) -> None:
     """Complete a plan: whether what it ends has run at all, since when and by whom, and what goes away with it."""
     ending = [step for step in plan.steps if step.deletes and step.running is not None and step.key.kind in WORKLOADS]
     for namespace in sorted({step.key.namespace for step in ending}):
@@ -122,10 +122,10 @@ def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[S
                 uids[owners[0]["uid"]].dependents.append(key_of(obj))
 
 
-def others_autoscalers(session: Session, workloads: Iterable[Key]) -> Autoscalers:
+def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAutoscalers:
     """Which of these Deployments and StatefulSets an autoscaler scales that is not gpuctl's."""
     wanted = {key for key in workloads if key.kind in _SCALED}
-    found = Autoscalers({}, [])
+    found = ForeignAutoscalers({}, [])
     for namespace in sorted({key.namespace for key in wanted}):
         try:
             scalers, _ = session.list_objects(RESOURCES["HorizontalPodAutoscaler"], namespace)

@@ -21,7 +21,7 @@ from gpuctl.objects.pod_templates import job_templates, pod_templates
 _RANDOM, _LONGEST_PREFIX = 5, 58
 
 
-class TrialPod(NamedTuple):
+class DryRunPod(NamedTuple):
     """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
 
     ``spec`` of the template has the defaults of the server and of LimitRanges; where several are alike, it is that of
@@ -35,7 +35,7 @@ class TrialPod(NamedTuple):
     refusal: str = ""
 
 
-class _Trial(NamedTuple):
+class _DryRunResult(NamedTuple):
     """What came of a pod that was tried: ``error`` refuses it for good, ``quota`` as of now."""
 
     template: Object
@@ -43,7 +43,7 @@ class _Trial(NamedTuple):
     quota: str = ""
 
 
-def refused(session: Session, desired: Object) -> ApiError | None:
+def creation_error(session: Session, desired: Object) -> ApiError | None:
     """Why the server would not create an object once its name is free, or None if it would.
 
     The API server validates an object and asks all of admission before it looks whether the name is taken: of what is
@@ -56,21 +56,21 @@ def refused(session: Session, desired: Object) -> ApiError | None:
     return None
 
 
-def try_pods(
+def dry_run_pods(
     session: Session,
     plan: Plan,
     steps: Iterable[Step],
     new_namespaces: set[str],
     *,
     lenient: bool | None,
-) -> list[TrialPod]:
+) -> list[DryRunPod]:
     """A Pod of each distinct template, tried: a Job's own dry-run says yes over a quota, beyond a LimitRange, without
     its PriorityClass and against Pod Security.
 
     With ``lenient`` a refusal is a note of the plan, else an error; None where nobody can ask for it.
     """
     wanted = [
-        TrialPod(step, template, count, template)
+        DryRunPod(step, template, count, template)
         for step in steps
         if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
         for template, count in pod_templates(step.desired)
@@ -78,11 +78,11 @@ def try_pods(
     distinct = {_fingerprint(pod): pod for pod in wanted}
     classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
 
-    def attempt(pod: TrialPod) -> _Trial:
+    def attempt(pod: DryRunPod) -> _DryRunResult:
         namespace = pod.step.key.namespace
         if namespace in new_namespaces:
-            return _Trial(pod.template)
-        body = as_its_controller_makes_it(pod)
+            return _DryRunResult(pod.template)
+        body = as_created_by_controller(pod)
         if body["spec"].get("priorityClassName") in classes:
             del body["spec"]["priorityClassName"]
         try:
@@ -90,12 +90,12 @@ def try_pods(
         except ApiError as error:
             said = f"{pod.step.key}: its pods would be refused: {error.message}"
             if error.exceeds_quota:
-                return _Trial(pod.template, quota="" if pod.step.queued else said)
+                return _DryRunResult(pod.template, quota="" if pod.step.queued else said)
             if error.lacks_permission:
                 plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
-                return _Trial(pod.template)
-            return _Trial(pod.template, f"{said}{_advice(error, lenient)}")
-        return _Trial({**pod.template, "spec": answer["spec"]})
+                return _DryRunResult(pod.template)
+            return _DryRunResult(pod.template, f"{said}{_advice(error, lenient)}")
+        return _DryRunResult({**pod.template, "spec": answer["spec"]})
 
     answers = dict(zip(distinct, session.each(attempt, distinct.values()), strict=True))
     (plan.notes if lenient else plan.errors).extend(answer.error for answer in answers.values() if answer.error)
@@ -112,7 +112,7 @@ def _advice(error: ApiError, lenient: bool | None) -> str:
     return ""
 
 
-def as_its_controller_makes_it(pod: TrialPod) -> Object:
+def as_created_by_controller(pod: DryRunPod) -> Object:
     """The pod with the name, the owner and the labels that its controller would give it: policies look at them.
 
     The owner is one that does not exist yet, so that it is not asked for the right to block its deletion.
@@ -135,7 +135,7 @@ def as_its_controller_makes_it(pod: TrialPod) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dict(pod.template["spec"])}
 
 
-def _controller(pod: TrialPod) -> tuple[Object, str, dict[str, str]]:
+def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
     """What makes the pods of a workload, how their names begin, and the labels that it adds."""
     workload = pod.step.desired
     assert workload is not None, "a workload that is tried is one that is wanted"
@@ -162,7 +162,7 @@ def _random(alphabet: str, length: int) -> str:
     return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
-def _fingerprint(pod: TrialPod) -> str:
+def _fingerprint(pod: DryRunPod) -> str:
     """What admission looks at: variables, commands and names of jobs make no difference to it."""
     spec = dict(pod.template["spec"])
     for field in ("hostname", "subdomain"):

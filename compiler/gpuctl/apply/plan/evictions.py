@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from gpuctl.apply.plan.competing import is_new, turns
+from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.creation_order import creates_workload, sequential_groups
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
-from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.earliest_start_text import describe_opening
 from gpuctl.capacity.exhaustive_search import DEPENDS
@@ -40,7 +40,7 @@ class _Class(NamedTuple):
     preempts: bool
 
 
-def foresee(session: Session, plan: Plan, options: CheckOptions) -> None:
+def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None:
     """Write into the plan's steps what becomes of their pods, whom they would evict and for what they would wait, and
     into its ``confirm`` what has to be asked.
 
@@ -54,7 +54,7 @@ def foresee(session: Session, plan: Plan, options: CheckOptions) -> None:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
         if bold or any(step.queued or _asks_for(step, options.gpu_resources) for step in steps):
-            _foresee(session, plan, steps, bold, options)
+            _add_results(session, plan, steps, bold, options)
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -93,9 +93,9 @@ def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
     return take_snapshot(session, left_out=left_out)
 
 
-def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
+def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
     try:
-        snapshot, answers = _judged(session, plan, steps, options)
+        snapshot, answers = _fit_answers(session, plan, steps, options)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -106,14 +106,14 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     plan.notes += assumed_defaults(snapshot, answers)
     for answer in answers:
         step = by_key[answer.demand.key]
-        _tell(plan, step, answer, snapshot, options, may_evict=step in bold)
-    plan.turns = turns(steps, answers)
+        _add_result(plan, step, answer, snapshot, options, may_evict=step in bold)
+    plan.turns = sequential_groups(steps, answers)
     number = sum(map(len, plan.turns))
     if number:
         plan.notes.append(f"{number} jobs compete for room: they are created in turn, the most important first")
 
 
-def _judged(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
+def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
     """Return the cluster and the answers for the workloads of a plan, those of its batch where it belongs to one."""
     if options.batch is not None:
         left_out = frozenset({"custom_resources"})
@@ -121,7 +121,7 @@ def _judged(session: Session, plan: Plan, steps: list[Step], options: CheckOptio
         if found is not None:
             return found
     snapshot = _snapshot(session, steps)
-    return snapshot, fit(snapshot, _objects(plan, steps), {step.key for step in steps if is_new(step)})
+    return snapshot, fit(snapshot, _objects(plan, steps), {step.key for step in steps if creates_workload(step)})
 
 
 def _makes_pods(step: Step) -> bool:
@@ -175,7 +175,9 @@ def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
     return [*mine, *others]
 
 
-def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: CheckOptions, *, may_evict: bool) -> None:
+def _add_result(
+    plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: CheckOptions, *, may_evict: bool
+) -> None:
     step.verdict = answer.verdict
     step.victims = evicted_jobs(answer.victims, snapshot, options.keys, options.sees)
     title = f"{step.title or step.key} in {step.key.namespace}"
@@ -192,14 +194,14 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
             step.waits = [Wait(cause, f"{text}; {DEPENDS}", None) for cause, text, _ in step.waits]
     elif answer.verdict == "never" and options.queue and not step.queued:
         plan.errors.append(_never(step, answer))
-    elif _is_told(plan, step.title):
+    elif _is_reported(plan, step.title):
         return
     elif answer.verdict == "never":
         held = f"; {describe_partial_start(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
         plan.notes.append(f"{_never(step, answer)}{held}")
     elif answer.verdict == "unknown" and answer.demand.uncounted:
         plan.notes.append(f"whether {title} fits is not known: {answer.reason}")
-    elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
+    elif answer.verdict == "unknown" and may_evict and not step.victims and _has_less_important(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
 
 
@@ -238,19 +240,19 @@ def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
     return f"{each}{format_units(found.scarce, need)} {where}; largest has {free} free"
 
 
-def _is_told(plan: Plan, title: str) -> bool:
+def _is_reported(plan: Plan, title: str) -> bool:
     """Whether the checks have said what a job lacks; of many jobs they name the first only."""
     notes = [note for note in plan.notes if " will wait for" in note or note.endswith(" cannot start")]
     return any(title in note or " more will wait for" in note or " more cannot start" in note for note in notes)
 
 
-def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
+def _has_less_important(answer: Fit, snapshot: Snapshot) -> bool:
     """Whether anything less important is on a node."""
     return any("node" in pod and pod.get("priority", 0) < answer.demand.priority for pod in snapshot.pods)
 
 
 def evicted_jobs(
-    victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: Sees = sees_all
+    victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: MaySee = may_see_all
 ) -> list[EvictedJob]:
     """Return victims by the jobs that they belong to; all that may not be seen are one job without a name."""
     victims = list(victims)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from gpuctl.apply.plan.decide import decide, settle
-from gpuctl.apply.plan.decision import Ask, Target, Wish
+from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, Target
+from gpuctl.apply.plan.object_decision import decide, decide_with_answer
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.state.managed_fields import fields_of
@@ -29,7 +29,7 @@ from gpuctl.objects.workload_state import age
 Manner = Literal["replaced", "kept", "removed"]
 
 
-class Ended(NamedTuple):
+class StoppedJob(NamedTuple):
     """A running job that a change ends.
 
     ``manner``: ``replaced`` by an apply; ``kept`` by an apply, for its document did not change, and replaced by a
@@ -49,7 +49,7 @@ class Ended(NamedTuple):
     gpus: int
 
 
-class RunAgain(NamedTuple):
+class RerunTraining(NamedTuple):
     """A finished training that a change runs again.
 
     ``manner``: ``replaced`` by an apply; ``kept`` by an apply, and made anew by a controller that applies manifests.
@@ -67,7 +67,7 @@ class RunAgain(NamedTuple):
     ago: str
 
 
-def ended(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[Ended]:
+def stopped_jobs(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[StoppedJob]:
     """The jobs of ``before`` that run in a snapshot, and do not outlive the change to ``after``, by namespace and name.
 
     What the cluster has is taken to be what ``before`` says.
@@ -75,15 +75,15 @@ def ended(before: Compilation | None, after: Compilation | None, snapshot: Snaps
     old, new = _workloads(before), _workloads(after)
     found = []
     for place, item in sorted(old.items(), key=lambda pair: pair[0]):
-        pods = [pod for pod in snapshot.pods if owns(item.object, pod) and _runs(pod)]
+        pods = [pod for pod in snapshot.pods if owns(item.object, pod) and _has_running_containers(pod)]
         outcome = _outcome(item, new.get(place), after.settings if after is not None else None) if pods else None
         if outcome is not None:
             assert before is not None, "it has a workload"
-            found.append(_told(item, *outcome, pods, before.settings, snapshot))
+            found.append(_stopped_job(item, *outcome, pods, before.settings, snapshot))
     return found
 
 
-def run_again(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[RunAgain]:
+def rerun_trainings(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[RerunTraining]:
     """The trainings of ``before`` that have finished in a snapshot and run again by the change to ``after``, by
     namespace and name. One whose document goes does not run again.
     """
@@ -99,7 +99,7 @@ def run_again(before: Compilation | None, after: Compilation | None, snapshot: S
             since = end.get("since", "")
             _, namespace, name = key_of(item.object)
             found.append(
-                RunAgain(item.document.kind, namespace, name, *outcome, end["condition"], since, age(since, taken))
+                RerunTraining(item.document.kind, namespace, name, *outcome, end["condition"], since, age(since, taken))
             )
     return found
 
@@ -109,7 +109,7 @@ def _workloads(compilation: Compilation | None) -> dict[tuple[str, str], Lowered
     return {key_of(item.object)[1:]: item for item in lowered if item.object["kind"] in WORKLOADS}
 
 
-def _runs(pod: Object) -> bool:
+def _has_running_containers(pod: Object) -> bool:
     """Whether a pod has containers that run: one that waits for its image loses nothing."""
     return "node" in pod and pod.get("phase", "Running") == "Running"
 
@@ -125,34 +125,36 @@ def _outcome(
     same = canonical(old.document) == canonical(new.document)
     if old.object["kind"] != new.object["kind"]:
         return "kept" if same else "replaced", f"was a {old.object['kind']}"
-    wish = Wish(records(settings), relower=True, rolling=settings.is_rolling)
-    step = _step(old, new, same, wish)
+    options = DecisionOptions(records(settings), relower=True, rolling=settings.is_rolling)
+    step = _step(old, new, same, options)
     if step.action != "replace":
         return None
-    is_kept = _step(old, new, same, replace(wish, relower=False), condition).action != "replace"
+    is_kept = _step(old, new, same, replace(options, relower=False), condition).action != "replace"
     return "kept" if is_kept else "replaced", step.reason
 
 
-def _step(old: Lowered, new: Lowered, same: bool, wish: Wish, condition: str | None = None) -> Step:
+def _step(old: Lowered, new: Lowered, same: bool, options: DecisionOptions, condition: str | None = None) -> Step:
     """What an apply of the new document does to the old one's object."""
-    live, desired = (stamp(item.object, wish.keys, None) for item in (old, new))
+    live, desired = (stamp(item.object, options.keys, None) for item in (old, new))
     # Every live object has one; which it is plays no part.
     live["metadata"]["uid"] = ""
     if condition is not None:
         live["status"] = {"conditions": [{"type": condition, "status": "True"}]}
-    found = decide(Target(desired, False, title_of(new.document), same), live, wish)
-    return settle(found, None, wish, fields_of(old.object)) if isinstance(found, Ask) else found
+    found = decide(Target(desired, False, title_of(new.document), same), live, options)
+    return (
+        decide_with_answer(found, None, options, fields_of(old.object)) if isinstance(found, PendingDecision) else found
+    )
 
 
-def _told(
+def _stopped_job(
     item: Lowered, manner: Manner, reason: str, pods: list[Object], settings: Settings, snapshot: Snapshot
-) -> Ended:
+) -> StoppedJob:
     _, namespace, name = key_of(item.object)
     since = min((pod["startTime"] for pod in pods if pod.get("startTime")), default="")
     taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
     gpus = sum(
         amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in settings.gpu_resources
     )
-    return Ended(
+    return StoppedJob(
         item.document.kind, namespace, name, manner, reason, since, age(since or None, taken), len(pods), int(gpus)
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuctl.apply.state.managed_fields import foreign_fields
 from gpuctl.apply.state.server_defaults import without_defaults
-from gpuctl.apply.state.takeover import Base, Claimed, Claims, claim
+from gpuctl.apply.state.takeover import AppliedVersion, Claimed, Claims, claim
 from gpuctl.backend.lower import lower
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.binder import bind
@@ -67,18 +67,18 @@ class LastApplied:
         claimed = claim(live, claims)
         return claims if claimed.fields else None, claimed
 
-    def _bases(self, item: Lowered, live: Object) -> tuple[Base, ...]:
+    def _bases(self, item: Lowered, live: Object) -> tuple[AppliedVersion, ...]:
         """Return what a live object was last applied from, the last one last."""
         record = kubectl_record(live)
         is_known = self._keys.hash in annotations_of(live)
-        found = [Base(record, is_last=not is_known)] if record is not None else []
+        found = [AppliedVersion(record, is_last=not is_known)] if record is not None else []
         if is_known:
             document = self.document(live) if live["kind"] in WORKLOADS else self._beside(item, live)
-            last = [Base(document, is_last=True)] if document is not None else []
-            return (Base(self._records_of(live)), *found, *last)
+            last = [AppliedVersion(document, is_last=True)] if document is not None else []
+            return (AppliedVersion(self._records_of(live)), *found, *last)
         if is_ours(live) and (not found or live["kind"] in WORKLOADS):
             # Another tool has made it from gpuctl's output. A dry-run shows the defaults of workloads.
-            found.append(Base(self._as_made(live), of_tools=True))
+            found.append(AppliedVersion(self._as_made(live), of_tools=True))
         return tuple(found)
 
     def document(self, live: Object) -> Object | None:

@@ -15,7 +15,7 @@ from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, Key
 
 
-def undeclared(session: Session, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
+def undeclared_namespaces(session: Session, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
     """The namespaces that would be created though no document names them, as errors.
 
     ``-n`` and the context are typed and chosen by hand: a typing mistake would run jobs where no quota is. The steps of
@@ -30,7 +30,7 @@ def undeclared(session: Session, steps: Iterable[Step], lowered: Iterable[Lowere
     return [_refusal(session, name) for name in sorted(absent)]
 
 
-def add_home(session: Session, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
+def add_set_namespace(session: Session, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
     """The namespace that a set is kept in, where no document of it is: it must be there, or it is created."""
     key = Key("Namespace", "", name)
     namespace = shared_objects.namespace(Context(settings), name)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from gpuctl.apply.state.compare import is_ignored
 from gpuctl.apply.state.field_paths import ABSENT, is_within
 from gpuctl.apply.state.managed_fields import (
-    RETURNING,
+    REWRITING_CONTROLLERS,
     UNKNOWN,
     HeldField,
     Tree,
@@ -66,7 +66,11 @@ def lost_fields(
     :param adopted: the live object was made by other means, see :func:`owned_fields`.
     :param same: the live object was made from an equal one: what is missing of ours was never stated by us.
     """
-    holders = [(name, tree) for name, tree in held_by_others(live, adopted=adopted) if not name.startswith(RETURNING)]
+    holders = [
+        (name, tree)
+        for name, tree in held_by_others(live, adopted=adopted)
+        if not name.startswith(REWRITING_CONTROLLERS)
+    ]
     if answer is not None and not live["metadata"].get("managedFields"):
         holders.append((UNKNOWN, fields_of(live)))
     elif answer is not None and same:
@@ -75,7 +79,7 @@ def lost_fields(
     return [one for one in found if not is_hidden(one.path, live["kind"], changed)]
 
 
-def written_by(live: Object, desired: Object, managers: tuple[str, ...]) -> list[LostField]:
+def fields_written_by(live: Object, desired: Object, managers: tuple[str, ...]) -> list[LostField]:
     """Return what managers whose names begin so have in the spec, where ``desired`` has it otherwise."""
     holders = [(name, tree) for name, tree in held_by_others(live) if name.startswith(managers)]
     return [one for one in _missing(holders, live, desired) if not is_within(one.path, "metadata")]

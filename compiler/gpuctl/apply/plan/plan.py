@@ -107,7 +107,7 @@ class Step:
     expired: bool = False
     adopt: bool = False
     companion_of: Key | None = None
-    tried: bool = False
+    passed_dry_run: bool = False
     queued: bool = False
     verdict: str | None = None
     victims: list[EvictedJob] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Step:
         return self.action in DELETING and self.live is not None
 
     @property
-    def losses(self) -> list[str]:
+    def side_effects(self) -> list[str]:
         """What goes with a replacement beside its pods, in a few words: names only."""
         said = []
         if self.lost:
@@ -142,7 +142,7 @@ class Step:
         return said
 
     @property
-    def held_up(self) -> str:
+    def blocking_finalizers(self) -> str:
         """The finalizers that hold up the deletion of the live object, in a few words; "" if there are none."""
         if not self.deletes or self.live is None:
             return ""
@@ -155,7 +155,7 @@ class Step:
         return "; ".join(map(str, self.waits))
 
     @property
-    def is_remembered(self) -> bool:
+    def is_journalled(self) -> bool:
         """Whether the old object must not get lost: something comes in its place, or it goes with its workload."""
         return self.deletes and (self.action == "replace" or self.companion_of is not None)
 
@@ -228,8 +228,8 @@ def _question(step: Step) -> str | None:
         loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
         loses += [step.finished] if step.finished is not None else []
         loses += [f"applied by {step.applied_by}"] if step.applied_by is not None else []
-        more = filter(None, (step.held_up, step.waiting))
-        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *more])
+        more = filter(None, (step.blocking_finalizers, step.waiting))
+        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.side_effects, *more])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
         ready = (step.live.get("status") or {}).get("readyReplicas") or 0
         for change in step.changes:
@@ -289,13 +289,13 @@ class Declined(Refused):
     """The user did not confirm the plan."""
 
 
-class Unasked(Refused):
+class ConfirmationMissing(Refused):
     """The plan needs a confirmation, and there is no user to ask."""
 
 
-class Exists(Refused):
+class AlreadyExists(Refused):
     """What was to be created is there already; nothing was changed."""
 
 
-class Forbidden(Refused):
+class RightsMissing(Refused):
     """The user lacks rights that the plan needs; nothing was changed."""

@@ -1,4 +1,4 @@
-"""From what documents ask for and what the cluster holds to a plan."""
+"""From what documents decision for and what the cluster holds to a plan."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
-from gpuctl.apply.plan.adoption import built_trainings, keep, replace
-from gpuctl.apply.plan.decide import decide, kept, probe, settle
-from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
-from gpuctl.apply.plan.disruption import others_autoscalers
-from gpuctl.apply.plan.dry_run_pods import refused
-from gpuctl.apply.plan.expired import keep_expired
+from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
+from gpuctl.apply.plan.disruption import foreign_autoscalers
+from gpuctl.apply.plan.dry_run_pods import creation_error
+from gpuctl.apply.plan.gitops_tracking import refuse_tracked_changes, tracked_by
+from gpuctl.apply.plan.hashed_trainings import find_hashed_trainings, keep_steps, replace_hashed
 from gpuctl.apply.plan.last_applied import LastApplied
-from gpuctl.apply.plan.missing_namespaces import undeclared
+from gpuctl.apply.plan.missing_namespaces import undeclared_namespaces
+from gpuctl.apply.plan.object_decision import decide, decide_with_answer, dry_run_copy, kept_step
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.request import Request
-from gpuctl.apply.plan.sets import in_other_sets
-from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
-from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
+from gpuctl.apply.plan.set_run import in_other_sets
+from gpuctl.apply.plan.ttl_removed import keep_expired
+from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read_live_state, read_objects
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import sort_key
@@ -36,7 +36,7 @@ from gpuctl.objects.workload_state import own_strategy, running
 
 
 @dataclass
-class Draft:
+class PlanDraft:
     """A plan in the making, with the live state it rests on.
 
     ``own`` is what the very request that is planned has created before; ``hashes`` are those taken of objects.
@@ -64,33 +64,33 @@ class Draft:
         return None
 
 
-def make_plan(session: Session, request: Request) -> Plan:
+def make_plan(session: Session, request: ApplyRequest) -> Plan:
     """Decide for every object, and for what its job once had and has no more. Reads only, and dry-runs.
 
     The plan's ``errors`` say what stands against carrying it out.
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
-    live = survey(session, wanted, jobs_of(request.lowered))
+    live = read_live_state(session, wanted, jobs_of(request.lowered))
     if request.adopt:
-        live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
+        live.objects.update(read_objects(session, wanted - live.objects.keys() - live.unreadable.keys()))
     last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
-    draft = Draft(Plan(), live, last, _created_before(request, live))
+    draft = PlanDraft(Plan(), live, last, _created_before(request, live))
     draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)
-    _leave_to_autoscalers(session, draft, request)
-    asks: list[tuple[Ask, Wish]] = []
+    _ignore_autoscaled_replicas(session, draft, request)
+    pending: list[tuple[PendingDecision, DecisionOptions]] = []
     in_old_form = _keep_old_forms(draft, request)
-    built = built_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
+    built = find_hashed_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
     for training in built:
         if training.equal:
-            wish = Wish(request.keys, part_of=request.part_of)
-            draft.steps.update((step.key, step) for step in keep(training, title_of(training.document), wish))
+            options = DecisionOptions(request.keys, part_of=request.part_of)
+            draft.steps.update((step.key, step) for step in keep_steps(training, title_of(training.document), options))
             in_old_form.add(id(training.document))
     for lowered in request.lowered:
         if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
             continue
-        _decide(draft, request, lowered, asks)
-    _ask(session, draft, asks, request)
+        _decide(draft, request, lowered, pending)
+    _dry_run_pending(session, draft, pending, request)
     for key, step in draft.steps.items():
         if step.live is not None and key_of(step.live) == key:
             # As the server has it, not with the fields that were taken over for the comparison.
@@ -98,26 +98,26 @@ def make_plan(session: Session, request: Request) -> Plan:
     draft.plan.notes += draft.last.notes
     draft.plan.errors += in_other_sets(session, draft.in_other_sets)
     for training in built:
-        replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
+        replace_hashed(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
     for document in _documents(request.lowered):
         if document.is_workload:
-            _other_kinds(draft, request, document, document.name)
+            _check_other_kinds(draft, request, document, document.name)
             _companions(draft, request, document, document.name, wanted)
     keep_expired(session, draft.plan, draft.steps, request)
     pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
     draft.steps.update((step.key, step) for step in pooled)
     nodes.note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
-    _ask_about_fewer(draft)
+    _confirm_scale_down(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
-    respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)
+    refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:
-        draft.plan.errors += undeclared(session, draft.plan.steps, request.lowered)
+        draft.plan.errors += undeclared_namespaces(session, draft.plan.steps, request.lowered)
     if request.create_only:
-        _refuse_existing(draft.plan, draft.own | _left_behind(request, live))
+        _refuse_existing(draft.plan, draft.own | _leftover_companions(request, live))
     return draft.plan
 
 
-def _leave_to_autoscalers(session: Session, draft: Draft, request: Request) -> None:
+def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: ApplyRequest) -> None:
     """Replicas that an autoscaler of somebody else sets are not the document's, nor ours."""
     moved = {}
     for item in request.lowered:
@@ -127,7 +127,7 @@ def _leave_to_autoscalers(session: Session, draft: Draft, request: Request) -> N
             have = (live.get("spec") or {}).get("replicas", 1)
             if have != spec["replicas"]:
                 moved[key] = (have, spec["replicas"])
-    found = others_autoscalers(session, moved)
+    found = foreign_autoscalers(session, moved)
     draft.autoscaled = frozenset(found.names)
     draft.plan.notes += found.notes
     for key, scaler in sorted(found.names.items()):
@@ -138,7 +138,7 @@ def _leave_to_autoscalers(session: Session, draft: Draft, request: Request) -> N
         )
 
 
-def _ask_about_fewer(draft: Draft) -> None:
+def _confirm_scale_down(draft: PlanDraft) -> None:
     """An autoscaler of ours whose maximum falls below the pods that are ready ends some of them."""
     for step in draft.steps.values():
         if (
@@ -182,7 +182,9 @@ def title_of(document: Document) -> str:
     return f"{document.kind}/{document.name}" if document.name else document.kind
 
 
-def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[Ask, Wish]]) -> None:
+def _decide(
+    draft: PlanDraft, request: ApplyRequest, lowered: Lowered, pending: list[tuple[PendingDecision, DecisionOptions]]
+) -> None:
     shared = lowered.shared
     key = key_of(lowered.object)
     desired = lowered.object
@@ -198,7 +200,7 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
             return
         if live is None:
             desired = marked(desired, request.keys, request.mark)
-    wish = Wish(
+    options = DecisionOptions(
         request.keys,
         relower=request.relower,
         adopt=request.adopt,
@@ -212,20 +214,20 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         claims, claimed = draft.last.claim(lowered, live, desired)
         live, target = claimed.live, target._replace(claims=claims, claimed=claimed)
     try:
-        decision = decide(target, live, wish)
-    except OtherSet as other:
+        decision = decide(target, live, options)
+    except InOtherSet as other:
         draft.in_other_sets[key] = str(other)
         return
     except DecisionRefused as refusal:
         draft.plan.errors.append(str(refusal))
         return
-    if isinstance(decision, Ask):
-        asks.append((decision, wish))
+    if isinstance(decision, PendingDecision):
+        pending.append((decision, options))
     else:
         draft.steps[key] = decision
 
 
-def _is_rolling(request: Request, desired: Object, live: Object | None) -> bool:
+def _is_rolling(request: ApplyRequest, desired: Object, live: Object | None) -> bool:
     """``--strategy``, else the document, else the live object's own annotation, else the platform."""
     if request.rolling is not None:
         return request.rolling
@@ -235,7 +237,7 @@ def _is_rolling(request: Request, desired: Object, live: Object | None) -> bool:
     return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
 
 
-def _unchanged_documents(request: Request, live: LiveState, hashes: dict[Key, str]) -> frozenset[int]:
+def _unchanged_documents(request: ApplyRequest, live: LiveState, hashes: dict[Key, str]) -> frozenset[int]:
     """:param hashes: filled with those that are taken."""
     result = set()
     for item in request.lowered:
@@ -253,7 +255,7 @@ def _unchanged_documents(request: Request, live: LiveState, hashes: dict[Key, st
     return frozenset(result)
 
 
-def _keep_old_forms(draft: Draft, request: Request) -> set[int]:
+def _keep_old_forms(draft: PlanDraft, request: ApplyRequest) -> set[int]:
     """Steps for trainings that the platform would now make a Job of instead of a JobSet, or the other way round.
 
     What an unchanged document once became is kept; the ids of these documents.
@@ -267,31 +269,33 @@ def _keep_old_forms(draft: Draft, request: Request) -> set[int]:
             live = draft.live.objects.get(main._replace(kind=kind))
             if live is None or not is_ours(live) or not is_same_document(item.object, live, request.keys.document):
                 continue
-            wish = Wish(request.keys, part_of=request.part_of)
-            draft.steps[key_of(live)] = kept(key_of(live), live, title_of(item.document), wish)
+            options = DecisionOptions(request.keys, part_of=request.part_of)
+            draft.steps[key_of(live)] = kept_step(key_of(live), live, title_of(item.document), options)
             kept_documents.add(id(item.document))
     return kept_documents
 
 
-def _ask(session: Session, draft: Draft, asks: list[tuple[Ask, Wish]], request: Request) -> None:
+def _dry_run_pending(
+    session: Session, draft: PlanDraft, pending: list[tuple[PendingDecision, DecisionOptions]], request: ApplyRequest
+) -> None:
     """Put all questions to the server at once, and decide with the answers."""
 
-    def answer(ask: Ask) -> Object | ApiError | None:
+    def answer(decision: PendingDecision) -> Object | ApiError | None:
         if request.offline:
             return None
         try:
-            return session.create(ask.probe, dry_run=True)
+            return session.create(decision.probe, dry_run=True)
         except ApiError as error:
             if error.lacks_permission or error.exceeds_quota:
                 return error
             # Under its own name nothing comes back to compare with, but what is refused there is refused indeed.
-            own = ask.probe["metadata"] | {"name": ask.target.key.name}
-            return refused(session, {**ask.probe, "metadata": own})
+            own = decision.probe["metadata"] | {"name": decision.target.key.name}
+            return creation_error(session, {**decision.probe, "metadata": own})
 
     session.warnings.clear()
-    answers = session.each(answer, [ask for ask, _ in asks])
-    for (ask, wish), reply in zip(asks, answers, strict=True):
-        key = ask.target.key
+    answers = session.each(answer, [decision for decision, _ in pending])
+    for (decision, options), reply in zip(pending, answers, strict=True):
+        key = decision.target.key
         if isinstance(reply, ApiError):
             if not reply.lacks_permission and not reply.exceeds_quota:
                 draft.plan.errors.append(f"{key}: {reply.message}")
@@ -300,26 +304,26 @@ def _ask(session: Session, draft: Draft, asks: list[tuple[Ask, Wish]], request: 
                 draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
             reply = None
         try:
-            document = draft.last.document(ask.live) if reply is None else None
-            step = settle(ask, reply, wish, fields_of(document) if document is not None else None)
+            document = draft.last.document(decision.live) if reply is None else None
+            step = decide_with_answer(decision, reply, options, fields_of(document) if document is not None else None)
             # A replacement is what was asked about, under the name that it was asked under.
-            step.tried = reply is not None and step.action == "replace"
+            step.passed_dry_run = reply is not None and step.action == "replace"
             draft.steps[key] = step
         except DecisionRefused as refusal:
             draft.plan.errors.append(str(refusal))
 
 
-def _as_created(session: Session, request: Request, desired: Object) -> Object | None:
+def _as_created(session: Session, request: ApplyRequest, desired: Object) -> Object | None:
     """What the server would make of an object; None when it is not asked, or refuses it, which the checks tell."""
     if request.offline:
         return None
     try:
-        return session.create(probe(desired), dry_run=True)
+        return session.create(dry_run_copy(desired), dry_run=True)
     except ApiError:
         return None
 
 
-def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:
+def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Document, name: str) -> None:
     """A workload of this name that is of another kind: an error, or the same training in another form."""
     for kind in WORKLOADS:
         key = Key(kind, document.namespace, name)
@@ -342,7 +346,7 @@ def _other_kinds(draft: Draft, request: Request, document: Document, name: str) 
             step.lost = lost_fields(live, step.desired, None, ())
 
 
-def _companions(draft: Draft, request: Request, document: Document, name: str, wanted: set[Key]) -> None:
+def _companions(draft: PlanDraft, request: ApplyRequest, document: Document, name: str, wanted: set[Key]) -> None:
     """What this job once had and its document no longer yields goes with the change."""
     main = draft.workload(document.namespace, name)
     if main is None or "kept" in main.reason:
@@ -364,7 +368,7 @@ def _companions(draft: Draft, request: Request, document: Document, name: str, w
             )
 
 
-def _is_companion(live: Object, request: Request, document: Document, name: str) -> bool:
+def _is_companion(live: Object, request: ApplyRequest, document: Document, name: str) -> bool:
     labels = labels_of(live)
     if not is_ours(live) or is_controlled(live) or is_shared(live, request.keys) or tracked_by(live) is not None:
         return False
@@ -374,7 +378,7 @@ def _is_companion(live: Object, request: Request, document: Document, name: str)
     return other is None or request.part_of is None or other == request.part_of
 
 
-def _created_before(request: Request, live: LiveState) -> frozenset[Key]:
+def _created_before(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
     """What this very request has created before: it is repeated. With a workload all of its job."""
     if request.mark is None:
         return frozenset()
@@ -388,7 +392,7 @@ def _created_before(request: Request, live: LiveState) -> frozenset[Key]:
     return frozenset(has_mark | {key_of(item.object) for item in there if id(item.document) in jobs})
 
 
-def _left_behind(request: Request, live: LiveState) -> frozenset[Key]:
+def _leftover_companions(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
     """What stands beside no job: a request that was broken off has left it. Where requests are marked, it is no
     reason to refuse the next one, which can do nothing about it."""
     if request.mark is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
@@ -47,11 +47,11 @@ def plan_nodes(
             step.reason = f"leaves the pool {pool}"
             yield step
         else:
-            stays = "; ".join(released(node, [keys.pool]))
+            stays = "; ".join(remaining_label_notes(node, [keys.pool]))
             plan.notes.append(f"node {key.name} leaves the pool {pool}, but {stays}")
 
 
-def leaving(session: Session, pool: str, keys: Records) -> list[Step]:
+def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
     """Let the label of a pool that is deleted go from all nodes that have it, whoever set it; GPU types stay: they are
     facts about the nodes.
 
@@ -117,7 +117,7 @@ def labels_to_apply(key: Key, labels: dict[str, str], uid: str) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "uid": uid, "labels": labels}}
 
 
-def released(node: Object, labels: Iterable[str]) -> list[str]:
+def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
     """Which of the labels that were let go are still there, with the managers that hold them."""
     result = []
     for label in labels:
@@ -186,7 +186,7 @@ def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]
     return {name for name in {*named, *(pool_of(item, keys) for item in maps)} if name} - {DEFAULT_POOL}
 
 
-def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], keys: Records, sees: Sees) -> None:
+def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], keys: Records, sees: MaySee) -> None:
     """Add a note for each node that leaves a pool whose jobs run on it, whether or not it joins another.
 
     Nothing is noted where pods may not be listed.
@@ -210,7 +210,7 @@ def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], k
                 )
 
 
-def _jobs_by_node(session: Session, pool: str, keys: Records, sees: Sees) -> dict[str, set[str]]:
+def _jobs_by_node(session: Session, pool: str, keys: Records, sees: MaySee) -> dict[str, set[str]]:
     labels = f"{OURS},{keys.pool}={pool}"
     found: dict[str, set[str]] = {}
     for pod in if_allowed(lambda: session.list_objects(RESOURCES["Pod"], labels=labels)[0], []):

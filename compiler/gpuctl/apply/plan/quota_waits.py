@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.plan import Step, Wait
-from gpuctl.apply.plan.request import Sees
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_charges import (
     ChargedObjects,
@@ -29,13 +29,13 @@ from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 
 
-class Queueing(NamedTuple):
+class QuotaWaitOptions(NamedTuple):
     """How jobs may wait for quotas. ``refused`` is what a dry-run said of the pods of a workload, by ``id(step)``; it
     counts where quotas may not be read. ``sees`` tells which jobs may be named."""
 
     keys: Records
     refused: dict[int, str]
-    sees: Sees
+    sees: MaySee
 
 
 class PodDemand(NamedTuple):
@@ -45,14 +45,14 @@ class PodDemand(NamedTuple):
     pods: list[ChargedObjects]
 
 
-def tell_waits(
+def add_quota_waits(
     session: Session,
     namespace: str,
     quotas: list[Object],
     demands: list[PodDemand],
     objects: list[ChargedObjects],
     freed: list[ChargedObjects],
-    queueing: Queueing,
+    queueing: QuotaWaitOptions,
 ) -> None:
     """Write into the steps of a namespace what their pods will wait for, if those of ``demands`` come in this order."""
     if not shortfalls(quotas, [*objects, *(usage for demand in demands for usage in demand.pods)], freed):
@@ -72,7 +72,7 @@ def tell_waits(
                 demand.step.waits.append(_wait(namespace, mine, held))
 
 
-def tell_refused(steps: Iterable[Step], queueing: Queueing) -> list[str]:
+def add_refused_waits(steps: Iterable[Step], queueing: QuotaWaitOptions) -> list[str]:
     """The same by what dry-runs said, for who may not read quotas; what never fits is returned as errors."""
     never = []
     for step in steps:
@@ -102,7 +102,9 @@ def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
 class _Holders:
     """Who has what of the quotas of a namespace: its pods are read when somebody asks, once."""
 
-    def __init__(self, session: Session, namespace: str, freed: list[ChargedObjects], queueing: Queueing) -> None:
+    def __init__(
+        self, session: Session, namespace: str, freed: list[ChargedObjects], queueing: QuotaWaitOptions
+    ) -> None:
         self._session = session
         self._namespace = namespace
         self._leaving = {_uid(usage.object) for usage in freed}

@@ -9,15 +9,15 @@ import copy
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.apply.plan.budget import check_quotas
-from gpuctl.apply.plan.dependency_checks import look_around
-from gpuctl.apply.plan.dry_run_pods import TrialPod, refused, try_pods
+from gpuctl.apply.plan.apply_request import CheckOptions
+from gpuctl.apply.plan.dependency_checks import check_dependencies
+from gpuctl.apply.plan.dry_run_pods import DryRunPod, creation_error, dry_run_pods
 from gpuctl.apply.plan.evictions import never_fitting
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
-from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
-from gpuctl.apply.plan.quota_waits import Queueing
-from gpuctl.apply.plan.request import CheckOptions
+from gpuctl.apply.plan.pool_limit_checks import check_pool_limits
+from gpuctl.apply.plan.quota_checks import check_quotas
+from gpuctl.apply.plan.quota_waits import QuotaWaitOptions
 from gpuctl.apply.state.compare import conflicts
 from gpuctl.apply.state.managed_fields import held_by_others
 from gpuctl.apply.state.takeover import claim
@@ -56,14 +56,14 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals), steps):
         plan.errors += errors
     lenient = None if platform is None else platform.lenient
-    pods = try_pods(session, plan, steps, new_namespaces, lenient=lenient)
+    pods = dry_run_pods(session, plan, steps, new_namespaces, lenient=lenient)
     if not plan.errors:
         plan.errors += _check_quotas(session, plan, steps, pods, refusals, platform)
         _tell_of_kueue(plan, platform)
     if platform is not None and not plan.errors:
-        plan.errors += check_pools(session, plan.steps, platform.keys, platform.gpu_resources)
+        plan.errors += check_pool_limits(session, plan.steps, platform.keys, platform.gpu_resources)
     keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
-    look_around(session, plan, pods, keys, gpus)
+    check_dependencies(session, plan, pods, keys, gpus)
     if not plan.errors:
         plan.notes += [f"the API server warns: {warning}" for warning in session.warnings]
 
@@ -72,7 +72,7 @@ def _check_quotas(
     session: Session,
     plan: Plan,
     steps: list[Step],
-    pods: list[TrialPod],
+    pods: list[DryRunPod],
     refusals: dict[str, list[str]],
     platform: CheckOptions | None,
 ) -> list[str]:
@@ -84,7 +84,9 @@ def _check_quotas(
         if pod.refusal:
             refused.setdefault(id(pod.step), pod.refusal)
     if platform is not None and platform.queue:
-        return check_quotas(session, steps, templates, refusals, Queueing(platform.keys, refused, platform.sees))
+        return check_quotas(
+            session, steps, templates, refusals, QuotaWaitOptions(platform.keys, refused, platform.sees)
+        )
     for pod in pods:
         if pod.refusal:
             refusals.setdefault(pod.step.key.namespace, []).append(pod.refusal)
@@ -215,7 +217,7 @@ def _rights(plan: Plan) -> Iterator[Right]:
 def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
     """The server's opinion on one step, as errors. Refusals for a quota are put aside: the plan gives some back."""
     desired = step.desired
-    if desired is None or step.tried or step.method in ("none", "delete"):
+    if desired is None or step.passed_dry_run or step.method in ("none", "delete"):
         return []
     try:
         if step.key.namespace in new_namespaces:
@@ -295,7 +297,7 @@ def _dry_run_elsewhere(session: Session, desired: Object) -> None:
 
 
 def _dry_run_create(session: Session, desired: Object) -> None:
-    """Under its own name, also where that is taken by what it replaces: see :func:`refused`.
+    """Under its own name, also where that is taken by what it replaces: see :func:`creation_error`.
 
     Ports of a dry-run would be those that its predecessor still has.
     """
@@ -303,6 +305,6 @@ def _dry_run_create(session: Session, desired: Object) -> None:
         desired = copy.deepcopy(desired)
         for port in desired["spec"].get("ports") or []:
             port.pop("nodePort", None)
-    refusal = refused(session, desired)
+    refusal = creation_error(session, desired)
     if refusal is not None:
         raise refusal

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.plan.decision import (
+from gpuctl.apply.plan.decision_inputs import (
     ADOPTED,
     RECORDED,
+    DecisionOptions,
     DecisionRefused,
-    Knowledge,
     Target,
-    Wish,
-    carried,
+    WorkloadFacts,
     ignored_fields,
     reason_of,
+    with_carried_fields,
     without_records,
 )
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
@@ -27,10 +27,12 @@ from gpuctl.objects.queueing import is_defaulted, is_held
 from gpuctl.objects.workload_state import finished, running
 
 
-def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:
+def workload_step(
+    target: Target, live: Object, options: DecisionOptions, changes: list[Change], knowledge: WorkloadFacts
+) -> Step:
     kind = target.key.kind
-    have, stays = annotations_of(live).get(wish.keys.hash), wish.keys.is_lasting
-    known, same = have is not None, have == annotations_of(target.desired).get(wish.keys.hash)
+    have, stays = annotations_of(live).get(options.keys.hash), options.keys.is_lasting
+    known, same = have is not None, have == annotations_of(target.desired).get(options.keys.hash)
     # Of an object that was made from an equal one nothing is to go: what it has more was added by admission.
     owned = target.taken if known and same else owned_fields(live, adopted=not known)
     metadata = metadata_changes(target.desired, live, owned, stays)
@@ -40,18 +42,20 @@ def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change
         changes = [change for change in changes if not is_pod_metadata(change.path)]
     queue = _lasting_queue(target.desired, live)
     settled = queue is None or is_defaulted(live, target.desired)
-    if all(change.path in in_place for change in changes) and (settled or not _may_move(live, wish)):
+    if all(change.path in in_place for change in changes) and (settled or not _may_move(live, options)):
         if queue is not None:
             target = target._replace(desired=_in_queue(target.desired, queue))
             metadata = metadata_changes(target.desired, live, owned, stays)
         # The version alone is no reason to write.
-        if not changes and all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata):
+        if not changes and all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata):
             step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
             return _hint(step, live, None if settled else queue)
-        return _patch_step(target, live, wish, changes, metadata, known)
-    if wish.rolling and kind in ("Deployment", "StatefulSet"):
-        return _rolling_step(target, live, wish, without_records(metadata, wish), knowledge)
-    return replacement(target, live, wish, [*changes, *without_records(metadata, wish)], reason_of(changes), knowledge)
+        return _patch_step(target, live, options, changes, metadata, known)
+    if options.rolling and kind in ("Deployment", "StatefulSet"):
+        return _rolling_step(target, live, options, without_records(metadata, options), knowledge)
+    return replacement(
+        target, live, options, [*changes, *without_records(metadata, options)], reason_of(changes), knowledge
+    )
 
 
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
@@ -73,9 +77,9 @@ def _lasting_queue(desired: Object, live: Object) -> str | None:
     return labels_of(live).get(QUEUE_LABEL, "") if fixed else None
 
 
-def _may_move(live: Object, wish: Wish) -> bool:
+def _may_move(live: Object, options: DecisionOptions) -> bool:
     """Return True if a training may be replaced to move it into another queue."""
-    return wish.relower and not is_held(live) and not finished(live)
+    return options.relower and not is_held(live) and not finished(live)
 
 
 def _in_queue(desired: Object, queue: str) -> Object:
@@ -86,10 +90,10 @@ def _in_queue(desired: Object, queue: str) -> Object:
 
 
 def _patch_step(
-    target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
+    target: Target, live: Object, options: DecisionOptions, changes: list[Change], metadata: list[Change], known: bool
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
-    wanted = carried(target, live, wish, again=False)["metadata"]
+    wanted = with_carried_fields(target, live, options, again=False)["metadata"]
     for part in ("labels", "annotations"):
         values = dict(wanted.get(part) or {})
         values.update(dict.fromkeys(_removed(metadata, part)))
@@ -97,7 +101,7 @@ def _patch_step(
     if changes:
         fields = {change.path.removeprefix("spec."): change.new for change in changes}
         patch["spec"] = fields
-    shown = [*changes, *without_records(metadata, wish)]
+    shown = [*changes, *without_records(metadata, options)]
     return Step(
         "update",
         target.key,
@@ -111,10 +115,12 @@ def _patch_step(
     )
 
 
-def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Change], knowledge: Knowledge) -> Step:
+def _rolling_step(
+    target: Target, live: Object, options: DecisionOptions, metadata: list[Change], knowledge: WorkloadFacts
+) -> Step:
     """Return the step that changes the live object: fields of other managers stay, or are conflicts."""
-    desired = carried(target, live, wish)
-    adopted = wish.keys.hash not in annotations_of(live)
+    desired = with_carried_fields(target, live, options)
+    adopted = options.keys.hash not in annotations_of(live)
     compared = compare(
         target.key.kind,
         knowledge.answer or desired,
@@ -122,12 +128,12 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
         ours=knowledge.ours,
         others=held_by_others(live, adopted=adopted),
         stated=desired,
-        ignored=() if wish.keys.paused in annotations_of(live) else ignored_fields(target, live, wish),
+        ignored=() if options.keys.paused in annotations_of(live) else ignored_fields(target, live, options),
     )
     # The user is asked about the number of replicas elsewhere.
     compared.conflicts.pop("spec.replicas", None)
     held = compared.held
-    if held and not (wish.adopt or wish.compare):
+    if held and not (options.adopt or options.compare):
         raise DecisionRefused(f"{target.key}: {held}; {ADOPT_FIELDS}")
     obj = {**live, **compared.merged}
     changes = [*compare(target.key.kind, obj, live, ours=fields_of(live)).changes, *metadata]
@@ -161,15 +167,15 @@ def _removed(metadata: list[Change], part: str) -> list[str]:
 
 
 def replacement(
-    target: Target, live: Object, wish: Wish, changes: list[Change], reason: str, knowledge: Knowledge
+    target: Target, live: Object, options: DecisionOptions, changes: list[Change], reason: str, knowledge: WorkloadFacts
 ) -> Step:
-    desired = carried(target, live, wish)
+    desired = with_carried_fields(target, live, options)
     lost = lost_fields(
         live,
         desired,
         knowledge.answer,
         {change.path for change in changes},
-        adopted=wish.keys.hash not in annotations_of(live),
+        adopted=options.keys.hash not in annotations_of(live),
         same=knowledge.same,
     )
     return Step(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.hints import CHECKPOINT_LESS
 from gpuctl.kube.api_errors import Changed, ClusterError
@@ -46,7 +46,7 @@ _MISSING = (126, 127)
 """Exit codes of runtimes, and of shells, for a program that is not there or cannot be run."""
 
 
-class Saving(NamedTuple):
+class CheckpointTarget(NamedTuple):
     """A workload that is about to be ended. ``saved`` are the uids of pods that have just saved, in an earlier run."""
 
     title: str
@@ -54,11 +54,11 @@ class Saving(NamedTuple):
     saved: frozenset[str] = frozenset()
 
 
-def saving_of(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> Saving:
+def checkpoint_target(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> CheckpointTarget:
     """A live workload as one that is about to be ended; ``saved`` as there."""
     key = key_of(workload)
     title = f"{labels_of(workload).get(keys.job_type, key.kind)}/{unhashed_name(workload)} in {key.namespace}"
-    return Saving(title, workload, saved)
+    return CheckpointTarget(title, workload, saved)
 
 
 class CheckpointFailed(Refused):
@@ -70,7 +70,7 @@ class CheckpointFailed(Refused):
 
 
 class _Task(NamedTuple):
-    saving: Saving
+    target: CheckpointTarget
     checkpoint: Checkpoint
     pod: Object
 
@@ -79,9 +79,9 @@ class _Task(NamedTuple):
         return key_of(self.pod)
 
 
-def save(
+def run_checkpoints(
     session: Session,
-    savings: Sequence[Saving],
+    targets: Sequence[CheckpointTarget],
     keys: Records,
     callbacks: RunCallbacks,
     plan: Plan | None = None,
@@ -95,30 +95,30 @@ def save(
     """
     problems: list[str] = []
     saved: dict[str, list[str]] = {}
-    jobs = session.each(lambda saving: _tasks(session, saving, keys, problems), savings)
-    for tasks in _together(jobs):
-        outcomes = _Run(session, tasks, callbacks).outcomes()
-        problems.extend(_told(outcomes))
+    jobs = session.each(lambda target: _tasks(session, target, keys, problems), targets)
+    for tasks in _batches(jobs):
+        outcomes = _CheckpointRun(session, tasks, callbacks).outcomes()
+        problems.extend(_problem_messages(outcomes))
         for task, why in outcomes:
             if not why:
-                saved.setdefault(task.saving.live["metadata"]["uid"], []).append(task.pod["metadata"]["uid"])
-    if problems and not callbacks.lose(problems):
+                saved.setdefault(task.target.live["metadata"]["uid"], []).append(task.pod["metadata"]["uid"])
+    if problems and not callbacks.accept_lost_progress(problems):
         raise CheckpointFailed(problems, plan)
-    for saving in savings:
-        pods = len(saved.get(saving.live["metadata"]["uid"], ()))
+    for target in targets:
+        pods = len(saved.get(target.live["metadata"]["uid"], ()))
         if pods:
-            callbacks.say(f"checkpoint of {saving.title} has run in {pods} pod{'' if pods == 1 else 's'}")
+            callbacks.on_message(f"checkpoint of {target.title} has run in {pods} pod{'' if pods == 1 else 's'}")
     return saved
 
 
-def _tasks(session: Session, saving: Saving, keys: Records, problems: list[str]) -> list[_Task]:
+def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: list[str]) -> list[_Task]:
     """The pods of a workload that run now, and what is to be run in them."""
-    text = annotations_of(saving.live).get(keys.checkpoint)
+    text = annotations_of(target.live).get(keys.checkpoint)
     if text is None:
         return []
-    key = key_of(saving.live)
+    key = key_of(target.live)
     try:
-        live = _now(session, saving.live)
+        live = _current(session, target.live)
         if live is None:
             return []
         if annotations_of(live).get(keys.checkpoint) != text:
@@ -128,23 +128,23 @@ def _tasks(session: Session, saving: Saving, keys: Records, problems: list[str])
     except Changed:
         raise
     except ClusterError as error:
-        problems.append(f"checkpoint of {saving.title} failed: {error.message}")
+        problems.append(f"checkpoint of {target.title} failed: {error.message}")
         return []
-    running = [pod for pod in pods if is_pod_of(pod, live) and _runs(pod)]
-    running = [pod for pod in running if pod["metadata"]["uid"] not in saving.saved]
+    running = [pod for pod in pods if is_pod_of(pod, live) and _is_running(pod)]
+    running = [pod for pod in running if pod["metadata"]["uid"] not in target.saved]
     if checkpoint is None and running:
-        problems.append(f"checkpoint of {saving.title} failed: its annotation {keys.checkpoint} says none")
-    return [] if checkpoint is None else [_Task(saving, checkpoint, pod) for pod in running]
+        problems.append(f"checkpoint of {target.title} failed: its annotation {keys.checkpoint} says none")
+    return [] if checkpoint is None else [_Task(target, checkpoint, pod) for pod in running]
 
 
-def _now(session: Session, seen: Object) -> Object | None:
+def _current(session: Session, seen: Object) -> Object | None:
     """An object as it is now; None when it has gone. It is listed: not everybody who ends jobs may get single ones."""
     key = key_of(seen)
     found, _ = session.list_objects(key.resource, key.namespace, fields=f"metadata.name={key.name}")
     return next((obj for obj in found if obj["metadata"]["uid"] == seen["metadata"]["uid"]), None)
 
 
-def _runs(pod: Object) -> bool:
+def _is_running(pod: Object) -> bool:
     """Whether there is a process in a pod that could save. Those of a pod that is being deleted were told to end."""
     return not pod["metadata"].get("deletionTimestamp") and "running" in _state(pod)
 
@@ -155,12 +155,12 @@ def _state(pod: Object) -> Object:
     return found
 
 
-def _together(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
+def _batches(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
     """The tasks of whole jobs, as many as may run at the same time. Replicas of a service wait for no others."""
     group: list[_Task] = []
     parts: list[list[_Task]] = []
     for job in jobs:
-        alone = bool(job) and job[0].saving.live["kind"] == "Deployment"
+        alone = bool(job) and job[0].target.live["kind"] == "Deployment"
         size = _MOST_AT_ONCE if alone else max(1, len(job))
         parts += [job[start : start + size] for start in range(0, len(job), size)]
     for tasks in parts:
@@ -172,18 +172,18 @@ def _together(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
         yield group
 
 
-def _told(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
+def _problem_messages(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
     """What went wrong, once for all pods of a job in which it was the same."""
     pods: dict[tuple[str, str], list[str]] = {}
     for task, why in outcomes:
         if why:
-            pods.setdefault((task.saving.title, why), []).append(task.key.name)
+            pods.setdefault((task.target.title, why), []).append(task.key.name)
     for (title, why), names in sorted(pods.items()):
         where = f"pod{'s' if len(names) > 1 else ''} {first_few(sorted(names))}"
         yield f"checkpoint of {title} failed in {where}: {why}"
 
 
-class _Tail:
+class _OutputTail:
     """The end of what a command writes, for a message."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _Tail:
         return shorten(said[-1], _SHOWN) if said else ""
 
 
-class _Run:
+class _CheckpointRun:
     """Checkpoints that are under way, one thread a pod: none may wait for another's turn."""
 
     def __init__(self, session: Session, tasks: list[_Task], callbacks: RunCallbacks) -> None:
@@ -214,15 +214,17 @@ class _Run:
         for task in self._tasks:
             threading.Thread(target=self._work, args=(task,), daemon=True, name="gpuctl-checkpoint").start()
         found: list[tuple[_Task, str]] = []
-        titles = ", ".join(dict.fromkeys(task.saving.title for task in self._tasks))
+        titles = ", ".join(dict.fromkeys(task.target.title for task in self._tasks))
         most = format_duration(int(max(self._seconds(task) for task in self._tasks)))
         try:
             while len(found) < len(self._tasks):
-                self._callbacks.wait(f"checkpoint of {titles}: {len(found)} of {len(self._tasks)} pods, at most {most}")
+                self._callbacks.on_wait(
+                    f"checkpoint of {titles}: {len(found)} of {len(self._tasks)} pods, at most {most}"
+                )
                 try:
                     found.append(self._results.get(timeout=_TICK))
                 except queue.Empty:
-                    if self._callbacks.stops():
+                    if self._callbacks.should_stop():
                         raise CheckpointFailed([f"checkpoint of {titles} was broken off: the process ends"]) from None
         finally:
             self._over.set()
@@ -256,7 +258,7 @@ class _Run:
         return "" if code == 0 else self._unless_over(task, why) if code in _KILLED else why
 
     def _execute(self, task: _Task, arguments: Sequence[str], deadline: float) -> tuple[int, str]:
-        out, err = _Tail(), _Tail()
+        out, err = _OutputTail(), _OutputTail()
 
         def is_over() -> bool:
             return self._over.is_set() or time.monotonic() >= deadline
@@ -291,7 +293,7 @@ class _Run:
     def _await_end(self, task: _Task, deadline: float) -> str:
         """Wait until a container that got its signal has ended, or its time is over: nothing else tells."""
         while not self._over.is_set() and time.monotonic() < deadline:
-            now = _now(self._session, task.pod)
+            now = _current(self._session, task.pod)
             if now is None or not _same_run(now, task.pod):
                 return self._after(task, now, killed_only=True)
             self._over.wait(max(_TICK, min(_LOOK, deadline - time.monotonic())))
@@ -301,7 +303,7 @@ class _Run:
         """Why a checkpoint failed, unless its pod has come to its end by itself meanwhile: then there is nothing left
         to save."""
         until = time.monotonic() + _LATE
-        while (now := _now(self._session, task.pod)) is not None and _same_run(now, task.pod):
+        while (now := _current(self._session, task.pod)) is not None and _same_run(now, task.pod):
             if time.monotonic() >= until or self._over.wait(_TICK):
                 return why
         return self._after(task, now)
@@ -323,7 +325,7 @@ class _Run:
 
 def _same_run(now: Object, before: Object) -> bool:
     """Whether the container of a pod is the one that ran before, and still runs."""
-    return _runs(now) and _state(now) == _state(before)
+    return _is_running(now) and _state(now) == _state(before)
 
 
 def _ended(pod: Object) -> Object:

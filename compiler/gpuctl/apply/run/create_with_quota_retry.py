@@ -9,7 +9,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
 
 
-def created(session: Session, obj: Object, *, apply: bool, wait: Callable[[], bool]) -> bool:
+def create_unless_exists(session: Session, obj: Object, *, apply: bool, wait: Callable[[], bool]) -> bool:
     """Create an object, by server-side apply if ``apply``; False when there is one of its name.
 
     :param wait: called when a quota has no room: it waits a moment, or says that there is no time left.

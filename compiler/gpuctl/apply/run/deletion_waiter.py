@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 
-class Departures:
+class DeletionWaiter:
     """Reports, once each, the objects that are gone.
 
     :param gone: called from a watch's thread with the key of each object whose uid is no more.
@@ -37,7 +37,7 @@ class Departures:
         }
         self._starting = True
         self._first: queue.SimpleQueue[Event | ClusterError] = queue.SimpleQueue()
-        self._reflector = Reflector(session, self._awaited, self._hear)
+        self._reflector = Reflector(session, self._awaited, self._on_event)
 
     def start(self) -> list[Object]:
         """Look at all objects once more, and follow them from then on; the objects as they are now.
@@ -58,7 +58,7 @@ class Departures:
         self._starting = False
         return list(found.values())
 
-    def look(self) -> set[Key]:
+    def poll(self) -> set[Key]:
         """Report what is gone though no watch has said so; the keys of what is still there.
 
         :raises ClusterError: the server does not tell.
@@ -72,7 +72,7 @@ class Departures:
         """End the watches."""
         self._reflector.stop()
 
-    def _hear(self, event: Event | ClusterError) -> None:
+    def _on_event(self, event: Event | ClusterError) -> None:
         # What ends a watch later on does not end the waiting: now and then somebody looks.
         if self._starting:
             self._first.put(event)
@@ -94,7 +94,7 @@ class Departures:
             self._gone(key)
 
 
-def held_by(session: Session, key: Key) -> str:
+def deletion_blockers(session: Session, key: Key) -> str:
     """Which finalizer, or whose pods, keep an object from going."""
     try:
         live = session.get(key)

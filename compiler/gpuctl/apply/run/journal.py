@@ -11,7 +11,7 @@ import contextlib
 import secrets
 from collections.abc import Iterable
 
-from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, SavedNote, decoded, encoded
+from gpuctl.apply.run.journal_entries import CheckpointNote, InvalidEntry, JournalEntry, decode_entry, encode_entry
 from gpuctl.apply.run.journal_secrets import Journal, index_name, read_journal, secrets_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -19,7 +19,7 @@ from gpuctl.objects.api_resources import RESOURCES, Object, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 
 
-def write(session: Session, entries: Iterable[JournalEntry | SavedNote], keys: Records) -> list[Journal]:
+def write(session: Session, entries: Iterable[JournalEntry | CheckpointNote], keys: Records) -> list[Journal]:
     """Write a journal of the entries, one a namespace. When this returns they may be deleted.
 
     :raises ClusterError: a recovery would not believe an entry; nothing was written.
@@ -79,18 +79,18 @@ def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, s
 
 
 def _by_namespace(
-    entries: Iterable[JournalEntry | SavedNote], keys: Records
-) -> dict[str, list[JournalEntry | SavedNote]]:
+    entries: Iterable[JournalEntry | CheckpointNote], keys: Records
+) -> dict[str, list[JournalEntry | CheckpointNote]]:
     """The entries of each namespace.
 
     :raises ClusterError: a recovery would not believe one of them.
     """
-    namespaces: dict[str, list[JournalEntry | SavedNote]] = {}
+    namespaces: dict[str, list[JournalEntry | CheckpointNote]] = {}
     for entry in entries:
         namespaces.setdefault(entry.key.namespace, []).append(entry)
         try:
-            decoded(encoded(entry), entry.key.namespace, keys)
-        except ForeignEntry as error:
+            decode_entry(encode_entry(entry), entry.key.namespace, keys)
+        except InvalidEntry as error:
             raise ClusterError(
                 f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
                 "nothing was deleted; delete the object yourself if it is to go",

@@ -15,8 +15,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, SavedNote, decoded, encoded
-from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, json_of, mapping_of, unpacked
+from gpuctl.apply.run.journal_entries import (
+    KINDS,
+    CheckpointNote,
+    InvalidEntry,
+    JournalEntry,
+    decode_entry,
+    encode_entry,
+)
+from gpuctl.apply.state.secret_data import DamagedSecret, data_of, decompressed, encoded_data, json_of, mapping_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Key, Object
@@ -57,9 +64,9 @@ class Journal:
     whole: bool = True
     missing: list[str] = field(default_factory=list)
     lost: list[MissingPart] = field(default_factory=list)
-    unfit: str | None = None
+    invalid_reason: str | None = None
     written: str = ""
-    notes: list[SavedNote] = field(default_factory=list)
+    notes: list[CheckpointNote] = field(default_factory=list)
 
     @property
     def created(self) -> float:
@@ -86,7 +93,7 @@ class Journal:
 
 
 def secrets_of(
-    identifier: str, namespace: str, entries: list[JournalEntry | SavedNote], keys: Records
+    identifier: str, namespace: str, entries: list[JournalEntry | CheckpointNote], keys: Records
 ) -> tuple[Object, list[Object]]:
     """The index, and the parts that are to be there before it.
 
@@ -138,9 +145,11 @@ def secrets_of(
     return secret(index_name(identifier), main), parts
 
 
-def _packed(entries: list[JournalEntry | SavedNote]) -> Iterator[tuple[bytes, list[JournalEntry | SavedNote]]]:
+def _packed(
+    entries: list[JournalEntry | CheckpointNote],
+) -> Iterator[tuple[bytes, list[JournalEntry | CheckpointNote]]]:
     """The entries in groups, each compressed by itself: what is left of a journal can be read."""
-    texts = [json.dumps(encoded(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
+    texts = [json.dumps(encode_entry(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
     if sum(map(len, texts)) > _ALL_UNPACKED:
         raise ClusterError("these are too many objects to be remembered at once", "apply them in several portions")
     pending = [(texts, entries)]
@@ -198,21 +207,21 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
         for secret in found:
             name = secret["metadata"]["name"]
             if not re.fullmatch(r"[0-9a-f]{4,40}", identifier) or not is_ours(secret):
-                raise Damaged("gpuctl did not write it")
+                raise DamagedSecret("gpuctl did not write it")
             if name == index_name(identifier):
                 index, inside = _index(secret, identifier, namespace)
                 parts += inside
             elif re.fullmatch(rf"{index_name(identifier)}-[1-9][0-9]{{0,4}}", name):
                 # What was in one that is damaged is as good as missing; the others may still be what they were.
-                with contextlib.suppress(Damaged):
+                with contextlib.suppress(DamagedSecret):
                     parts.append(_part(secret, identifier, namespace))
             else:
-                raise Damaged("it has another name than its parts have")
+                raise DamagedSecret("it has another name than its parts have")
         name = ""
         _fill(journal, index, parts, keys)
-    except Damaged as error:
+    except DamagedSecret as error:
         journal.entries, journal.notes = [], []
-        journal.unfit = f"Secret {name}: {error}" if name else str(error)
+        journal.invalid_reason = f"Secret {name}: {error}" if name else str(error)
     return journal
 
 
@@ -226,7 +235,7 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
         journal.committed = False
         journal.missing.append(index_name(journal.id))
         if not parts or len({(part.of, part.checksum) for part in parts}) > 1:
-            raise Damaged(f"Secret {_names(journal.secrets)}: not the parts of one journal")
+            raise DamagedSecret(f"Secret {_names(journal.secrets)}: not the parts of one journal")
         intact = {part.number: part for part in parts}
     numbers = range(1, count + 1)
     for number in numbers:
@@ -236,15 +245,15 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
             journal.lost += index.objects[number - 1] if index is not None else []
     digests = [intact[number].digest for number in numbers if number in intact]
     if index is None and journal.whole and parts[0].checksum != _checksum(journal.id, journal.namespace, digests):
-        raise Damaged(f"Secret {_names(journal.secrets)}: their checksum is another")
+        raise DamagedSecret(f"Secret {_names(journal.secrets)}: their checksum is another")
     budget = _ALL_UNPACKED
     for number in sorted(intact):
         entries, size = _entries(intact[number], journal.namespace, keys, budget)
         budget -= size
         journal.entries += [entry for entry in entries if isinstance(entry, JournalEntry)]
-        journal.notes += [entry for entry in entries if isinstance(entry, SavedNote)]
+        journal.notes += [entry for entry in entries if isinstance(entry, CheckpointNote)]
     if len({entry.key for entry in journal.entries}) < len(journal.entries):
-        raise Damaged(f"Secret {_names(journal.secrets)}: an object is in it several times")
+        raise DamagedSecret(f"Secret {_names(journal.secrets)}: an object is in it several times")
 
 
 def _names(found: list[Object]) -> str:
@@ -256,13 +265,13 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
     value = mapping_of(data_of(secret, _INDEX))
     written, listed = value.get("written"), value.get("parts")
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise Damaged("it is of another run or namespace")
+        raise DamagedSecret("it is of another run or namespace")
     if not isinstance(written, str) or not isinstance(listed, list) or not listed:
-        raise Damaged("it does not say what there is")
+        raise DamagedSecret("it does not say what there is")
     digests, objects = [], []
     for item in listed:
         if not isinstance(item, dict) or not isinstance(item.get("digest"), str):
-            raise Damaged("it does not say what there is")
+            raise DamagedSecret("it does not say what there is")
         digests.append(item["digest"])
         objects.append(_losses(item.get("objects"), namespace))
     checksum = _checksum(identifier, namespace, digests)
@@ -271,7 +280,7 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
         packed = data_of(secret, _ENTRIES)
         digest = hashlib.sha256(packed).hexdigest()
         if digests != [digest]:
-            raise Damaged("its checksum is another")
+            raise DamagedSecret("its checksum is another")
         inside.append(_Part(1, 1, checksum, digest, packed, secret["metadata"]["name"]))
     return _Index(written, digests, objects), inside
 
@@ -279,14 +288,14 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
 def _losses(value: Any, namespace: str) -> list[MissingPart]:
     """The objects of a part, by which only what is missing is named."""
     if not isinstance(value, list):
-        raise Damaged("it does not say what there is")
+        raise DamagedSecret("it does not say what there is")
     losses = []
     for item in value:
         if not isinstance(item, list) or len(item) != 5 or not all(isinstance(text, str) for text in item[:4]):
-            raise Damaged("it does not say what there is")
+            raise DamagedSecret("it does not say what there is")
         kind, where, name, uid, companion = item
         if kind not in KINDS or where != namespace:
-            raise Damaged(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
+            raise DamagedSecret(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
         losses.append(MissingPart(Key(kind, where, visible(name)[:253]), uid, companion is True))
     return losses
 
@@ -296,28 +305,30 @@ def _part(secret: Object, identifier: str, namespace: str) -> _Part:
     number, count, checksum = value.get("number"), value.get("count"), value.get("checksum")
     name = secret["metadata"]["name"]
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise Damaged("it is of another run or namespace")
+        raise DamagedSecret("it is of another run or namespace")
     if type(number) is not int or type(count) is not int or not isinstance(checksum, str) or not 0 < number <= count:
-        raise Damaged("it does not say which part it is")
+        raise DamagedSecret("it does not say which part it is")
     if name != _part_name(identifier, number) or count > _MOST_PARTS:
-        raise Damaged("it is another part than its name says")
+        raise DamagedSecret("it is another part than its name says")
     packed = data_of(secret, _ENTRIES)
     return _Part(number, count, checksum, hashlib.sha256(packed).hexdigest(), packed, name)
 
 
-def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[JournalEntry | SavedNote], int]:
+def _entries(
+    part: _Part, namespace: str, keys: Records, budget: int
+) -> tuple[list[JournalEntry | CheckpointNote], int]:
     """The entries of a part, and what they are unpacked."""
     most = min(_UNPACKED, budget)
     try:
-        text = unpacked(part.packed, most)
-    except Damaged as error:
-        raise Damaged(f"Secret {part.name} {error}") from None
+        text = decompressed(part.packed, most)
+    except DamagedSecret as error:
+        raise DamagedSecret(f"Secret {part.name} {error}") from None
     try:
         value = json_of(text)
         if not isinstance(value, list):
-            raise ForeignEntry("there are no entries in it")
-        return [decoded(item, namespace, keys) for item in value], len(text)
-    except ForeignEntry as error:
-        raise Damaged(f"Secret {part.name} cannot be gpuctl's: {error}") from None
-    except Damaged:
-        raise Damaged(f"Secret {part.name} cannot be read") from None
+            raise InvalidEntry("there are no entries in it")
+        return [decode_entry(item, namespace, keys) for item in value], len(text)
+    except InvalidEntry as error:
+        raise DamagedSecret(f"Secret {part.name} cannot be gpuctl's: {error}") from None
+    except DamagedSecret:
+        raise DamagedSecret(f"Secret {part.name} cannot be read") from None

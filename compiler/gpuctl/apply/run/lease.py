@@ -27,7 +27,7 @@ _RENEWAL = 4
 _SEPARATOR = "#"
 
 
-class Held(ClusterError):
+class LeaseHeld(ClusterError):
     """Somebody else is applying."""
 
 
@@ -37,7 +37,7 @@ def _scope(key: Key) -> str:
     return f"the set {name} of {key.namespace}" if name != key.name else f"in {key.namespace}"
 
 
-def identity() -> str:
+def holder_identity() -> str:
     """Who we are: user@host, process, when it started, and which boot and process namespace that counts in.
 
     With these a later run on the same machine can tell at once that the process is dead, where others wait.
@@ -50,7 +50,7 @@ def identity() -> str:
     return _SEPARATOR.join((f"{user}@{socket.gethostname()}", str(pid), _started(pid) or "", _machine()))
 
 
-def describe(holder: str) -> str:
+def describe_holder(holder: str) -> str:
     """A holder for people: ``alice@host (process 123)``."""
     who, *rest = holder.split(_SEPARATOR)
     return f"{who} (process {rest[0]})" if rest else who
@@ -79,7 +79,7 @@ def _started(pid: int) -> str | None:
     return None
 
 
-class Sightings:
+class LeaseObserver:
     """How long leases have stayed as they are, by our own clock, as client-go's leader election does it.
 
     What a lease says about times was said by another machine's clock, and is never compared with ours.
@@ -101,19 +101,19 @@ class Sightings:
 
 
 class Leases:
-    """Leases that are held together, and renewed until they are released. :func:`holding` makes them.
+    """Leases that are held together, and renewed until they are released. :func:`hold_leases` makes them.
 
     ``lost`` says so when another run has taken one over. ``interrupts`` has to be let through by whoever holds them.
     """
 
-    def __init__(self, session: Session, interrupts: Interrupts, sightings: Sightings | None = None) -> None:
+    def __init__(self, session: Session, interrupts: Interrupts, sightings: LeaseObserver | None = None) -> None:
         self.interrupts = interrupts
         self.lost: str | None = None
         self._session = session
-        self._sightings = sightings or Sightings()
+        self._sightings = sightings or LeaseObserver()
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
-        self._identity = identity()
+        self._identity = holder_identity()
         # As they were asked for: one may be ours though the answer never came.
         self._asked: dict[Key, Object] = {}
         self._held: dict[Key, Object] = {}
@@ -129,7 +129,7 @@ class Leases:
         :raises Held: another run holds one for longer than ``wait`` seconds.
         """
         for key in sorted(keys):
-            self._take(key, wait, tell)
+            self._acquire_one(key, wait, tell)
             if self._thread is None:
                 # Others may be waited for, and what is held by then must not be taken for given up.
                 self._renewed = time.monotonic()
@@ -173,7 +173,7 @@ class Leases:
                     raise
             lease = session.get(key)
 
-    def _take(self, key: Key, wait: float, tell: Callable[[str], None]) -> None:
+    def _acquire_one(self, key: Key, wait: float, tell: Callable[[str], None]) -> None:
         deadline = time.monotonic() + wait
         told = False
         while key not in self._held:
@@ -185,21 +185,21 @@ class Leases:
                 continue
             holder = _holder(lease) if lease is not None else ""
             if lease is None or not holder or is_dead(holder) or self._sightings.is_given_up(key, lease):
-                self._ask_for(key, lease)
+                self._try_take(key, lease)
                 continue
             if time.monotonic() > deadline:
                 since = age(lease["spec"].get("acquireTime"))
-                raise Held(
-                    f"{describe(holder)} is applying {_scope(key)}, begun {since} ago",
+                raise LeaseHeld(
+                    f"{describe_holder(holder)} is applying {_scope(key)}, begun {since} ago",
                     "wait until it is done, and run this again",
                 )
             with self.interrupts.let_through():
                 if not told:
                     told = True
-                    tell(f"waiting for {describe(holder)}, who is applying {_scope(key)}")
+                    tell(f"waiting for {describe_holder(holder)}, who is applying {_scope(key)}")
                 time.sleep(0.5)
 
-    def _ask_for(self, key: Key, lease: Object | None) -> None:
+    def _try_take(self, key: Key, lease: Object | None) -> None:
         """Take a lease that is not there, or that nobody holds any more, unless somebody else is faster."""
         body = self._asked[key] = self._body(key)
         try:
@@ -253,10 +253,10 @@ class Leases:
                 except ApiError as error:
                     if not error.is_conflict and not error.is_missing:
                         raise
-                    self._look_at(key)
+                    self._resolve_conflict(key)
             self._renewed = begun
 
-    def _look_at(self, key: Key) -> None:
+    def _resolve_conflict(self, key: Key) -> None:
         """A renewal whose answer was lost is a conflict with itself; otherwise another run has the lease."""
         lease = self._session.get(key)
         if lease is None:
@@ -267,14 +267,14 @@ class Leases:
             self.lost = f"the lease {key.name} in {key.namespace} was taken over by another run"
 
 
-def abandoned(session: Session, namespace: str | None) -> list[Object]:
+def abandoned_leases(session: Session, namespace: str | None) -> list[Object]:
     """Leases of gpuctl that nobody holds, or whose holders are dead for certain, in a namespace or (None) in all."""
     leases, _ = session.list_objects(RESOURCES["Lease"], namespace, labels=OURS)
     mine = [lease for lease in leases if lease["metadata"]["name"] == NAMESPACE_LEASE or _is_of_set(lease)]
     return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease))]
 
 
-def holders(session: Session, namespaces: Iterable[str], sightings: Sightings) -> dict[str, str]:
+def lease_holders(session: Session, namespaces: Iterable[str], sightings: LeaseObserver) -> dict[str, str]:
     """Who holds the leases of namespaces, for people, as far as that may be read and they are not dead for certain."""
     found = {}
     for namespace in namespaces:
@@ -284,7 +284,7 @@ def holders(session: Session, namespaces: Iterable[str], sightings: Sightings) -
             holder = _holder(lease) if lease is not None else ""
             if lease is not None and holder and not is_dead(holder):
                 sightings.is_given_up(key, lease)
-                found[namespace] = describe(holder)
+                found[namespace] = describe_holder(holder)
     return found
 
 
@@ -306,14 +306,14 @@ def _now() -> str:
 
 
 @contextlib.contextmanager
-def holding(
+def hold_leases(
     session: Session,
     keys: Iterable[Key],
     wait: float,
     tell: Callable[[str], None],
     *,
     optional: bool = False,
-    sightings: Sightings | None = None,
+    sightings: LeaseObserver | None = None,
 ) -> Iterator[Leases]:
     """Hold leases for a block, whose inside lets interrupts through::
 

@@ -52,7 +52,7 @@ _MARKS: dict[str, Callable[[Any], str]] = {
 """Field -> what its value means, empty where that is nothing; wherever in an object the field is."""
 
 
-def powers(obj: Object) -> list[str]:
+def privileges(obj: Object) -> list[str]:
     """What stands out in an object: rights on its node, an identity, Secrets; each once."""
     return list(dict.fromkeys(visible(text)[:_LONGEST] for text in _found(obj.get("spec"))))
 

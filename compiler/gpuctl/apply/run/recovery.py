@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.create_with_quota_retry import created
-from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.create_with_quota_retry import create_unless_exists
+from gpuctl.apply.run.journal_entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal
-from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
-from gpuctl.apply.run.recovery_plan import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
-from gpuctl.apply.run.terminating import goes
+from gpuctl.apply.run.lease import NAMESPACE_LEASE, LeaseHeld, abandoned_leases, hold_leases
+from gpuctl.apply.run.recovery_plan import RecoveryPlan, RecoveryProblem, finished_outcome, name_conflict, stays_with
+from gpuctl.apply.run.terminating_namespaces import terminating_message
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -35,7 +35,7 @@ _LAST_REQUESTS = 5.0
 """Seconds that an interrupted recovery waits for the requests that are under way."""
 
 
-class Recovered(NamedTuple):
+class RecoveryOutcome(NamedTuple):
     """What became of one object: ``outcome`` is ``new``, ``old`` (kept or created again), ``gone`` or ``failed``."""
 
     key: Key
@@ -47,11 +47,11 @@ class Recovered(NamedTuple):
 class Recovery:
     """What became of the objects of journals, and what could not be recovered."""
 
-    results: list[Recovered] = field(default_factory=list)
+    results: list[RecoveryOutcome] = field(default_factory=list)
     problems: list[RecoveryProblem] = field(default_factory=list)
 
     @property
-    def failed(self) -> list[Recovered]:
+    def failed(self) -> list[RecoveryOutcome]:
         """The objects that are neither the old nor the new ones."""
         return [result for result in self.results if result.outcome == "failed"]
 
@@ -63,13 +63,13 @@ class _Interrupted(ClusterError):
 class _Work:
     """How long what leaves and quotas that lag are waited for, once interrupted no longer; what may be created."""
 
-    def __init__(self, outlook: Outlook, keys: Records, timeout: float, tell: Callable[[str], None]) -> None:
+    def __init__(self, recovery_plan: RecoveryPlan, keys: Records, timeout: float, tell: Callable[[str], None]) -> None:
         self.timeout = timeout
         self.deadline = time.monotonic() + timeout
         self.keys = keys
         self.tell = tell
-        self.spared = outlook.spared
-        self.created = outlook.created
+        self.spared = recovery_plan.spared
+        self.created = recovery_plan.created
         self.interrupted = threading.Event()
         self.all_submitted = threading.Event()
 
@@ -90,7 +90,7 @@ class _Work:
             raise _Interrupted("interrupted")
 
 
-def find(session: Session, keys: Records, namespace: str | None) -> list[Journal]:
+def find_journals(session: Session, keys: Records, namespace: str | None) -> list[Journal]:
     """The journals of a namespace, or of all; where that is forbidden, of the context's namespace."""
     for where in dict.fromkeys((namespace, namespace or session.namespace)):
         try:
@@ -102,7 +102,7 @@ def find(session: Session, keys: Records, namespace: str | None) -> list[Journal
     raise ClusterError(refusal.message, f"say where {IN_NAMESPACE}")
 
 
-def settled(
+def await_other_runs(
     session: Session, keys: Records, found: Collection[Journal], wait: float, tell: Callable[[str], None]
 ) -> list[Journal]:
     """The journals that are left when no run is at work any more that could still finish them.
@@ -113,42 +113,42 @@ def settled(
         return []
     namespaces = {journal.namespace for journal in found}
     leases = {Key("Lease", namespace, NAMESPACE_LEASE) for namespace in namespaces}
-    with holding(session, leases, wait, tell) as held, held.interrupts.let_through():
+    with hold_leases(session, leases, wait, tell) as held, held.interrupts.let_through():
         return journals.find(session, keys, namespaces)
 
 
 def recover(
     session: Session,
     keys: Records,
-    outlook: Outlook,
+    recovery_plan: RecoveryPlan,
     *,
     timeout: float,
     wait: float,
     tell: Callable[[str], None],
 ) -> Recovery:
-    """Do what an outlook says: complete what can be completed, else restore; then take the journals away.
+    """Carry out a recovery plan: complete what can be completed, else restore; then take the journals away.
 
-    Nothing is created that the outlook does not name. A journal of a run that is still at work is not touched: its
+    Nothing is created that the plan does not name. A journal of a run that is still at work is not touched: its
     lease is waited for, ``wait`` seconds in all. What fails in one namespace does not keep others from being recovered.
     """
-    recovery = Recovery(problems=list(outlook.problems))
+    recovery = Recovery(problems=list(recovery_plan.problems))
     session.patience = max(session.patience, min(timeout, 120.0))
-    work = _Work(outlook, keys, timeout, tell)
+    work = _Work(recovery_plan, keys, timeout, tell)
     namespaces: dict[str, list[Journal]] = {}
-    for journal in outlook.journals:
+    for journal in recovery_plan.journals:
         namespaces.setdefault(journal.namespace, []).append(journal)
     until = time.monotonic() + wait
     # Who waits for one namespace's lease has waited for the others' meanwhile; what nobody holds does not wait.
-    for namespace in sorted(namespaces, key=lambda namespace: (namespace in outlook.working, namespace)):
+    for namespace in sorted(namespaces, key=lambda namespace: (namespace in recovery_plan.working, namespace)):
         lease = Key("Lease", namespace, NAMESPACE_LEASE)
         begun = time.monotonic()
-        if namespace in outlook.terminating:
-            recovery.results += _lost(namespace, namespaces[namespace])
+        if namespace in recovery_plan.terminating:
+            recovery.results += _lost_objects(namespace, namespaces[namespace])
             continue
         try:
             with (
                 session.within(timeout),
-                holding(session, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
+                hold_leases(session, {lease}, max(0.0, until - begun), tell, sightings=recovery_plan.sightings) as held,
                 held.interrupts.let_through(),
             ):
                 work.deadline += time.monotonic() - begun
@@ -156,14 +156,20 @@ def recover(
                 _recover_namespace(session, namespaces[namespace], work, recovery)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.namespace_terminates:
-                recovery.results += _lost(namespace, namespaces[namespace])
+                recovery.results += _lost_objects(namespace, namespaces[namespace])
                 continue
-            recovery.problems.append(RecoveryProblem(namespace, error.message, error.hint, isinstance(error, Held)))
+            recovery.problems.append(
+                RecoveryProblem(namespace, error.message, error.hint, isinstance(error, LeaseHeld))
+            )
     return recovery
 
 
-def _lost(namespace: str, mine: list[Journal]) -> list[Recovered]:
-    return [Recovered(entry.successor, "gone", goes(namespace)) for journal in mine for entry in journal.entries]
+def _lost_objects(namespace: str, mine: list[Journal]) -> list[RecoveryOutcome]:
+    return [
+        RecoveryOutcome(entry.successor, "gone", terminating_message(namespace))
+        for journal in mine
+        for entry in journal.entries
+    ]
 
 
 def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recovery: Recovery) -> None:
@@ -175,7 +181,7 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
             continue
         if current.state != journal.state:
             raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed meanwhile", "run again")
-        results = _finish(session, journal, work)
+        results = _recover_journal(session, journal, work)
         recovery.results += results
         if any(result.outcome == "failed" for result in results) or work.spared.holds_back(journal):
             continue
@@ -183,14 +189,14 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
             journals.remove(session, journal)
 
 
-def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
+def _recover_journal(session: Session, journal: Journal, work: _Work) -> list[RecoveryOutcome]:
     mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
     main = [entry for entry in mine if entry.companion_of is None]
-    tasks: list[futures.Future[Recovered]] = []
+    tasks: list[futures.Future[RecoveryOutcome]] = []
     work.all_submitted.clear()
     try:
         for entry in main:
-            tasks.append(session.executor.submit(_entry, session, entry, work))
+            tasks.append(session.executor.submit(_recover_entry, session, entry, work))
         work.all_submitted.set()
         while futures.wait(tasks, _HEARING).not_done:
             pass
@@ -206,36 +212,36 @@ def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
     outcomes = {entry.successor: result.outcome for entry, result in zip(main, results, strict=True)}
     for entry in mine:
         if entry.companion_of is not None:
-            results.append(_companion(session, entry, outcomes.get(entry.companion_of), work))
+            results.append(_recover_companion(session, entry, outcomes.get(entry.companion_of), work))
     return results
 
 
-def _entry(session: Session, entry: JournalEntry, work: _Work) -> Recovered:
+def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> RecoveryOutcome:
     key = entry.successor
     assert entry.new is not None
     try:
         work.await_others()
         live = _live(session, entry)
-        taken = is_taken(entry, live)
+        taken = name_conflict(entry, live)
         if taken is not None:
-            return Recovered(key, "failed", taken)
-        ended = is_replaced(entry, live)
+            return RecoveryOutcome(key, "failed", taken)
+        ended = finished_outcome(entry, live)
         if ended is not None:
-            return Recovered(key, "new" if ended.startswith("the new") else "old", ended)
+            return RecoveryOutcome(key, "new" if ended.startswith("the new") else "old", ended)
         old = live.get(entry.key)
         if old is not None and not old["metadata"].get("deletionTimestamp"):
-            return Recovered(key, "old", "was not yet deleted: the old object is there")
+            return RecoveryOutcome(key, "old", "was not yet deleted: the old object is there")
         _wait_until_gone(session, entry, work)
         refusal = work.spared.refusal(entry)
         if refusal is not None:
-            return Recovered(key, "gone", f"is not created again: {refusal}")
+            return RecoveryOutcome(key, "gone", f"is not created again: {refusal}")
         # Somebody may have waited for the name, too.
-        taken = is_taken(entry, _live(session, entry))
+        taken = name_conflict(entry, _live(session, entry))
         if taken is not None:
-            return Recovered(key, "failed", taken)
+            return RecoveryOutcome(key, "failed", taken)
         return _create(session, entry, entry.new, key, work)
     except ClusterError as error:
-        return Recovered(key, "failed", error.message)
+        return RecoveryOutcome(key, "failed", error.message)
 
 
 def _live(session: Session, entry: JournalEntry) -> dict[Key, Object]:
@@ -243,22 +249,22 @@ def _live(session: Session, entry: JournalEntry) -> dict[Key, Object]:
     return {key: obj for key, obj in found.items() if obj is not None}
 
 
-def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: _Work) -> Recovered:
+def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: _Work) -> RecoveryOutcome:
     if key not in work.created:
         raise ClusterError(f"{key} was deleted meanwhile, and nobody was asked about it: run again")
     try:
-        _put_up(session, new, work, apply=entry.method == "apply")
+        _create_with_retry(session, new, work, apply=entry.method == "apply")
     except _Interrupted:
         raise
     except ClusterError as error:
-        _put_up(session, entry.old, work)
-        return Recovered(
+        _create_with_retry(session, entry.old, work)
+        return RecoveryOutcome(
             key, "old", f"the old object was created again, because the new one is refused: {error.message}"
         )
-    return Recovered(key, "new", "the new object was created")
+    return RecoveryOutcome(key, "new", "the new object was created")
 
 
-def _put_up(session: Session, obj: Object, work: _Work, *, apply: bool = False) -> None:
+def _create_with_retry(session: Session, obj: Object, work: _Work, *, apply: bool = False) -> None:
     """Create; a quota may still count what has gone."""
 
     def wait() -> bool:
@@ -267,7 +273,7 @@ def _put_up(session: Session, obj: Object, work: _Work, *, apply: bool = False) 
         work.pause(_QUOTA_POLL)
         return True
 
-    if not created(session, obj, apply=apply, wait=wait):
+    if not create_unless_exists(session, obj, apply=apply, wait=wait):
         live = session.get(key_of(obj))
         if live is not None and not is_ours(live):
             raise ClusterError(f"{key_of(obj)} is there meanwhile and is not gpuctl's")
@@ -288,37 +294,37 @@ def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None
         work.pause(_POLL)
 
 
-def _companion(session: Session, entry: JournalEntry, main: str | None, work: _Work) -> Recovered:
+def _recover_companion(session: Session, entry: JournalEntry, main: str | None, work: _Work) -> RecoveryOutcome:
     """What left with its workload comes back when the old workload does."""
     try:
         live = session.get(entry.key)
-        taken = is_taken(entry, {} if live is None else {entry.key: live})
+        taken = name_conflict(entry, {} if live is None else {entry.key: live})
         if taken is not None:
-            return Recovered(entry.key, "failed", taken)
+            return RecoveryOutcome(entry.key, "failed", taken)
         if live is not None and not live["metadata"].get("deletionTimestamp"):
-            return Recovered(entry.key, "old", "was not yet deleted")
+            return RecoveryOutcome(entry.key, "old", "was not yet deleted")
         workload = session.get(entry.companion_of) if main is None and entry.companion_of is not None else None
         stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
         if main != "old" and not stays:
-            return Recovered(entry.key, "gone", "left with the change, as it was meant to")
+            return RecoveryOutcome(entry.key, "gone", "left with the change, as it was meant to")
         refusal = work.spared.refusal(entry)
         if refusal is not None:
-            return Recovered(entry.key, "gone", f"is not created again: {refusal}")
+            return RecoveryOutcome(entry.key, "gone", f"is not created again: {refusal}")
         _wait_until_gone(session, entry, work)
-        _put_up(session, entry.old, work)
-        return Recovered(entry.key, "old", "was created again with its workload")
+        _create_with_retry(session, entry.old, work)
+        return RecoveryOutcome(entry.key, "old", "was created again with its workload")
     except ClusterError as error:
-        return Recovered(entry.key, "failed", error.message)
+        return RecoveryOutcome(entry.key, "failed", error.message)
 
 
-def drop_leases(session: Session, namespace: str | None) -> None:
+def delete_abandoned_leases(session: Session, namespace: str | None) -> None:
     """Take away the leases that killed runs left, where that is allowed: nobody has to wait for them to expire."""
     try:
-        leases = abandoned(session, namespace)
+        leases = abandoned_leases(session, namespace)
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        leases = abandoned(session, session.namespace) if namespace is None else []
+        leases = abandoned_leases(session, session.namespace) if namespace is None else []
     for lease in leases:
         version = lease["metadata"]["resourceVersion"]
         with contextlib.suppress(ApiError):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal_entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal, MissingPart
-from gpuctl.apply.run.lease import Sightings, holders
-from gpuctl.apply.run.pod_privileges import powers
-from gpuctl.apply.run.terminating import goes, terminating
-from gpuctl.apply.state.live_state import read
+from gpuctl.apply.run.lease import LeaseObserver, lease_holders
+from gpuctl.apply.run.pod_privileges import privileges
+from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
+from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
@@ -33,7 +33,7 @@ class RecoveryProblem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spared:
+class RecoveryExclusions:
     """What a recovery leaves to others.
 
     ``replaced`` are objects that the plan at hand creates or changes itself; ``unwanted`` (key -> why) those that it
@@ -58,7 +58,7 @@ class Spared:
 
 
 @dataclass
-class Outlook:
+class RecoveryPlan:
     """The journals that can be believed, what will be done with what they remember, and what stands against it.
 
     The steps of what will be created are ``create``; the others change nothing. ``fallbacks`` are the old objects that
@@ -73,8 +73,8 @@ class Outlook:
     fallbacks: dict[Key, Object] = field(default_factory=dict)
     working: dict[str, str] = field(default_factory=dict)
     terminating: frozenset[str] = frozenset()
-    sightings: Sightings = field(default_factory=Sightings)
-    spared: Spared = field(default_factory=Spared)
+    sightings: LeaseObserver = field(default_factory=LeaseObserver)
+    spared: RecoveryExclusions = field(default_factory=RecoveryExclusions)
 
     @property
     def created(self) -> frozenset[Key]:
@@ -82,49 +82,57 @@ class Outlook:
         return frozenset(step.key for step in self.steps if step.action == "create")
 
 
-def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spared | None = None) -> Outlook:
+def plan_recovery(
+    session: Session, keys: Records, found: Iterable[Journal], spared: RecoveryExclusions | None = None
+) -> RecoveryPlan:
     """What a recovery will do."""
     found = list(found)
-    outlook = Outlook(spared=spared or Spared())
-    outlook.terminating = terminating(session, {journal.namespace for journal in found})
+    recovery_plan = RecoveryPlan(spared=spared or RecoveryExclusions())
+    recovery_plan.terminating = find_terminating(session, {journal.namespace for journal in found})
     for journal in found:
-        if journal.unfit is None:
-            outlook.journals.append(journal)
-        elif journal.namespace not in outlook.terminating:
-            outlook.problems.append(
+        if journal.invalid_reason is None:
+            recovery_plan.journals.append(journal)
+        elif journal.namespace not in recovery_plan.terminating:
+            recovery_plan.problems.append(
                 RecoveryProblem(
                     journal.namespace,
                     f"what is marked as a journal in {journal.namespace} is none of gpuctl's, and nothing was done "
-                    f"about it: {journal.unfit}",
+                    f"about it: {journal.invalid_reason}",
                     f"look at it, and take it away when nothing is missing: `{journal.removal}`",
                 )
             )
     wanted: set[Key] = set()
-    for journal in outlook.journals:
+    for journal in recovery_plan.journals:
         wanted.update(loss.key for loss in journal.lost)
         for entry in journal.entries:
             wanted.update({entry.key, entry.successor, entry.companion_of or entry.key})
-    live = read(session, sorted(wanted))
-    for journal in outlook.journals:
-        if journal.namespace in outlook.terminating:
-            outlook.steps += _farewells(journal, keys)
+    live = read_objects(session, sorted(wanted))
+    for journal in recovery_plan.journals:
+        if journal.namespace in recovery_plan.terminating:
+            recovery_plan.steps += _farewells(journal, keys)
             continue
-        outlook.steps += _steps(journal, live, keys, outlook.spared)
-        outlook.fallbacks.update((entry.successor, entry.old) for entry in journal.entries if entry.new is not None)
-        problem = incomplete(journal, live, outlook.spared)
+        recovery_plan.steps += _steps(journal, live, keys, recovery_plan.spared)
+        recovery_plan.fallbacks.update(
+            (entry.successor, entry.old) for entry in journal.entries if entry.new is not None
+        )
+        problem = incomplete_journal(journal, live, recovery_plan.spared)
         if problem is not None:
-            outlook.problems.append(problem)
-        outlook.problems += _taken(journal, live, outlook.spared)
-    outlook.working = holders(session, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
-    return outlook
+            recovery_plan.problems.append(problem)
+        recovery_plan.problems += _taken(journal, live, recovery_plan.spared)
+    recovery_plan.working = lease_holders(
+        session, sorted({item.namespace for item in recovery_plan.journals}), recovery_plan.sightings
+    )
+    return recovery_plan
 
 
 def _farewells(journal: Journal, keys: Records) -> Iterator[Step]:
     for entry in journal.entries:
-        yield Step("skip", entry.successor, goes(journal.namespace), title=_title(entry, keys))
+        yield Step("skip", entry.successor, terminating_message(journal.namespace), title=_title(entry, keys))
 
 
-def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> RecoveryProblem | None:
+def incomplete_journal(
+    journal: Journal, live: Mapping[Key, Object], spared: RecoveryExclusions
+) -> RecoveryProblem | None:
     """What is missing of a journal, if something may have got lost with it."""
     if journal.whole:
         return None
@@ -145,9 +153,9 @@ def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> 
     return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
 
 
-def _taken(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> Iterator[RecoveryProblem]:
+def _taken(journal: Journal, live: Mapping[Key, Object], spared: RecoveryExclusions) -> Iterator[RecoveryProblem]:
     for entry in journal.entries:
-        why = is_taken(entry, live)
+        why = name_conflict(entry, live)
         if why is not None and not spared.leaves(entry) and spared.refusal(entry) is None:
             hint = (
                 f"delete or rename that object and run {RecoverHint()}; or, when the job is not to come back: "
@@ -166,7 +174,7 @@ def is_untouched(entry: JournalEntry, live: Object | None) -> bool:
     return live is not None and live["metadata"]["uid"] == entry.uid and not live["metadata"].get("deletionTimestamp")
 
 
-def is_taken(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
+def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
     """Why what an entry remembers cannot come back: somebody else's object has its name now. None when none has."""
     for key in dict.fromkeys((entry.key, entry.successor)):
         obj = live.get(key)
@@ -176,7 +184,7 @@ def is_taken(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
     return None
 
 
-def is_replaced(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
+def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
     """How a workload's entry came to its end already, None when it has not."""
     obj = live.get(entry.successor)
     if entry.successor != entry.key and obj is not None:
@@ -197,7 +205,7 @@ def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -
     return annotations_of(main).get(keys.hash) == entry.changed_from
 
 
-def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: Spared) -> Iterator[Step]:
+def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: RecoveryExclusions) -> Iterator[Step]:
     began = "an apply that did not finish"
     mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
     for entry in journal.entries:
@@ -207,7 +215,7 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
         refusal = spared.refusal(entry)
         if is_untouched(entry, obj):
             yield Step("unchanged", key, f"{began} had not yet deleted it", live=obj, title=title)
-        elif (taken := is_taken(entry, live)) is not None:
+        elif (taken := name_conflict(entry, live)) is not None:
             yield Step("skip", key, f"{began} had deleted it; {taken}", title=title)
         elif entry.companion_of is not None:
             main = mains.get(entry.companion_of)
@@ -220,7 +228,7 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
                 yield Step("create", key, why, desired=entry.old, method="post", title=title)
             else:
                 yield Step("skip", key, f"comes back only with the old job{_powers(entry.old)}", title=title)
-        elif (ended := is_replaced(entry, live)) is not None:
+        elif (ended := finished_outcome(entry, live)) is not None:
             yield Step("unchanged", key, ended, live=live.get(key), title=title)
         elif refusal is not None:
             yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
@@ -228,14 +236,14 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
             assert entry.new is not None
             is_leaving = "is deleting" if obj is not None else "had deleted"
             why = f"{began} {is_leaving} it{_powers(entry.new)}"
-            more = [text for text in powers(entry.old) if text not in powers(entry.new)]
+            more = [text for text in privileges(entry.old) if text not in privileges(entry.new)]
             if more:
                 why += f"; the old one, which is created where this is refused: {', '.join(more)}"
             yield Step("create", key, why, desired=entry.new, method="post", title=title)
 
 
 def _powers(obj: Object) -> str:
-    found = powers(obj)
+    found = privileges(obj)
     return f"; has {', '.join(found)}" if found else ""
 
 

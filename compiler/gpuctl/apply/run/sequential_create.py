@@ -40,7 +40,7 @@ class _Lane:
     since: float | None = None
 
 
-class Turns:
+class SequentialCreation:
     """Which of a plan's steps may be carried out, as those before them have come.
 
     :param lanes: steps that create workloads, list by list in the order of their turns.
@@ -70,7 +70,7 @@ class Turns:
         # Namespaces whose pods may not be listed: nothing can be waited for.
         self._unseen = len(namespaces)
         self._listed = threading.Event()
-        self._reflector = Reflector(session, watched, self._hear)
+        self._reflector = Reflector(session, watched, self._on_event)
 
     def start(self) -> None:
         """Follow the pods that come."""
@@ -102,7 +102,7 @@ class Turns:
             if at_once:
                 result += lane.left
                 lane.left = []
-            elif lane.left and self._has_come(lane):
+            elif lane.left and self._is_ready(lane):
                 lane.before, lane.since = lane.left.pop(0), None
                 result.append(lane.before)
         return result
@@ -115,7 +115,7 @@ class Turns:
             if step.result != "done":
                 lane.before = None
 
-    def _has_come(self, lane: _Lane) -> bool:
+    def _is_ready(self, lane: _Lane) -> bool:
         """Whether nothing of the step before has to be waited for."""
         if lane.before is None or self._unseen:
             return True
@@ -131,7 +131,7 @@ class Turns:
         self._vain += waited
         return True
 
-    def _hear(self, event: Event | ClusterError) -> None:
+    def _on_event(self, event: Event | ClusterError) -> None:
         with self._lock:
             if isinstance(event, ClusterError) or event.type == "LISTED":
                 self._unlisted -= 1
@@ -143,7 +143,7 @@ class Turns:
                 return
             if event.kind == "Pod" and event.type != "ADDED":
                 return
-            key = self._about(event)
+            key = self._workload_of(event)
             if key is None:
                 return
             if event.kind == "Pod":
@@ -152,7 +152,7 @@ class Turns:
                 self._answered.add(key)
         self._wake()
 
-    def _about(self, event: Event) -> Key | None:
+    def _workload_of(self, event: Event) -> Key | None:
         """The workload in turn that an event is about."""
         metadata = event.object["metadata"]
         named = (controller_of(event.object) if event.kind == "Pod" else event.object.get("involvedObject")) or {}

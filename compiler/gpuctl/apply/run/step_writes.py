@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from gpuctl.apply.plan import pool_labels as nodes
+from gpuctl.apply.plan.gitops_tracking import tracking_marks
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.trackers import tracking_marks
-from gpuctl.apply.run.create_with_quota_retry import created
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.create_with_quota_retry import create_unless_exists
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.state.compare import compare, without_effect
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import holders_of, holdings_of
@@ -57,7 +57,7 @@ class StepWrites:
         self._changes_quotas = any(step.key.kind == "ResourceQuota" for step in plan.steps)
         self.leaving: set[str] = set()
 
-    def take_away(self, step: Step) -> str:
+    def delete_live(self, step: Step) -> str:
         """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
         assert step.live is not None
         live = key_of(step.live)
@@ -68,7 +68,7 @@ class StepWrites:
                 self._end_pods(step.live)
             except ClusterError as error:
                 # What is deleted already is waited for and succeeded all the same.
-                self.callbacks.say(f"warning: the pods of {live} may take their grace period: {error.message}")
+                self.callbacks.on_message(f"warning: the pods of {live} may take their grace period: {error.message}")
         return "deleted"
 
     def _end_pods(self, live: Object) -> None:
@@ -83,7 +83,7 @@ class StepWrites:
             if is_pod_of(pod, live):
                 self.session.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
 
-    def bring_about(self, step: Step) -> str:
+    def write_desired(self, step: Step) -> str:
         """Create the object, or update it in place.
 
         :raises ClusterError: the object that the server returned does not have the changes.
@@ -101,7 +101,7 @@ class StepWrites:
         elif step.method == "labels":
             node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
             gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
-            step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
+            step.reason = "; ".join([step.reason, *nodes.remaining_label_notes(node, gone)])
         elif step.method == "patch":
             returned = self.session.patch(step.key, step.desired)
         elif step.method == "put":
@@ -138,7 +138,7 @@ class StepWrites:
         """Return the live object; None if it is another one than the plan saw."""
         assert step.live is not None
         live = self.session.get(step.key)
-        return live if live is not None and is_same(step.live, live, self.keys) else None
+        return live if live is not None and is_unchanged(step.live, live, self.keys) else None
 
     def _untrack(self, key: Key, live: Object) -> Object | None:
         """Remove the marks of a GitOps controller, and return the object; None without marks.
@@ -162,7 +162,7 @@ class StepWrites:
             live = self.session.get(step.key)
             if live is None:
                 break
-            if not is_same(step.live, live, self.keys):
+            if not is_unchanged(step.live, live, self.keys):
                 if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
                     break
                 step.reason = "somebody else did the same meanwhile; it is as wanted now"
@@ -174,7 +174,7 @@ class StepWrites:
                     raise
         raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
 
-    def succeed(self, step: Step) -> str:
+    def create_successor(self, step: Step) -> str:
         """Create the new object where the old one was; if that cannot be, the old one again."""
         assert step.desired is not None
         assert step.live is not None
@@ -213,13 +213,13 @@ class StepWrites:
             nonlocal pause
             if not lagging or time.monotonic() + pause > deadline:
                 return False
-            self.callbacks.wait(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
+            self.callbacks.on_wait(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
             return True
 
         try:
-            is_new = created(self.session, obj, apply=apply, wait=wait)
+            is_new = create_unless_exists(self.session, obj, apply=apply, wait=wait)
         except ApiError as error:
             if error.lacks_namespace:
                 self.leaving.add(obj["metadata"]["namespace"])
@@ -286,7 +286,7 @@ def _rolled(step: Step, live: Object) -> Object:
     return {**live, "metadata": metadata, "spec": spec}
 
 
-def is_same(planned: Object, now: Object, keys: Records) -> bool:
+def is_unchanged(planned: Object, now: Object, keys: Records) -> bool:
     """Return True if an object is the one that the plan saw: same uid, generation, hash and spec."""
     one, two = planned["metadata"], now["metadata"]
     if one["uid"] != two["uid"] or one.get("generation") != two.get("generation"):

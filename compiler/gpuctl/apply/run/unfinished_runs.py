@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from gpuctl.apply.plan.plan import WRITING, Plan, Refused, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal_entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.recovery import Recovery
-from gpuctl.apply.run.recovery_plan import Outlook, Spared, is_untouched, look
-from gpuctl.apply.state.live_state import read
+from gpuctl.apply.run.recovery_plan import RecoveryExclusions, RecoveryPlan, is_untouched, plan_recovery
+from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, WORKLOADS, Key, Object, labels_of
@@ -24,7 +24,7 @@ RECENT = 300.0
 """Seconds for which a checkpoint of a run that was killed counts for the next one."""
 
 
-class Unrecovered(Refused):
+class RecoveryIncomplete(Refused):
     """What a killed run left cannot be finished, or not yet; the plan was not begun."""
 
     def __init__(self, message: str, plan: Plan | None = None, hint: str | None = None) -> None:
@@ -33,15 +33,15 @@ class Unrecovered(Refused):
 
 
 @dataclass
-class Pending:
-    """The journals that concern a plan. ``outlook`` is what is to be done about them: the plan's ``recovery``."""
+class UnfinishedRuns:
+    """The journals that concern a plan. ``recovery_plan`` is what is to be done about them: the plan's ``recovery``."""
 
     journals: list[Journal]
-    outlook: Outlook = field(default_factory=Outlook)
+    recovery_plan: RecoveryPlan = field(default_factory=RecoveryPlan)
     is_done: bool = False
 
     @classmethod
-    def read(cls, session: Session, keys: Records, namespaces: Iterable[str]) -> Pending:
+    def read(cls, session: Session, keys: Records, namespaces: Iterable[str]) -> UnfinishedRuns:
         """The journals in namespaces."""
         return cls(journals.find(session, keys, set(namespaces) - {""}))
 
@@ -65,12 +65,12 @@ class Pending:
     @property
     def is_left(self) -> bool:
         """Whether a journal stays until the plan has brought its objects about."""
-        return any(map(self.outlook.spared.holds_back, self.outlook.journals))
+        return any(map(self.recovery_plan.spared.holds_back, self.recovery_plan.journals))
 
     @property
     def advice(self) -> str:
         """What to do about it without the plan."""
-        where = sorted({item.namespace for item in self.outlook.journals})
+        where = sorted({item.namespace for item in self.recovery_plan.journals})
         commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
         return f"an earlier apply did not finish, and may have left jobs deleted: {commands} brings them back"
 
@@ -93,16 +93,16 @@ class Pending:
                 self._refuse_another(plan, entry, made)
         if self.is_done:
             return
-        spared = Spared(frozenset(made), unwanted)
-        self.outlook = look(session, keys, self.journals, spared)
-        plan.recovery = self.outlook.steps
+        spared = RecoveryExclusions(frozenset(made), unwanted)
+        self.recovery_plan = plan_recovery(session, keys, self.journals, spared)
+        plan.recovery = self.recovery_plan.steps
         if not plan.recovery:
             plan.notes.append("a run that did not finish left its journal, which is taken away")
-        for namespace, who in self.outlook.working.items():
+        for namespace, who in self.recovery_plan.working.items():
             plan.notes.append(
                 f"{who} may be applying in {namespace} at this moment: what is said here of recovering is then its work"
             )
-        for problem in self.outlook.problems:
+        for problem in self.recovery_plan.problems:
             text = problem.message + (f"; {problem.hint}" if problem.hint else "")
             plan.errors.append(text)
 
@@ -121,7 +121,7 @@ class Pending:
         """What a deletion says of a job that was there when a run was killed, and is not now."""
         entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
-        live: dict[Key, Object] = read(session, [entry.key for entry in entries])
+        live: dict[Key, Object] = read_objects(session, [entry.key for entry in entries])
         return [
             Step("skip", entry.key, "an apply that did not finish had deleted it; it does not come back")
             for entry in entries
@@ -129,7 +129,7 @@ class Pending:
         ]
 
 
-def pruned(pending: Pending, plan: Plan, part_of: str, set_name: str) -> dict[Key, str]:
+def pruned_entries(pending: UnfinishedRuns, plan: Plan, part_of: str, set_name: str) -> dict[Key, str]:
     """Members of a set that would come back and are no longer wanted (key -> why)."""
     wanted = {step.key for step in plan.steps}
     return {
@@ -141,30 +141,32 @@ def pruned(pending: Pending, plan: Plan, part_of: str, set_name: str) -> dict[Ke
     }
 
 
-def refuse(result: Recovery, plan: Plan) -> None:
+def raise_unrecovered(result: Recovery, plan: Plan) -> None:
     """End a plan before it begins, when what a killed run left could not be finished.
 
     :raises Unrecovered: why.
     """
     for item in result.failed:
-        raise Unrecovered(
+        raise RecoveryIncomplete(
             f"an earlier apply could not be finished: {item.key}: {item.message}",
             plan,
             f"{RecoverHint()} finishes it when the cause is removed",
         )
     for problem in result.problems:
-        raise Unrecovered(problem.message, plan, problem.hint)
+        raise RecoveryIncomplete(problem.message, plan, problem.hint)
 
 
-def finish(session: Session, keys: Records, pending: Pending, plan: Plan, timeout: float, wait: float) -> None:
+def remove_finished_journals(
+    session: Session, keys: Records, pending: UnfinishedRuns, plan: Plan, timeout: float, wait: float
+) -> None:
     """Take away the journals whose objects the plan has brought about itself."""
     left = journals.find(session, keys, {item.namespace for item in pending.journals})
     left = [item for item in left if item.id in {mine.id for mine in pending.journals}]
     if not left:
         return
-    outlook = look(session, keys, left)
-    if not outlook.created and not outlook.problems:
-        result = recovery.recover(session, keys, outlook, timeout=timeout, wait=wait, tell=lambda text: None)
+    recovery_plan = plan_recovery(session, keys, left)
+    if not recovery_plan.created and not recovery_plan.problems:
+        result = recovery.recover(session, keys, recovery_plan, timeout=timeout, wait=wait, tell=lambda text: None)
         if not result.failed and not result.problems:
             return
     plan.unfinished = True

@@ -54,10 +54,10 @@ def wait_until_running(
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
     with session.within(max(timeout, _TICK)):
-        _wait(session, plan, keys, _Limit(time.monotonic() + timeout, timeout, each), tell, explain)
+        _wait(session, plan, keys, _WaitLimit(time.monotonic() + timeout, timeout, each), tell, explain)
 
 
-class _Limit(NamedTuple):
+class _WaitLimit(NamedTuple):
     """When waiting ends, by the monotonic clock, after how many seconds that is, and whether for all of them."""
 
     deadline: float
@@ -75,7 +75,7 @@ def _wait(
     session: Session,
     plan: Plan,
     keys: Records,
-    limit: _Limit,
+    limit: _WaitLimit,
     tell: Callable[[str], None],
     explain: Callable[[Key], str],
 ) -> None:
@@ -102,7 +102,7 @@ def _wait(
                 heard = [key for key in waiting if key not in seen]
             for key in heard:
                 try:
-                    has_come = _has_come(session, key, seen.get(key), keys, plan, explain)
+                    has_come = _is_done(session, key, seen.get(key), keys, plan, explain)
                 except NotRunning as error:
                     if not limit.each:
                         raise
@@ -124,7 +124,7 @@ def _wait(
         reflector.stop()
 
 
-def _has_come(
+def _is_done(
     session: Session, key: Key, obj: Object | None, keys: Records, plan: Plan, explain: Callable[[Key], str]
 ) -> bool:
     """Whether a workload needs to be waited for no longer.
@@ -154,7 +154,7 @@ def deleted(key: Key, plan: Plan) -> NotRunning:
 
 def failed(key: Key, plan: Plan, why: str) -> NotRunning:
     """Return the error for a workload that has failed."""
-    return NotRunning(f"{key} failed: {why}", plan, f"{_asked(key)} tells why")
+    return NotRunning(f"{key} failed: {why}", plan, f"{_why_command(key)} tells why")
 
 
 def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning:
@@ -163,7 +163,7 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
     :param why: what the first one waits for, "" where that is not known.
     """
     text = f"{first_few(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
-    return NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
+    return NotRunning(text, plan, f"it keeps trying; {_why_command(waiting[0])} tells what it waits for")
 
 
 def is_up(obj: Object) -> bool:
@@ -183,5 +183,5 @@ def is_up(obj: Object) -> bool:
     return current and updated >= wanted and int(status.get("readyReplicas") or 0) >= wanted
 
 
-def _asked(key: Key) -> str:
+def _why_command(key: Key) -> str:
     return str(JobHint("why", key.name, key.namespace))

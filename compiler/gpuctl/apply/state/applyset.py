@@ -5,9 +5,9 @@ below), which differs in places from the text of KEP-3659. Nothing here talks to
 prunes:
 
 1. :func:`parse_parent` of the Secret, when there is one; :func:`resources_of` what it contains;
-2. write the :func:`superset` of that and of what is to be applied (:func:`exact`), so that a crash loses no member;
+2. write the :func:`superset` of that and of what is to be applied (:func:`exact_set`), so that a crash loses no member;
 3. apply; list the superset's kinds in its namespaces by the part-of label; delete what was not applied;
-4. write the :func:`exact` set. On any error before that the superset stays.
+4. write the :func:`exact_set` set. On any error before that the superset stays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.repository import Commit, parse_commit
+from gpuctl.apply.state.git_repository import Commit, parse_commit
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
@@ -68,7 +68,7 @@ class ApplySet(NamedTuple):
     @property
     def id(self) -> str:
         """The value of the Secret's id label and of its members' part-of label."""
-        return identity(self.name, self.namespace)
+        return set_id(self.name, self.namespace)
 
     @property
     def all_namespaces(self) -> frozenset[str]:
@@ -76,7 +76,7 @@ class ApplySet(NamedTuple):
         return self.namespaces | {self.namespace}
 
 
-def identity(name: str, namespace: str, kind: str = "Secret", group: str = "") -> str:
+def set_id(name: str, namespace: str, kind: str = "Secret", group: str = "") -> str:
     """The id of the set whose parent this is.
 
     ``applyset-`` + unpadded base64url of sha256(``name.namespace.kind.group``) + ``-v1`` (``ApplySet.ID``).
@@ -93,7 +93,7 @@ def group_kind(thing: Object | Resource) -> str:
     return f"{thing['kind']}.{group}" if slash else str(thing["kind"])
 
 
-def exact(name: str, namespace: str, objects: Iterable[Object], sources: tuple[str, ...] = ()) -> ApplySet:
+def exact_set(name: str, namespace: str, objects: Iterable[Object], sources: tuple[str, ...] = ()) -> ApplySet:
     """The set that these objects make up, written by this gpuctl: what stands when apply and prune are done.
 
     Objects are as sent, with their namespaces; that of a cluster-scoped object does not count (``addResource``).
@@ -189,10 +189,10 @@ def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
         )
     if ID not in labels:
         raise NotOurSet(f"{key} has the annotations of a set's parent, but lacks the label {ID}")
-    if labels[ID] != identity(key.name, key.namespace):
+    if labels[ID] != set_id(key.name, key.namespace):
         raise NotOurSet(
             f"{key} has another set's id: the label {ID} is {labels[ID]}, "
-            f"and for this name and namespace it is {identity(key.name, key.namespace)}",
+            f"and for this name and namespace it is {set_id(key.name, key.namespace)}",
             "it was renamed or copied from another namespace; choose another name for the set, or delete the copy",
         )
     return ApplySet(

@@ -75,7 +75,7 @@ class Change(NamedTuple):
     new: Any
 
 
-class Sides(NamedTuple):
+class FieldOwnership(NamedTuple):
     """The fields that each manager holds in a place of the live object (``_OURS``: gpuctl), and what we state there.
 
     ``stated`` is ABSENT where the wanted value is only a default of the server, and ``_ALL`` where all of it is stated.
@@ -84,19 +84,19 @@ class Sides(NamedTuple):
     held: Mapping[str, Tree] = {}
     stated: Any = _ALL
 
-    def at(self, key: str) -> Sides:
+    def at(self, key: str) -> FieldOwnership:
         """Return the sides of a field."""
         if not self.held and self.stated is _ALL:
             return self
         stated, step = self.stated, f"f:{key}"
         if stated is not _ALL:
             stated = stated.get(key, ABSENT) if isinstance(stated, dict) else ABSENT
-        return Sides({name: tree[step] for name, tree in self.held.items() if step in tree}, stated)
+        return FieldOwnership({name: tree[step] for name, tree in self.held.items() if step in tree}, stated)
 
-    def of(self, item: Object, stated: Any) -> Sides:
+    def of(self, item: Object, stated: Any) -> FieldOwnership:
         """Return the sides of an item of a list."""
         found = {name: _item_tree(tree, item) for name, tree in self.held.items()}
-        return Sides({name: tree for name, tree in found.items() if tree is not None}, stated)
+        return FieldOwnership({name: tree for name, tree in found.items() if tree is not None}, stated)
 
     @property
     def was_ours(self) -> bool:
@@ -136,7 +136,7 @@ class Comparison:
         """The conflicts in words, empty without any."""
         return "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(self.conflicts.items()))
 
-    def mapping(self, wanted: Object, live: Object, sides: Sides, path: str, around: str = "") -> Object:
+    def mapping(self, wanted: Object, live: Object, sides: FieldOwnership, path: str, around: str = "") -> Object:
         """Compare two structures, and return the live one with ours in it."""
         merged = dict(live)
         for key, value in wanted.items():
@@ -153,7 +153,7 @@ class Comparison:
             _put(merged, key, _without_ours(key, have, below))
         return merged
 
-    def value(self, key: str, wanted: Any, live: Any, sides: Sides, path: str) -> Any:
+    def value(self, key: str, wanted: Any, live: Any, sides: FieldOwnership, path: str) -> Any:
         """Compare two values of a field, and return the one to send."""
         if live is ABSENT or live is None:
             if not _is_empty(wanted):
@@ -179,7 +179,7 @@ class Comparison:
         return wanted
 
     def items(
-        self, key: str, lists: tuple[list[Any], ...], names: tuple[list[Any], ...], sides: Sides, path: str
+        self, key: str, lists: tuple[list[Any], ...], names: tuple[list[Any], ...], sides: FieldOwnership, path: str
     ) -> list[Any]:
         """Compare the items of the wanted list and the live one by their names."""
         found = dict(zip(names[1], lists[1], strict=True))
@@ -207,7 +207,7 @@ class Comparison:
         there = [name for name in found if name in merged]
         return [merged[name] for name in _in_order(key, there, [name for name in names[0] if name in merged])]
 
-    def _atomic(self, wanted: list[Any], live: list[Any], sides: Sides, path: str) -> None:
+    def _atomic(self, wanted: list[Any], live: list[Any], sides: FieldOwnership, path: str) -> None:
         """Compare lists that have one owner: all of it is ours, or nothing."""
         plain = not any(isinstance(item, (dict, list)) for item in (*wanted, *live))
         if plain or len(wanted) != len(live):
@@ -217,7 +217,9 @@ class Comparison:
         walk = Comparison(self.ignored, self.changes)
         for index, (want, have) in enumerate(zip(wanted, live, strict=True)):
             is_stated = isinstance(sides.stated, list) and index < len(sides.stated)
-            walk.value("", want, have, Sides(stated=sides.stated[index] if is_stated else _ALL), f"{path}[{index}]")
+            walk.value(
+                "", want, have, FieldOwnership(stated=sides.stated[index] if is_stated else _ALL), f"{path}[{index}]"
+            )
 
 
 def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
@@ -227,7 +229,7 @@ def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
         merged[key] = value
 
 
-def _without_ours(key: str, live: Any, sides: Sides) -> Any:
+def _without_ours(key: str, live: Any, sides: FieldOwnership) -> Any:
     """Return what is left of a value that we no longer state: what other managers hold; ABSENT if nothing is."""
     if not sides.was_ours:
         return live
@@ -281,7 +283,7 @@ def compare(
     """
     result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
     held = _by_name(others) if ours is None else {**_by_name(others), _OURS: ours}
-    sides = Sides(held, _ALL if stated is None else _body(stated))
+    sides = FieldOwnership(held, _ALL if stated is None else _body(stated))
     result.merged = result.mapping(_body(wanted), _body(live), sides, "")
     return result
 
@@ -297,7 +299,7 @@ def conflicts(desired: Object, live: Object, others: Iterable[tuple[str, Tree]])
     """Return the paths at which other managers hold another value than the one wanted, in words."""
     metadata = {part: desired["metadata"][part] for part in ("labels", "annotations") if part in desired["metadata"]}
     walk = Comparison()
-    walk.mapping({**desired, "metadata": metadata}, live, Sides(_by_name(others)), "")
+    walk.mapping({**desired, "metadata": metadata}, live, FieldOwnership(_by_name(others)), "")
     return walk.held
 
 
@@ -341,7 +343,7 @@ def same_scalar(key: str, desired: Any, live: Any) -> bool:
 def agrees(name: str, stated: Any, live: Any) -> bool:
     """Return True if a field has the value that was stated, whatever the server added in it."""
     walk = Comparison()
-    walk.value(name, stated, live, Sides(), "")
+    walk.value(name, stated, live, FieldOwnership(), "")
     return not walk.changes
 
 

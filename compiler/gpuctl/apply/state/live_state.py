@@ -28,7 +28,7 @@ class LiveState(NamedTuple):
     unreadable: dict[Key, str]
 
 
-def survey(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
+def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
     """Read the live state of ``wanted``, and all objects of ours that belong to ``jobs`` (names by namespace).
 
     With many jobs the state also has objects of other jobs in these namespaces.
@@ -104,7 +104,7 @@ def _ours(session: Session, kind: str, namespaces: set[str], labels: str, requir
     return result
 
 
-def read(session: Session, keys: Iterable[Key]) -> dict[Key, Object]:
+def read_objects(session: Session, keys: Iterable[Key]) -> dict[Key, Object]:
     """The named objects that exist."""
     keys = list(keys)
     found = session.each(session.get, keys)

@@ -12,7 +12,7 @@ from gpuctl.objects.api_resources import Object
 
 Tree = dict[str, Any]
 """``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""
-RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
+REWRITING_CONTROLLERS = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 """Controllers that write their fields into every new object again."""
 UNKNOWN = "an unknown manager"
 
@@ -147,7 +147,7 @@ def foreign_fields(live: Object) -> bool:
     """Return True if anyone but gpuctl and the controllers of Kubernetes has written more than the status."""
     entries = live["metadata"].get("managedFields") or []
     return not entries or any(
-        not entry.get("subresource") and not str(entry.get("manager", "")).startswith((MANAGER, *RETURNING))
+        not entry.get("subresource") and not str(entry.get("manager", "")).startswith((MANAGER, *REWRITING_CONTROLLERS))
         for entry in entries
     )
 

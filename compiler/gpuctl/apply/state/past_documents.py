@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpuctl.apply.state.repository import Commit, parse_commit
-from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, mapping_of, unpacked
+from gpuctl.apply.state.git_repository import Commit, parse_commit
+from gpuctl.apply.state.secret_data import DamagedSecret, data_of, decompressed, encoded_data, mapping_of
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked
@@ -53,7 +53,7 @@ class PastDocument:
     gpuctl: str = __version__
     cause: Cause = "applied"
     to: int | None = None
-    unfit: str | None = None
+    invalid_reason: str | None = None
     deleted: bool = False
     secret: str = ""
 
@@ -63,7 +63,7 @@ class PastDocument:
         return digest_of(self.document)
 
 
-def hide(document: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def without_credentials(document: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """A document without its credentials, and the fields that they were in."""
     with hidden():
         result: dict[str, Any] = masked(document)
@@ -128,13 +128,13 @@ def secret_name(job: str, revision: int) -> str:
     return f"gpuctl-history-{job}.v{revision}"
 
 
-def number_of(secret: Object, job: str) -> int | None:
+def revision_of(secret: Object, job: str) -> int | None:
     """The revision that a Secret (or its metadata) is of a job; None when it is none."""
     match = _NAME.fullmatch(secret["metadata"]["name"])
     return int(match["number"]) if match is not None and match["job"] == job else None
 
 
-def noted_digest(secret: Object, keys: Records) -> str:
+def recorded_digest(secret: Object, keys: Records) -> str:
     """The digest that is written on a Secret."""
     return annotations_of(secret).get(f"{keys.history}-digest", "")
 
@@ -152,25 +152,25 @@ def job_of_secret(secret: Object, keys: Records) -> str:
 def read_history(secrets: Iterable[Object], job: str, keys: Records) -> list[PastDocument]:
     """The history that Secrets hold, the newest first; those that cannot be believed come last, and say so."""
     found = [_read(secret, job, keys) for secret in secrets]
-    return sorted(found, key=lambda past: (past.unfit is not None, -past.revision, past.secret))
+    return sorted(found, key=lambda past: (past.invalid_reason is not None, -past.revision, past.secret))
 
 
 def _read(secret: Object, job: str, keys: Records) -> PastDocument:
     metadata = secret["metadata"]
-    number, name = number_of(secret, job), visible(metadata["name"])
+    number, name = revision_of(secret, job), visible(metadata["name"])
     when = str(metadata.get("creationTimestamp") or "")
     try:
         if number is None or not is_ours(secret) or job_of_secret(secret, keys) != job:
-            raise Damaged("gpuctl did not write it")
+            raise DamagedSecret("gpuctl did not write it")
         try:
-            entry = mapping_of(unpacked(data_of(secret, _ENTRY), _UNPACKED))
-        except Damaged as error:
+            entry = mapping_of(decompressed(data_of(secret, _ENTRY), _UNPACKED))
+        except DamagedSecret as error:
             text = str(error)
-            raise Damaged(text if text.startswith("it") else f"it {text}") from None
+            raise DamagedSecret(text if text.startswith("it") else f"it {text}") from None
         past = _past(entry, number, job, metadata["namespace"], when, name)
         return replace(past, deleted=deletion_mark(keys) in annotations_of(secret))
-    except Damaged as error:
-        return PastDocument(number or 0, {}, when=when, gpuctl="", unfit=str(error), secret=name)
+    except DamagedSecret as error:
+        return PastDocument(number or 0, {}, when=when, gpuctl="", invalid_reason=str(error), secret=name)
 
 
 def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: str, secret: str) -> PastDocument:
@@ -179,16 +179,16 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
     :raises Damaged: it cannot.
     """
     if (entry.get("job"), entry.get("namespace"), entry.get("revision")) != (job, namespace, number):
-        raise Damaged("it is of another job, namespace or revision")
+        raise DamagedSecret("it is of another job, namespace or revision")
     document, cause, to = entry.get("document"), entry.get("cause"), entry.get("to")
     if not isinstance(document, dict):
-        raise Damaged("there is no document in it")
-    _see_that_it_is_of(document, job, namespace)
+        raise DamagedSecret("there is no document in it")
+    _check_identity(document, job, namespace)
     hidden_fields = entry.get("masked")
     if not isinstance(hidden_fields, list) or not all(isinstance(path, str) for path in hidden_fields):
-        raise Damaged("it does not say what is masked")
+        raise DamagedSecret("it does not say what is masked")
     if cause not in ("applied", "rolled back", "found") or not (to is None or type(to) is int):
-        raise Damaged("it does not say how it came about")
+        raise DamagedSecret("it does not say how it came about")
     who = entry.get("who")
     return PastDocument(
         number,
@@ -204,16 +204,16 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
     )
 
 
-def _see_that_it_is_of(document: dict[str, Any], job: str, namespace: str) -> None:
+def _check_identity(document: dict[str, Any], job: str, namespace: str) -> None:
     """See that a document is of the very job, and nothing else.
 
     :raises Damaged: it is not.
     """
     kind, block = document.get("kind"), document.get("job")
     if kind not in JOB_KINDS:
-        raise Damaged(f"its document is of kind {visible(str(kind))[:60]}, which is no job's")
+        raise DamagedSecret(f"its document is of kind {visible(str(kind))[:60]}, which is no job's")
     own = block if isinstance(block, dict) else {}
     if own.get("name") != job:
-        raise Damaged(f"its document is of another job: {visible(str(own.get('name')))[:63]}")
+        raise DamagedSecret(f"its document is of another job: {visible(str(own.get('name')))[:63]}")
     if own.get("namespace") != namespace:
-        raise Damaged(f"its document is for the namespace {visible(str(own.get('namespace')))[:63]}")
+        raise DamagedSecret(f"its document is for the namespace {visible(str(own.get('namespace')))[:63]}")

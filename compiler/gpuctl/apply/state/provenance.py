@@ -7,7 +7,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuctl.apply.state.repository import identity, work_tree
+from gpuctl.apply.state.git_repository import repository_id, work_tree
 from gpuctl.frontend.source import Source
 from gpuctl.language.display_text import visible
 
@@ -30,7 +30,7 @@ def sources_of(inputs: Sequence[str | os.PathLike[str] | Source], directory: Pat
     return tuple(sorted(texts | {_source(path, directory) for path in paths}))
 
 
-def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
+def source_mismatch(remembered: Sequence[str], given: Sequence[str]) -> str | None:
     """Return why a run from ``given`` must not update a set that came from ``remembered``; None if it may.
 
     The same sources are allowed, and directories that contain them: then no document of the set is missing.
@@ -44,11 +44,11 @@ def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
     if is_wider:
         return None
     if missing and new:
-        difference = f"came from {enumerated(missing)}, and this run gives {enumerated(new)} instead"
+        difference = f"came from {list_sources(missing)}, and this run gives {list_sources(new)} instead"
     elif missing:
-        difference = f"came from {enumerated(missing)} too, which this run leaves out"
+        difference = f"came from {list_sources(missing)} too, which this run leaves out"
     else:
-        difference = f"did not come from {enumerated(new)}, which this run adds"
+        difference = f"did not come from {list_sources(new)}, which this run adds"
     if any(_LOCAL in source for source in missing) and any(_LOCAL in source for source in new):
         difference += " (outside of a git repository with a remote or a commit, a path is that of one machine)"
     return f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
@@ -66,11 +66,11 @@ def covers(given: Sequence[str], source: str) -> bool:
 def _source(name: str, directory: Path) -> str:
     if name == STANDARD_INPUT or _is_stream(directory / name):
         root = work_tree(Path(os.path.realpath(directory)))
-        repository = identity(root) if root is not None else None
+        repository = repository_id(root) if root is not None else None
         return f"stdin:git:{repository}" if repository is not None else f"stdin:{_LOCAL}{os.uname().nodename}"
     real = Path(os.path.realpath(directory / name))
     root = work_tree(real)
-    repository = identity(root) if root is not None else None
+    repository = repository_id(root) if root is not None else None
     if root is None or repository is None:
         return f"{_LOCAL}{os.uname().nodename}{real.as_posix()}"
     return f"git:{repository}//{real.relative_to(root).as_posix()}"
@@ -85,7 +85,7 @@ def _is_stream(path: Path) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
-def enumerated(sources: Sequence[str]) -> str:
+def list_sources(sources: Sequence[str]) -> str:
     """The first few of them, and how many more there are."""
     shown = [visible(source) for source in sources[:_NAMED]]
     if len(sources) > _NAMED:

@@ -11,7 +11,7 @@ from typing import Any
 from gpuctl.objects.api_resources import Object
 
 
-class Damaged(Exception):
+class DamagedSecret(Exception):
     """A Secret that cannot be read; ``str()`` says why."""
 
 
@@ -28,11 +28,11 @@ def data_of(secret: Object, key: str) -> bytes:
     data = secret.get("data")
     text = data.get(key) if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise Damaged(f"it has no {key}")
+        raise DamagedSecret(f"it has no {key}")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise Damaged(f"its {key} cannot be read") from None
+        raise DamagedSecret(f"its {key} cannot be read") from None
 
 
 def json_of(data: bytes) -> Any:
@@ -43,18 +43,18 @@ def json_of(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise Damaged("it cannot be read") from None
+        raise DamagedSecret("it cannot be read") from None
 
 
 def mapping_of(data: bytes) -> dict[str, Any]:
     """As :func:`json_of`, of a mapping."""
     value = json_of(data)
     if not isinstance(value, dict):
-        raise Damaged("it cannot be read")
+        raise DamagedSecret("it cannot be read")
     return value
 
 
-def unpacked(packed: bytes, most: int) -> bytes:
+def decompressed(packed: bytes, most: int) -> bytes:
     """What was compressed by gzip, of ``most`` bytes at most: what a few kB unpack to has no limit of its own.
 
     :raises Damaged: it cannot be read, or is larger.
@@ -63,7 +63,7 @@ def unpacked(packed: bytes, most: int) -> bytes:
     try:
         text = unpacking.decompress(packed, most + 1)
     except zlib.error:
-        raise Damaged("cannot be read") from None
+        raise DamagedSecret("cannot be read") from None
     if len(text) > most or not unpacking.eof or unpacking.unused_data:
-        raise Damaged("is larger than it can be, or cut off")
+        raise DamagedSecret("is larger than it can be, or cut off")
     return text

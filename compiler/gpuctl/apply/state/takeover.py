@@ -22,7 +22,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Object
 _WHOLE = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
 
 
-class Base(NamedTuple):
+class AppliedVersion(NamedTuple):
     """An object as it was last applied.
 
     ``of_tools``: its fields count only where a tool that applies manifests holds them, see :func:`is_tool`.
@@ -37,7 +37,7 @@ class Base(NamedTuple):
 class Claims(NamedTuple):
     """The fields to take over from a live object: those of ``bases``. ``wanted`` is the object that is applied now."""
 
-    bases: tuple[Base, ...]
+    bases: tuple[AppliedVersion, ...]
     wanted: Object
 
 
@@ -89,7 +89,7 @@ def claim(live: Object, claims: Claims) -> Claimed:
     times = [""]
     for entry in others:
         bases = [base for base in claims.bases if not base.of_tools or is_tool(str(entry.get("manager") or UNKNOWN))]
-        for base in bases or [Base({})]:
+        for base in bases or [AppliedVersion({})]:
             place = _Place(live, base.object, claims.wanted, own=own)
             tree, entry["fieldsV1"] = _split(entry.get("fieldsV1") or {}, place, kept, is_last=base.is_last)
             if tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.acts.membership import add_to_pool
+from gpuctl.acts.pool_membership import add_to_pool
 from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.apply.state.repository import identity
+from gpuctl.apply.state.git_repository import repository_id
 from gpuctl.backend.lowering_context import OutputOptions
 from gpuctl.cli.options.document_options import (
     check_delivery_options,
@@ -156,7 +156,7 @@ def command(
 
 
 def _identity(root: Path) -> str | None:
-    return identity(root)
+    return repository_id(root)
 
 
 def _warn_of_unread(outcome: BuildOutcome, result: Compilation, *, check: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
 from gpuctl.cli.options.change_runner import Invocation
 from gpuctl.cli.options.connection_options import changing_options, cluster_options, secrets_option

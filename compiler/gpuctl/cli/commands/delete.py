@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job, complete_namespace, complete_pool, complete_quota
 from gpuctl.cli.options.connection_options import changing_options, checkpoint_option, cluster_options

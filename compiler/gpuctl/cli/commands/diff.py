@@ -12,7 +12,7 @@ from gpuctl.api.cluster_answers import clusters_difference_code
 from gpuctl.api.difference_answers import DifferencesAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.api.plan_answers import difference_code
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
 from gpuctl.cli.options.cluster_choice import stated_cluster

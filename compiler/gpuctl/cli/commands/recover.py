@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.api.plan_answers import recovery_code
-from gpuctl.apply.plan.plan import Plan, Unasked
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.plan.plan import ConfirmationMissing, Plan
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, confirm_plan, service_change
 from gpuctl.cli.options.connection_options import UndeterminedFailure, changing_options, cluster_options
 from gpuctl.cli.options.document_options import namespace_option
@@ -84,7 +84,7 @@ def _confirming(found: Unfinished | UnfinishedThere, invocation: Invocation) -> 
             show_planned_recovery(found, err=True)
         try:
             return confirm_plan(plan, yes=invocation.yes)
-        except Unasked as error:
+        except ConfirmationMissing as error:
             if invocation.as_json:
                 show_recovery_value(found, error.message)
                 raise UndeterminedFailure(error.message) from None

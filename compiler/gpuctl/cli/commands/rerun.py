@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import changing_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, confirm_plan, service_change, show_outcome
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import changing_options, checkpoint_option
@@ -108,7 +108,7 @@ def _roll_back(
             target = find_target(scope, wanted.job, records(settings), wanted.to)
             request = rollback_request(session, target, wanted.platform, planning, callbacks)
         for note in scope.notes:
-            callbacks.say(f"note: {note}")
+            callbacks.on_message(f"note: {note}")
         if dry_run is None:
             plan = apply_request(session, request, run, replace(callbacks, confirm=_showing(target, invocation)))
         else:

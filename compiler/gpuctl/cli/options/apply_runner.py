@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from gpuctl.api.cluster_answers import clusters_preview_code
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change, show_outcome
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.output.cluster_lines import show_cluster_plans

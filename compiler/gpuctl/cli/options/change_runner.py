@@ -10,8 +10,8 @@ from typing import NamedTuple
 import click
 
 from gpuctl.api.plan_answers import preview_code
-from gpuctl.apply.plan.plan import Plan, Step, Unasked
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.cli.command_target import set_current_cluster
 from gpuctl.cli.options.connection_options import Progress, cluster_errors, open_cluster, selected_service
 from gpuctl.cli.output import text
@@ -105,11 +105,11 @@ def callbacks_of(invocation: Invocation, progress: Progress) -> RunCallbacks:
 
     return RunCallbacks(
         confirm=confirm,
-        diagnosed=lambda diagnostics, sources: text.write(diagnostics, sources, sys.stderr),
-        done=done,
-        wait=progress.wait,
-        say=progress.say,
-        lose=lose,
+        on_diagnostics=lambda diagnostics, sources: text.write(diagnostics, sources, sys.stderr),
+        on_step_done=done,
+        on_wait=progress.wait,
+        on_message=progress.say,
+        accept_lost_progress=lose,
     )
 
 
@@ -126,7 +126,7 @@ def checkpoint_callbacks(*, without_checkpoint: bool) -> Iterator[RunCallbacks |
         return confirm_lost_progress(problems)
 
     try:
-        yield RunCallbacks(wait=progress.wait, say=progress.say, lose=lose)
+        yield RunCallbacks(on_wait=progress.wait, on_message=progress.say, accept_lost_progress=lose)
     finally:
         progress.clear()
 
@@ -163,5 +163,5 @@ def confirm_plan(plan: Plan, *, yes: bool) -> bool:
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:
-        raise Unasked("cannot ask for confirmation: use --yes", plan)
+        raise ConfirmationMissing("cannot ask for confirmation: use --yes", plan)
     return click.confirm("Continue?", default=False, err=True)

@@ -11,7 +11,7 @@ import click
 
 from gpuctl.api.cluster_answers import clusters_preview_code, clusters_result_code, clusters_value
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
-from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.cli.command_target import set_current_cluster, stated_clusters
 from gpuctl.cli.options.change_runner import Invocation, callbacks_of, can_ask_user
 from gpuctl.cli.options.connection_options import (
@@ -161,6 +161,6 @@ def _without_repeats(callbacks: RunCallbacks, told: set[str]) -> RunCallbacks:
     def diagnosed(diagnostics: Sequence[object], sources: object) -> None:
         new = [item for item in diagnostics if str(item) not in told]
         told.update(map(str, new))
-        callbacks.diagnosed(new, sources)  # type: ignore[arg-type]
+        callbacks.on_diagnostics(new, sources)  # type: ignore[arg-type]
 
-    return replace(callbacks, diagnosed=diagnosed)
+    return replace(callbacks, on_diagnostics=diagnosed)

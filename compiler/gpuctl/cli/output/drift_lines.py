@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpuctl.apply.plan.drifted import Drift, DriftedField, DriftedObject
+from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.field_paths import named
 from gpuctl.language.masking import masked_pair, redact
 

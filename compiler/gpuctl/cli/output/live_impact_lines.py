@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
+from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob
 from gpuctl.cli.output.fit_lines import VERDICT_TEXTS
 from gpuctl.gitops.declared_state import JobId
 from gpuctl.gitops.impact_report import LiveSections
@@ -67,7 +67,7 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         yield "Nodes of pools that the cluster does not have:", live.absent_nodes
 
 
-def _sentence(item: Ended) -> str:
+def _sentence(item: StoppedJob) -> str:
     job = JobId(item.kind, item.namespace, item.name)
     gpus = "1 GPU" if item.gpus == 1 else f"{item.gpus} GPUs"
     lost = _LOST.get(
@@ -76,7 +76,7 @@ def _sentence(item: Ended) -> str:
     return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
 
 
-def _once_more(item: RunAgain) -> str:
+def _once_more(item: RerunTraining) -> str:
     job = JobId(item.kind, item.namespace, item.name)
     return f"{job}: finished {item.ago} ago ({item.condition}); {item.reason}"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
@@ -46,7 +46,15 @@ def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
     saves = f"checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
     by = f"applied by {step.applied_by}" if step.applied_by is not None else ""
-    more = [step.running or step.finished, by, saves, step.held_up, _evictions(step), step.waiting, *step.losses]
+    more = [
+        step.running or step.finished,
+        by,
+        saves,
+        step.blocking_finalizers,
+        _evictions(step),
+        step.waiting,
+        *step.side_effects,
+    ]
     return _line(step.action, step.action, step, step.reason, more, coloured)
 
 
@@ -63,7 +71,7 @@ def result_line(step: Step, *, coloured: bool = False) -> str:
         # The line names the object already.
         error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
         return _line(word, step.result, step, error, [], coloured)
-    more = [_evictions(step), step.waiting, *step.losses]
+    more = [_evictions(step), step.waiting, *step.side_effects]
     return _line(_DONE[step.action], step.action, step, step.reason, more, coloured)
 
 

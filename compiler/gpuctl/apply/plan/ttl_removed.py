@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.compare import IN_PLACE, compare
 from gpuctl.apply.state.field_paths import is_pod_metadata
 from gpuctl.apply.state.live_state import COMPANIONS
-from gpuctl.apply.state.past_documents import PastDocument, hide, job_of_secret, read_history
+from gpuctl.apply.state.past_documents import PastDocument, job_of_secret, read_history, without_credentials
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -34,7 +34,7 @@ _IN_PLACE = ("labels", "annotations", "description", "ttl", "checkpoint")
 _FEW = 20
 
 
-def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: Request) -> None:
+def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: ApplyRequest) -> None:
     """Turn the creation of trainings that their ttl has presumably removed into steps that change nothing.
 
     A Service or hostfile of such a training is not created either. Only reads.
@@ -57,7 +57,7 @@ def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: 
             continue
         for name, step in jobs.items():
             own = [secret for secret in secrets if job_of_secret(secret, request.keys) == name]
-            past = next((one for one in read_history(own, name, request.keys) if one.unfit is None), None)
+            past = next((one for one in read_history(own, name, request.keys) if one.invalid_reason is None), None)
             if past is not None:
                 _decide(plan, steps, step, past, request)
 
@@ -75,11 +75,11 @@ def _history(session: Session, namespace: str, names: list[str], label: str) -> 
     return session.list_objects(RESOURCES["Secret"], namespace, labels=labels)[0]
 
 
-def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: Request) -> None:
+def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: ApplyRequest) -> None:
     """:param past: the document that was applied last."""
     assert step.desired is not None
     embedded = document_of(step.desired, request.keys.document)
-    document, credentials = hide(embedded or {})
+    document, credentials = without_credentials(embedded or {})
     if embedded is None or past.deleted or not _is_same_run(step.key, document, past.document, request.settings):
         return
     ttl = parse_duration(str((past.document.get("job") or {}).get("ttl"))) or _ttl(step) or 0

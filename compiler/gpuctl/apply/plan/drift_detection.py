@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from gpuctl.apply.plan.decide import KEPT
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.last_applied import LastApplied, kubectl_record
-from gpuctl.apply.plan.overwritten_foreign_fields import ADMISSION, is_hidden, lost_fields, written_by
+from gpuctl.apply.plan.members_without_document import SHARED, find_members_without_document
+from gpuctl.apply.plan.object_decision import KEPT
+from gpuctl.apply.plan.overwritten_foreign_fields import ADMISSION, fields_written_by, is_hidden, lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
-from gpuctl.apply.plan.request import Request
-from gpuctl.apply.plan.unnamed import SHARED, find_unnamed
 from gpuctl.apply.state.field_paths import child_path, is_pod_metadata, list_identities, steps_of
-from gpuctl.apply.state.live_state import read
-from gpuctl.apply.state.managed_fields import RETURNING, FieldHolder, Holdings, holders_of, holdings_of
+from gpuctl.apply.state.live_state import read_objects
+from gpuctl.apply.state.managed_fields import REWRITING_CONTROLLERS, FieldHolder, Holdings, holders_of, holdings_of
 from gpuctl.apply.state.server_defaults import default_paths
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
@@ -83,7 +83,7 @@ class Drift:
     same: int = 0
 
 
-def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) -> Drift:
+def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] = ()) -> Drift:
     """Compare documents with the cluster.
 
     :param request: decided without the API server's dry-runs, which take the right to write.
@@ -95,7 +95,7 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
     titles = {key_of(item.object): title_of(item.document) for item in request.lowered}
     drift = Drift(problems=list(plan.errors), notes=plan.notes)
     # Objects without gpuctl's label are in no list of the plan.
-    taken = read(session, [step.key for step in plan.steps if step.action == "create" and step.live is None])
+    taken = read_objects(session, [step.key for step in plan.steps if step.action == "create" and step.live is None])
     compared = _Comparison(plan.steps, request)
     for step in plan.steps:
         found = compared.drifted(step, wanted.get(step.key))
@@ -107,7 +107,7 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
         found.title = titles.get(step.key, step.title)
         is_expected = not found.fields and (step.action in ("unchanged", "update") or bool(step.changes))
         (drift.expected if is_expected else drift.objects).append(found)
-    unnamed, notes = find_unnamed(session, plan.steps, wanted, sources)
+    unnamed, notes = find_members_without_document(session, plan.steps, wanted, sources)
     drift.objects += [DriftedObject("unnamed", key, reason="is in the set, and no document has it") for key in unnamed]
     drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired] + notes
     kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
@@ -122,7 +122,7 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
 class _Comparison:
     """The comparison of documents with live objects, one object at a time."""
 
-    def __init__(self, steps: Iterable[Step], request: Request) -> None:
+    def __init__(self, steps: Iterable[Step], request: ApplyRequest) -> None:
         live = {key_of(step.live): step.live for step in steps if step.live is not None}
         self._last = LastApplied(live, request.lowered, request.settings, request.keys)
         self._items = {key_of(item.object): item for item in request.lowered}
@@ -151,7 +151,7 @@ class _Comparison:
             fields += (one for one in added if not (is_over and is_pod_metadata(one.path)))
             found.expected += [
                 DriftedField(one.path, one.value, one.new, holders_of(one.path, holdings), is_added=one.new is None)
-                for one in written_by(live, wanted, RETURNING)
+                for one in fields_written_by(live, wanted, REWRITING_CONTROLLERS)
                 if one.path not in paths
             ]
         for one in fields:

@@ -20,7 +20,7 @@ def note_checkpoints(plan: Plan, keys: Records) -> None:
     for step in plan.steps:
         text = annotations_of(step.live).get(keys.checkpoint) if step.live is not None else None
         if text is not None and _ends_work(step):
-            step.checkpoint = described(text)
+            step.checkpoint = describe_checkpoint(text)
         step.unsaved = text is not None and step.checkpoint is None
 
 
@@ -33,7 +33,7 @@ def _ends_work(step: Step) -> bool:
     return any(change.path.startswith("spec.template.") for change in step.changes)
 
 
-def described(text: str) -> str:
+def describe_checkpoint(text: str) -> str:
     """An annotation's checkpoint for people: ``python save.py (at most 2m)``. Credentials are masked."""
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:

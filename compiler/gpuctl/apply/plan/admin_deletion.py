@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Plan, Refused, Step
-from gpuctl.apply.plan.pool_labels import known_pools, leaving, users_of, warn_about_users
+from gpuctl.apply.plan.pool_labels import known_pools, pool_leave_steps, users_of, warn_about_users
 from gpuctl.hints import ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
@@ -27,7 +27,7 @@ _CONTENTS = ("PersistentVolumeClaim", "Service", "Secret", "ConfigMap")
 _BUILTIN = frozenset({"kube-root-ca.crt"})
 
 
-def plan_delete_pools(
+def plan_pool_deletion(
     session: Session, names: Iterable[str], settings: Settings, keys: Records, *, keep_labels: bool = False
 ) -> Plan:
     """Deletes the definitions of pools and takes their labels from nodes, whoever set them. Jobs are not ended.
@@ -47,7 +47,7 @@ def plan_delete_pools(
         if definition is not None and pool_of(definition, keys) == pool:
             plan.steps.append(Step("delete", key_of(definition), live=definition, method="delete", title=title))
         if not keep_labels:
-            plan.steps += leaving(session, pool, keys)
+            plan.steps += pool_leave_steps(session, pool, keys)
         warn_about_users(plan, pool, users_of(session, pool, keys).values())
         if pool in settings.external_pools and len(plan.steps) == before:
             plan.notes.append(f"{title}: platform.yaml names it; the cluster has neither a definition nor nodes of it")
@@ -73,7 +73,7 @@ def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[lis
     return quotas, ranges
 
 
-def plan_delete_quotas(session: Session, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
+def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
     """Deletes ResourceQuotas and LimitRanges, and never what is in their namespaces; also those namespaces' names.
 
     A name is a user's (the namespace), or that of a quota's document, which may be in several.
@@ -100,7 +100,7 @@ def plan_delete_quotas(session: Session, names: Iterable[str], settings: Setting
     return plan, sorted({step.key.namespace for step in plan.steps})
 
 
-def plan_delete_namespaces(session: Session, names: Iterable[str], keys: Records) -> Plan:
+def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Records) -> Plan:
     """Deletes namespaces with all that is in them, which is named and has to be confirmed.
 
     :raises Refused: Kubernetes or gpuctl itself lives there.
@@ -123,7 +123,7 @@ def plan_delete_namespaces(session: Session, names: Iterable[str], keys: Records
 def delete_namespaces(
     session: Session, plan: Plan, timeout: float, done: Callable[[Step], None], tell: Callable[[str], None]
 ) -> None:
-    """Carry out a plan of :func:`plan_delete_namespaces`, and wait until they are gone; each step tells how it went.
+    """Carry out a plan of :func:`plan_namespace_deletion`, and wait until they are gone; each step tells how it went.
 
     :param timeout: in seconds.
     """

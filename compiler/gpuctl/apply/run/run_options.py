@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuctl.apply.plan.plan import Plan, Step, Unasked
+from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
@@ -17,7 +17,7 @@ def refuse_questions(plan: Plan) -> bool:
     :raises Unasked: it has questions.
     """
     if plan.questions:
-        raise Unasked(f"this has to be confirmed first: {'; '.join(plan.questions)}", plan)
+        raise ConfirmationMissing(f"this has to be confirmed first: {'; '.join(plan.questions)}", plan)
     return True
 
 
@@ -54,22 +54,22 @@ class RunCallbacks:
     """
 
     confirm: Callable[[Plan], bool] = refuse_questions
-    diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None
-    begins: Callable[[Plan], None] = lambda plan: None
-    done: Callable[[Step], None] = lambda step: None
-    wait: Callable[[str], None] = lambda text: None
-    say: Callable[[str], None] = lambda text: None
-    stops: Callable[[], bool] = lambda: False
-    lose: Callable[[Sequence[str]], bool] = lambda problems: False
+    on_diagnostics: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None
+    on_start: Callable[[Plan], None] = lambda plan: None
+    on_step_done: Callable[[Step], None] = lambda step: None
+    on_wait: Callable[[str], None] = lambda text: None
+    on_message: Callable[[str], None] = lambda text: None
+    should_stop: Callable[[], bool] = lambda: False
+    accept_lost_progress: Callable[[Sequence[str]], bool] = lambda problems: False
     longest_checkpoint: float = MAX_CHECKPOINT_SECONDS
 
-    def saying_once(self) -> RunCallbacks:
+    def without_repeats(self) -> RunCallbacks:
         """Return callbacks that pass a message to ``say`` only once."""
         said: set[str] = set()
 
         def say(text: str) -> None:
             if text not in said:
                 said.add(text)
-                self.say(text)
+                self.on_message(text)
 
-        return replace(self, say=say)
+        return replace(self, on_message=say)

@@ -7,7 +7,7 @@ from functools import partial
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state import applyset
-from gpuctl.apply.state.provenance import covers, enumerated
+from gpuctl.apply.state.provenance import covers, list_sources
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
@@ -19,7 +19,7 @@ SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
 _KINDS = (*WORKLOADS, "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota", "LimitRange")
 
 
-def find_unnamed(
+def find_members_without_document(
     session: Session, steps: Iterable[Step], wanted: Collection[Key], sources: Sequence[str]
 ) -> tuple[list[Key], list[str]]:
     """Return the members that no document has, of the sets that the documents' objects are in; and notes.
@@ -47,8 +47,8 @@ def find_unnamed(
         missing = [] if parent is None else [one for one in parent.sources if not covers(sources, one)]
         if parent is not None and missing:
             notes.append(
-                f"the set {parent.name} came from {enumerated(missing)} too, so that members which are in none of the "
-                "documents given are not reported: give all of its sources"
+                f"the set {parent.name} came from {list_sources(missing)} too, so that members which are in none of "
+                "the documents given are not reported: give all of its sources"
             )
             continue
         unnamed += keys

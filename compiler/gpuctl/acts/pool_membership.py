@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from gpuctl.acts.node_labels import (
-    Done,
-    Failure,
-    Report,
+    NodeChange,
+    NodeChangeFailure,
+    NodeChangeReport,
     UnexpectedNode,
     change_nodes,
     explain_missing,
-    failure,
-    missing,
+    failure_of,
+    no_such_node,
 )
 from gpuctl.apply.plan.plan import Refused
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
@@ -36,7 +36,7 @@ _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""
 
 
-class Move(NamedTuple):
+class PoolMove(NamedTuple):
     """A node that changed pools; None is no pool. ``gpu_type`` is its label, or empty."""
 
     node: str
@@ -47,7 +47,7 @@ class Move(NamedTuple):
 
 def add_to_pool(
     session: Session, names: Iterable[str], pool: str, settings: Settings, *, overwrite: bool = False
-) -> Report:
+) -> NodeChangeReport:
     """Label nodes as a pool's, as applying the pool would. A node of another pool is left there without ``overwrite``.
 
     :raises NotThere: there is no such pool.
@@ -59,24 +59,25 @@ def add_to_pool(
     if pool not in there:
         raise no_such("pool", pool, there, f"{CREATE_POOL} makes one")
 
-    def join(name: str) -> Done | Failure:
+    def join(name: str) -> NodeChange | NodeChangeFailure:
         try:
             return _join(session, Key("Node", "", name), pool, keys, overwrite=overwrite)
         except UnexpectedNode as error:
-            return Failure(name, error.error, str(error))
+            return NodeChangeFailure(name, error.error, str(error))
         except ClusterError as error:
-            return failure(name, error)
+            return failure_of(name, error)
 
     results = session.each(join, dict.fromkeys(names))
-    report = Report(
-        [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
+    report = NodeChangeReport(
+        [item for item in results if isinstance(item, NodeChange)],
+        [item for item in results if isinstance(item, NodeChangeFailure)],
     )
     explain_missing(session, report)
-    keep_true(session, report, settings)
+    update_definitions(session, report, settings)
     return report
 
 
-def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings: Settings) -> Report:
+def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings: Settings) -> NodeChangeReport:
     """Take a pool's label from nodes, whoever set it; the GPU type is a fact about the node and stays."""
     key = records(settings).pool
 
@@ -89,12 +90,12 @@ def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings
         return {key: None}
 
     report = change_nodes(session, names, wanted, POOLS_MANAGER)
-    report.done = [Done(item.name, f"left pool {pool}", item.node, item.before) for item in report.done]
-    keep_true(session, report, settings)
+    report.done = [NodeChange(item.name, f"left pool {pool}", item.node, item.before) for item in report.done]
+    update_definitions(session, report, settings)
     return report
 
 
-def keep_true(session: Session, report: Report, settings: Settings) -> None:
+def update_definitions(session: Session, report: NodeChangeReport, settings: Settings) -> None:
     """Let the definitions of pools name the nodes that have joined them, and no longer those that have left.
 
     What cannot be written is told: the labels, by which jobs go, are right all the same.
@@ -116,27 +117,27 @@ def keep_true(session: Session, report: Report, settings: Settings) -> None:
             report.written.append(written)
 
 
-def _move(done: Done, keys: Records, settings: Settings) -> Move | None:
+def _move(done: NodeChange, keys: Records, settings: Settings) -> PoolMove | None:
     labels = labels_of(done.node)
     old, new = done.before.get(keys.pool), labels.get(keys.pool)
-    return Move(done.name, old if old != new else None, new, labels.get(settings.label("gpu-type"), ""))
+    return PoolMove(done.name, old if old != new else None, new, labels.get(settings.label("gpu-type"), ""))
 
 
-def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bool) -> Done:
+def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bool) -> NodeChange:
     node = session.get(key)
     if node is None:
-        raise missing(key.name)
+        raise no_such_node(key.name)
     have = dict(labels_of(node))
     current = have.get(keys.pool)
     if current == pool:
-        return Done(key.name, f"is in pool {pool} already", node, have)
+        return NodeChange(key.name, f"is in pool {pool} already", node, have)
     if current and not overwrite:
         raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}{OR_MOVE_NODE}")
     kept = {name: have[name] for name in held_labels(node) if name in have}
     desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
     changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
     said = f"joined pool {pool}" + (f", left {current}" if current else "")
-    return Done(key.name, said, changed, have)
+    return NodeChange(key.name, said, changed, have)
 
 
 def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:

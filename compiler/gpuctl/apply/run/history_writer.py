@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.authorship import caller_of
+from gpuctl.apply.state.git_repository import Commit
 from gpuctl.apply.state.past_documents import (
     LARGEST,
     Cause,
     PastDocument,
     deletion_mark,
     digest_of,
-    hide,
     job_of_secret,
-    noted_digest,
-    number_of,
+    recorded_digest,
+    revision_of,
     secret_name,
     secret_of,
+    without_credentials,
 )
-from gpuctl.apply.state.repository import Commit
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
@@ -34,9 +34,9 @@ from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import Records
 
-KEPT = 10
+REVISIONS_KEPT = 10
 """Documents of each job, as many as Helm and Argo CD keep."""
-KEPT_GONE = 100
+DELETED_JOBS_KEPT = 100
 """Jobs of a namespace that are no longer there and whose history stays, so that they can come back."""
 _ATTEMPTS = 20
 _FEW = 20
@@ -73,8 +73,8 @@ def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
         job = labels_of(step.live or {}).get("app", step.key.name)
         try:
             found = session.list_metadata(RESOURCES["Secret"], step.key.namespace, labels=f"{keys.history}={job}")
-            newest = max(found, key=lambda secret: number_of(secret, job) or 0, default=None)
-            if newest is not None and number_of(newest, job) is not None:
+            newest = max(found, key=lambda secret: revision_of(secret, job) or 0, default=None)
+            if newest is not None and revision_of(newest, job) is not None:
                 now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
                 metadata = {"uid": newest["metadata"]["uid"], "annotations": {deletion_mark(keys): now}}
                 session.patch(Key("Secret", step.key.namespace, newest["metadata"]["name"]), {"metadata": metadata})
@@ -88,7 +88,7 @@ def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
     plan.notes += [note for note in session.each(mark, deleted) if note is not None]
 
 
-class _Applied(NamedTuple):
+class _AppliedDocument(NamedTuple):
     """A document that a plan has brought about, and the one that was there before, in an object of this resourceVersion
     ("" where there was none)."""
 
@@ -111,7 +111,7 @@ class HistoryWriter:
         self._plan = plan
         self._keys = keys
         self._origin = origin
-        self._keepers: dict[str, _Keeper] = {}
+        self._keepers: dict[str, _NamespaceHistory] = {}
 
     def add(self, steps: Iterable[Step]) -> None:
         """Write down what these steps have brought about."""
@@ -138,17 +138,19 @@ class HistoryWriter:
         """Look at what there is, in all namespaces of the plan."""
         # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
         author = _Author(self._origin.who or caller_of(self._session), self._origin.commit())
-        coming: dict[str, list[_Applied]] = {}
+        coming: dict[str, list[_AppliedDocument]] = {}
         for step in self._plan.steps:
             item = _applied(step, self._keys)
             if item is not None:
                 coming.setdefault(item.namespace, []).append(item)
         for namespace, items in coming.items():
-            self._keepers[namespace] = _Keeper(self._session, namespace, items, self._keys, self._origin, author)
+            self._keepers[namespace] = _NamespaceHistory(
+                self._session, namespace, items, self._keys, self._origin, author
+            )
         self._session.each(lambda keeper: keeper.trying(keeper.look), self._keepers.values())
 
 
-def _applied(step: Step, keys: Records) -> _Applied | None:
+def _applied(step: Step, keys: Records) -> _AppliedDocument | None:
     """The document that a step brings about, if that is another one than before."""
     if step.key.kind not in WORKLOADS or step.desired is None or step.action not in ("create", "replace", "update"):
         return None
@@ -157,7 +159,9 @@ def _applied(step: Step, keys: Records) -> _Applied | None:
     if document is None or document == before:
         return None
     version = str(step.live["metadata"]["resourceVersion"]) if step.live is not None else ""
-    return _Applied(step.key.namespace, document["job"]["name"], document, before, version, step.action == "create")
+    return _AppliedDocument(
+        step.key.namespace, document["job"]["name"], document, before, version, step.action == "create"
+    )
 
 
 def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
@@ -174,7 +178,7 @@ class _Author(NamedTuple):
     commit: Commit | None
 
 
-class _Keeper:
+class _NamespaceHistory:
     """The history of a namespace's jobs, while something is added to it: looked at, added to, and old ones forgotten.
 
     ``applied`` is what was added, or was to be; ``problem`` is what went wrong first. Nothing more is begun then.
@@ -186,13 +190,13 @@ class _Keeper:
         self,
         session: Session,
         namespace: str,
-        coming: Sequence[_Applied],
+        coming: Sequence[_AppliedDocument],
         keys: Records,
         origin: ApplyOrigin,
         author: _Author,
     ) -> None:
         self.namespace = namespace
-        self.applied: list[_Applied] = []
+        self.applied: list[_AppliedDocument] = []
         self.problem: str | None = None
         self._session = session
         self._coming = coming
@@ -233,20 +237,20 @@ class _Keeper:
         """Whether there are more jobs than before."""
         return any(item.is_new for item in self._coming)
 
-    def add(self, item: _Applied) -> None:
+    def add(self, item: _AppliedDocument) -> None:
         """Write a document down after those that are there, and take away what is too old.
 
         :raises ClusterError: that cannot be.
         """
         there = self._there.get(item.job, [])
-        known = {number: secret for secret in there if (number := number_of(secret, item.job)) is not None}
-        digests = {noted_digest(secret, self._keys) for secret in known.values()}
-        before = hide(item.before) if item.before is not None else None
+        known = {number: secret for secret in there if (number := revision_of(secret, item.job)) is not None}
+        digests = {recorded_digest(secret, self._keys) for secret in known.values()}
+        before = without_credentials(item.before) if item.before is not None else None
         number = max(known, default=0) + 1
         if before is not None and digest_of(before[0]) not in digests:
             # From before there was a history, or brought here by other means: to be gone back to all the same.
             number = self._write(item, PastDocument(number, *before, cause="found")) + 1
-        document, masked = hide(item.document)
+        document, masked = without_credentials(item.document)
         digest = digest_of(document)
         newest = known.get(max(known, default=0))
         # Where credentials alone differ, what was written down is what was there before.
@@ -255,16 +259,16 @@ class _Keeper:
             return
         to = (self._origin.to or {}).get((item.namespace, item.job))
         if self._origin.is_back:
-            to = max((old for old in known if noted_digest(known[old], self._keys) == digest), default=None)
+            to = max((old for old in known if recorded_digest(known[old], self._keys) == digest), default=None)
         cause: Cause = "rolled back" if to is not None or self._origin.is_back else "applied"
         past = PastDocument(
             number, document, masked, who=self._author.who, commit=self._author.commit, cause=cause, to=to
         )
         last = self._write(item, past)
         written = set(range(max(known, default=0) + 1, last + 1))
-        self._delete(known[old] for old in sorted(known.keys() | written)[:-KEPT] if old in known)
+        self._delete(known[old] for old in sorted(known.keys() | written)[:-REVISIONS_KEPT] if old in known)
 
-    def _write(self, item: _Applied, past: PastDocument) -> int:
+    def _write(self, item: _AppliedDocument, past: PastDocument) -> int:
         """Write a document down; the number that it got: somebody else may have been faster."""
         job = item.job
         for number in range(past.revision, past.revision + _ATTEMPTS):
@@ -286,7 +290,7 @@ class _Keeper:
         job was seen to have another one. Versions of a cluster's objects grow, as Kubernetes says from 1.35 on."""
         written = str(secret["metadata"].get("resourceVersion") or "")
         is_later = written.isdecimal() and version.isdecimal() and int(written) > int(version)
-        return is_later and noted_digest(secret, self._keys) == digest
+        return is_later and recorded_digest(secret, self._keys) == digest
 
     def forget(self) -> None:
         """Of jobs that are no longer there only so many are remembered: those that were changed last.
@@ -295,7 +299,7 @@ class _Keeper:
         """
         names = {item.job for item in self._coming}
         others = {job: found for job, found in self._there.items() if job not in names}
-        if not self._grows or len(others) <= KEPT_GONE:
+        if not self._grows or len(others) <= DELETED_JOBS_KEPT:
             return
         labels = f"{MANAGED_BY}={MANAGER}"
         lists = self._session.each(lambda kind: self._workloads(kind, labels), WORKLOADS)
@@ -305,9 +309,9 @@ class _Keeper:
         def changed(job: str) -> str:
             return max(str(secret["metadata"].get("creationTimestamp") or "") for secret in gone[job])
 
-        for job in sorted(gone, key=changed, reverse=True)[KEPT_GONE:]:
+        for job in sorted(gone, key=changed, reverse=True)[DELETED_JOBS_KEPT:]:
             # Anybody can put our label on a Secret; what is called otherwise is not one of ours to delete.
-            self._delete(secret for secret in gone[job] if number_of(secret, job) is not None)
+            self._delete(secret for secret in gone[job] if revision_of(secret, job) is not None)
 
     def _workloads(self, kind: str, labels: str) -> list[Object]:
         try:

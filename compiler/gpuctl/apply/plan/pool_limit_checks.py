@@ -21,7 +21,9 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import finished
 
 
-def check_pools(session: Session, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]) -> list[str]:
+def check_pool_limits(
+    session: Session, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]
+) -> list[str]:
     """What a plan's jobs ask beyond the limits of their pools, as errors.
 
     Where a user may not read a pool's definition there is nothing to hold them against.

@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.batch_fit import BatchFit
-from gpuctl.apply.state.repository import Checkout
+from gpuctl.apply.state.git_repository import Checkout
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records
 
-Sees = Callable[[str, str], bool]
+MaySee = Callable[[str, str], bool]
 """From the namespace and name of a job or pod whether whoever asked may see it."""
 
 
-def sees_all(namespace: str, name: str) -> bool:
+def may_see_all(namespace: str, name: str) -> bool:
     """Return True: the caller may see every job."""
     return True
 
 
 @dataclass(frozen=True)
-class Request:
+class ApplyRequest:
     """A request to apply or compare documents.
 
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``compare``
@@ -54,7 +54,7 @@ class Request:
     settings: Settings = field(default_factory=Settings)
     unread: tuple[str, ...] = ()
     mark: str | None = None
-    sees: Sees = sees_all
+    sees: MaySee = may_see_all
     queue: bool = False
     confirm: tuple[str, ...] = ()
     rerun: bool = False
@@ -74,11 +74,11 @@ class CheckOptions(NamedTuple):
     gpu_resources: frozenset[str]
     lenient: bool = False
     queue: bool = False
-    sees: Sees = sees_all
+    sees: MaySee = may_see_all
     batch: BatchFit | None = None
 
     @classmethod
-    def of(cls, request: Request) -> CheckOptions:
+    def of(cls, request: ApplyRequest) -> CheckOptions:
         """What a request says of it."""
         no_probe, queue = request.no_probe, request.queue
         return cls(request.keys, request.gpu_resources, no_probe, queue, request.sees, request.batch)

@@ -53,7 +53,7 @@ def tracking_marks(obj: Object) -> dict[str, list[str]]:
     return {part: keys for part, keys in found.items() if keys}
 
 
-def respect_trackers(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
+def refuse_tracked_changes(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
     """Refuse changes of objects that Argo CD or Flux track, unless they are taken over."""
     for step in steps:
         tracker = tracked_by(step.live) if step.live is not None and not step.shared else None

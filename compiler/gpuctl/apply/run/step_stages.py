@@ -20,7 +20,7 @@ class _Job(NamedTuple):
     app: str
 
 
-def stages(steps: Iterable[Step]) -> list[list[Step]]:
+def stages_of(steps: Iterable[Step]) -> list[list[Step]]:
     """Steps that may be carried out at once, stage by stage.
 
     Workloads of all kinds go together, with the companions that leave with them. What is deleted for good is last.
@@ -31,7 +31,7 @@ def stages(steps: Iterable[Step]) -> list[list[Step]]:
     return [groups[number] for number in sorted(groups)]
 
 
-class LeavingJobs:
+class JobDeletions:
     """Jobs that are deleted for good: what stands around one goes after its workloads, or stays with them."""
 
     def __init__(self, steps: Iterable[Step]) -> None:

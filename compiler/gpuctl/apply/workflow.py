@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuctl.apply.plan.apply_request import ApplyRequest, CheckOptions, SetOptions
+from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.confirmations import all_confirmed
-from gpuctl.apply.plan.disruption import note_finished, sign, weigh
-from gpuctl.apply.plan.evictions import foresee
-from gpuctl.apply.plan.missing_namespaces import add_home
-from gpuctl.apply.plan.plan import Declined, Exists, Forbidden, Plan, Refused, Step
+from gpuctl.apply.plan.disruption import add_disruptions, annotate_applier, note_finished
+from gpuctl.apply.plan.evictions import add_fit_results
+from gpuctl.apply.plan.missing_namespaces import add_set_namespace
+from gpuctl.apply.plan.plan import AlreadyExists, Declined, Plan, Refused, RightsMissing, Step
 from gpuctl.apply.plan.planner import make_plan
-from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
-from gpuctl.apply.plan.save_points import note_checkpoints
 from gpuctl.apply.plan.server_checks import check
-from gpuctl.apply.plan.sets import SetRun, plan_prune
+from gpuctl.apply.plan.set_run import SetRun, plan_prune
 from gpuctl.apply.run import recovery, unfinished_runs
-from gpuctl.apply.run.checkpoint_before_stop import unsaved
-from gpuctl.apply.run.checkpointing import save
-from gpuctl.apply.run.execute import Execution
-from gpuctl.apply.run.lease import holding
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.recording import record_deletions
-from gpuctl.apply.run.unfinished_runs import Pending
+from gpuctl.apply.run.checkpoint_before_stop import checkpoint_targets
+from gpuctl.apply.run.checkpointing import run_checkpoints
+from gpuctl.apply.run.execution import Execution
+from gpuctl.apply.run.history_writer import record_deletions
+from gpuctl.apply.run.lease import hold_leases
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
@@ -34,7 +34,7 @@ LEASE_WAIT = 20.0
 
 def preview(
     session: Session,
-    request: Request,
+    request: ApplyRequest,
     set_options: SetOptions | None = None,
     *,
     server: bool = True,
@@ -44,13 +44,13 @@ def preview(
 
     :param checkpoint: as :class:`RunOptions` has it.
     """
-    pending = Pending.read(session, request.keys, _namespaces(session, request, set_options))
-    return _whole_plan(session, request, set_options, pending, server=server, checkpoint=checkpoint)[0]
+    unfinished = UnfinishedRuns.read(session, request.keys, _namespaces(session, request, set_options))
+    return _whole_plan(session, request, set_options, unfinished, server=server, checkpoint=checkpoint)[0]
 
 
 def apply(
     session: Session,
-    request: Request,
+    request: ApplyRequest,
     options: RunOptions,
     callbacks: RunCallbacks,
     set_options: SetOptions | None = None,
@@ -65,27 +65,27 @@ def apply(
     """
     keys = request.keys
     with session.within(options.timeout):
-        pending = _pending(session, keys, options, callbacks, _namespaces(session, request, set_options))
+        unfinished = _read_unfinished(session, keys, options, callbacks, _namespaces(session, request, set_options))
     with session.within(options.timeout):
-        plan, run = _whole_plan(session, request, set_options, pending, server=True, checkpoint=options.checkpoint)
-    refuse(plan, pending)
+        plan, run = _whole_plan(session, request, set_options, unfinished, server=True, checkpoint=options.checkpoint)
+    raise_obstacles(plan, unfinished)
     if seen is not None:
-        _takes_no_more(plan, seen)
+        _refuse_more_deletions(plan, seen)
     if options.dry_run:
         return plan
     if plan.questions and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
-    _recover(session, pending, plan, keys, options, callbacks)
+    _recover(session, unfinished, plan, keys, options, callbacks)
     # Restart the timeout: time spent waiting for the confirmation does not count.
     with session.within(options.timeout):
-        if pending.journals:
-            _leave_out_gone(session, plan)
+        if unfinished.journals:
+            _skip_gone(session, plan)
         if not plan.writes and (run is None or run.is_settled):
             Execution(session, plan, keys, options, callbacks).run()
             return plan
-        plan = _carry_out(session, plan, run, request, options, callbacks, set_options, pending, seen)
-        if pending.is_left:
-            _finish(session, pending, plan, keys, options)
+        plan = _carry_out(session, plan, run, request, options, callbacks, set_options, unfinished, seen)
+        if unfinished.is_left:
+            _remove_journals(session, unfinished, plan, keys, options)
     return plan
 
 
@@ -93,25 +93,28 @@ def _carry_out(
     session: Session,
     plan: Plan,
     run: SetRun | None,
-    request: Request,
+    request: ApplyRequest,
     options: RunOptions,
     callbacks: RunCallbacks,
     set_options: SetOptions | None,
-    pending: Pending,
+    unfinished: UnfinishedRuns,
     seen: Plan | None,
 ) -> Plan:
     keys = request.keys
     leases = Execution(session, plan, keys, options, callbacks).lease_keys()
-    callbacks.begins(plan)
+    callbacks.on_start(plan)
     if run is not None:
         leases.add(run.lease)
-        _make_home(session, plan, run)
-    with holding(session, leases, LEASE_WAIT, callbacks.say, optional=True) as held, held.interrupts.let_through():
+        _create_set_namespace(session, plan, run)
+    with (
+        hold_leases(session, leases, LEASE_WAIT, callbacks.on_message, optional=True) as held,
+        held.interrupts.let_through(),
+    ):
         saved: set[str] = set()
         for attempt in (1, 2):
             try:
-                sign(session, plan, keys)
-                _save(session, plan, keys, options, callbacks, pending, saved)
+                annotate_applier(session, plan, keys)
+                _run_checkpoints(session, plan, keys, options, callbacks, unfinished, saved)
                 if run is not None:
                     run.write(session, run.superset)
                 Execution(session, plan, keys, options, callbacks).run(held)
@@ -120,17 +123,17 @@ def _carry_out(
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
                 again, run = _whole_plan(
-                    session, request, set_options, pending, server=True, checkpoint=options.checkpoint
+                    session, request, set_options, unfinished, server=True, checkpoint=options.checkpoint
                 )
-                refuse(again)
+                raise_obstacles(again)
                 is_confirmed = all_confirmed(again.questions, plan.questions)
                 if attempt == 2 or not (is_confirmed and _deletions(again) <= _deletions(plan)):
                     raise
                 if seen is not None:
-                    _takes_no_more(again, seen)
+                    _refuse_more_deletions(again, seen)
                 again.recovery = plan.recovery
                 plan = again
-                callbacks.begins(plan)
+                callbacks.on_start(plan)
         if run is not None and _all_done(plan):
             run.write(session, run.final)
     return plan
@@ -153,38 +156,41 @@ def execute(
     :param checks: of a plan that creates anything.
     :raises Changed: as there.
     """
-    refuse(plan)
+    raise_obstacles(plan)
     with session.within(options.timeout):
-        pending = _pending(session, keys, options, callbacks, {step.key.namespace for step in plan.steps})
-        pending.join(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
-        refuse(plan)
-        weigh(session, plan, keys)
+        unfinished = _read_unfinished(session, keys, options, callbacks, {step.key.namespace for step in plan.steps})
+        unfinished.join(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
+        raise_obstacles(plan)
+        add_disruptions(session, plan, keys)
         if options.checkpoint:
             note_checkpoints(plan, keys)
         check(session, plan, checks)
-        refuse(plan)
+        raise_obstacles(plan)
         if checks is not None:
-            foresee(session, plan, checks)
-            refuse(plan)
+            add_fit_results(session, plan, checks)
+            raise_obstacles(plan)
     if seen is not None:
-        _takes_no_more(plan, seen)
+        _refuse_more_deletions(plan, seen)
     if options.dry_run:
         return plan
     if (plan.questions or plan.courtesies) and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
-    _recover(session, pending, plan, keys, options, callbacks)
+    _recover(session, unfinished, plan, keys, options, callbacks)
     execution = Execution(session, plan, keys, options, callbacks)
     leases = execution.lease_keys()
-    callbacks.begins(plan)
+    callbacks.on_start(plan)
     with session.within(options.timeout):
-        if pending.journals:
-            _leave_out_gone(session, plan)
-        with holding(session, leases, LEASE_WAIT, callbacks.say, optional=True) as held, held.interrupts.let_through():
-            _save(session, plan, keys, options, callbacks, pending, set())
+        if unfinished.journals:
+            _skip_gone(session, plan)
+        with (
+            hold_leases(session, leases, LEASE_WAIT, callbacks.on_message, optional=True) as held,
+            held.interrupts.let_through(),
+        ):
+            _run_checkpoints(session, plan, keys, options, callbacks, unfinished, set())
             execution.run(held)
             _record_deletions(session, plan, keys)
-        if pending.is_left:
-            _finish(session, pending, plan, keys, options)
+        if unfinished.is_left:
+            _remove_journals(session, unfinished, plan, keys, options)
     return plan
 
 
@@ -195,19 +201,19 @@ def _record_deletions(session: Session, plan: Plan, keys: Records) -> None:
 
 def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
     """Complete a plan of :func:`execute` by what it costs and what stands against it. Nothing is written."""
-    weigh(session, plan, keys)
+    add_disruptions(session, plan, keys)
     if checkpoint:
         note_checkpoints(plan, keys)
     check(session, plan)
 
 
-def _save(
+def _run_checkpoints(
     session: Session,
     plan: Plan,
     keys: Records,
     options: RunOptions,
     callbacks: RunCallbacks,
-    pending: Pending,
+    unfinished: UnfinishedRuns,
     saved: set[str],
 ) -> None:
     """Let what is to end save its progress; ``saved`` are the uids of workloads that have, or need not any more.
@@ -218,18 +224,20 @@ def _save(
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
-    savings = unsaved(session, [step.live for step in steps if step.live is not None], keys, pending, callbacks.say)
+    targets = checkpoint_targets(
+        session, [step.live for step in steps if step.live is not None], keys, unfinished, callbacks.on_message
+    )
     session.count_from_now(options.timeout + callbacks.longest_checkpoint)
-    pods = save(session, savings, keys, callbacks, plan)
-    for step, saving in zip(steps, savings, strict=True):
-        uid = saving.live["metadata"]["uid"]
+    pods = run_checkpoints(session, targets, keys, callbacks, plan)
+    for step, target in zip(steps, targets, strict=True):
+        uid = target.live["metadata"]["uid"]
         saved.add(uid)
         step.saved = sorted(pods.get(uid, ()))
     # Restart the timeout: checkpoints and confirmations do not count.
     session.count_from_now(options.timeout)
 
 
-def _namespaces(session: Session, request: Request, set_options: SetOptions | None) -> set[str]:
+def _namespaces(session: Session, request: ApplyRequest, set_options: SetOptions | None) -> set[str]:
     """Where journals concern an apply.
 
     With a set these are also the namespaces that it has been in: what is on its way there is to be pruned, not
@@ -241,55 +249,66 @@ def _namespaces(session: Session, request: Request, set_options: SetOptions | No
     return namespaces
 
 
-def _pending(
+def _read_unfinished(
     session: Session, keys: Records, options: RunOptions, callbacks: RunCallbacks, namespaces: set[str]
-) -> Pending:
+) -> UnfinishedRuns:
     """What killed runs left there; one that is still at work is waited for, but not by a dry run.
 
     :raises Held: it does not come to its end.
     """
-    pending = Pending.read(session, keys, namespaces)
-    if not options.dry_run and any(item.unfit is None for item in pending.journals):
-        pending.journals = recovery.settled(session, keys, pending.journals, LEASE_WAIT, callbacks.say)
-    return pending
+    unfinished = UnfinishedRuns.read(session, keys, namespaces)
+    if not options.dry_run and any(item.invalid_reason is None for item in unfinished.journals):
+        unfinished.journals = recovery.await_other_runs(
+            session, keys, unfinished.journals, LEASE_WAIT, callbacks.on_message
+        )
+    return unfinished
 
 
 def _recover(
-    session: Session, pending: Pending, plan: Plan, keys: Records, options: RunOptions, callbacks: RunCallbacks
+    session: Session,
+    unfinished: UnfinishedRuns,
+    plan: Plan,
+    keys: Records,
+    options: RunOptions,
+    callbacks: RunCallbacks,
 ) -> None:
     """Complete or restore what a killed run left, as the plan says."""
-    if not pending.outlook.journals:
+    if not unfinished.recovery_plan.journals:
         return
-    callbacks.begins(plan)
+    callbacks.on_start(plan)
     if plan.recovery:
-        callbacks.say("an earlier apply did not finish: recovering what it left")
-    outlook = pending.outlook
-    result = recovery.recover(session, keys, outlook, timeout=options.timeout, wait=LEASE_WAIT, tell=callbacks.say)
+        callbacks.on_message("an earlier apply did not finish: recovering what it left")
+    recovery_plan = unfinished.recovery_plan
+    result = recovery.recover(
+        session, keys, recovery_plan, timeout=options.timeout, wait=LEASE_WAIT, tell=callbacks.on_message
+    )
     outcomes = {item.key: item for item in result.results}
     for item in result.results:
-        callbacks.say(f"{item.key}: {item.message}")
+        callbacks.on_message(f"{item.key}: {item.message}")
     for step in plan.recovery:
         found = outcomes.get(step.key)
         if found is not None:
             step.result = "failed" if found.outcome == "failed" else "done"
             step.reason = found.message
-    unfinished_runs.refuse(result, plan)
-    pending.is_done = True
+    unfinished_runs.raise_unrecovered(result, plan)
+    unfinished.is_done = True
 
 
-def _finish(session: Session, pending: Pending, plan: Plan, keys: Records, options: RunOptions) -> None:
+def _remove_journals(
+    session: Session, unfinished: UnfinishedRuns, plan: Plan, keys: Records, options: RunOptions
+) -> None:
     """Journals whose objects the plan has brought about are taken away."""
     if all(step.result == "done" for step in plan.steps):
-        unfinished_runs.finish(session, keys, pending, plan, options.timeout, LEASE_WAIT)
+        unfinished_runs.remove_finished_journals(session, keys, unfinished, plan, options.timeout, LEASE_WAIT)
     else:
         plan.unfinished = True
 
 
 def _whole_plan(
     session: Session,
-    request: Request,
+    request: ApplyRequest,
     set_options: SetOptions | None,
-    pending: Pending,
+    unfinished: UnfinishedRuns,
     *,
     server: bool,
     checkpoint: bool = True,
@@ -315,19 +334,19 @@ def _whole_plan(
             plan.confirm[:0] = request.confirm
         for step in plan.steps:
             if step.key in request.instead:
-                _put_instead(step, request.instead[step.key])
+                _restore_former(step, request.instead[step.key])
         unwanted = {}
         if run is not None and set_options is not None:
             plan.set_name = set_options.name
             plan.notes += run.notes
             run.cover(request, plan)
-            add_home(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
+            add_set_namespace(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
             if set_options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
-                unwanted = unfinished_runs.pruned(pending, plan, run.id, set_options.name)
-        pending.join(session, plan, request.keys, unwanted)
+                unwanted = unfinished_runs.pruned_entries(unfinished, plan, run.id, set_options.name)
+        unfinished.join(session, plan, request.keys, unwanted)
         note_finished(plan, request)
-        weigh(session, plan, request.keys)
+        add_disruptions(session, plan, request.keys)
         if checkpoint:
             note_checkpoints(plan, request.keys)
         try:
@@ -340,19 +359,19 @@ def _whole_plan(
             if before is not None and absent >= before:
                 raise
     if server and plan.writes and not plan.errors:
-        foresee(session, plan, CheckOptions.of(request))
+        add_fit_results(session, plan, CheckOptions.of(request))
     return plan, run
 
 
-def _put_instead(step: Step, former: Object) -> None:
+def _restore_former(step: Step, former: Object) -> None:
     """Let a step bring back a former object, also where its document would be lowered to what is there now."""
-    step.desired, step.tried = former, False
+    step.desired, step.passed_dry_run = former, False
     if step.action in ("unchanged", "update") and step.live is not None:
         step.action, step.method, step.reason = "replace", "post", "comes back as it was"
         step.running = running(step.live)
 
 
-def _make_home(session: Session, plan: Plan, run: SetRun) -> None:
+def _create_set_namespace(session: Session, plan: Plan, run: SetRun) -> None:
     """The set's parent and lease are written before all else, perhaps into a namespace that the plan creates."""
     for step in plan.steps:
         if step.key == Key("Namespace", "", run.options.namespace) and step.action == "create" and step.desired:
@@ -360,7 +379,7 @@ def _make_home(session: Session, plan: Plan, run: SetRun) -> None:
             step.method = "none"
 
 
-def _leave_out_gone(session: Session, plan: Plan) -> None:
+def _skip_gone(session: Session, plan: Plan) -> None:
     """What was leaving when a run was killed is gone by now."""
     for step in plan.steps:
         if step.action in ("delete", "prune") and step.live is not None:
@@ -369,18 +388,18 @@ def _leave_out_gone(session: Session, plan: Plan) -> None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
 
 
-def refuse(plan: Plan, pending: Pending | None = None) -> None:
+def raise_obstacles(plan: Plan, unfinished: UnfinishedRuns | None = None) -> None:
     """See that nothing stands against a plan.
 
     :raises Refused: something does.
     """
     if plan.obstacles:
-        more = [] if pending is None or not pending.outlook.journals else [pending.advice]
-        kind = Exists if plan.existing else Refused if plan.errors or plan.tracked else Forbidden
+        more = [] if unfinished is None or not unfinished.recovery_plan.journals else [unfinished.advice]
+        kind = AlreadyExists if plan.existing else Refused if plan.errors or plan.tracked else RightsMissing
         raise kind("\n".join([*plan.obstacles, *more]), plan)
 
 
-def _takes_no_more(plan: Plan, seen: Plan) -> None:
+def _refuse_more_deletions(plan: Plan, seen: Plan) -> None:
     """See that a plan ends nothing that another did not: not even what has come under the same name.
 
     :raises Changed: it does.

@@ -19,7 +19,7 @@ ADOPTED = "adopted: it is as it should be"
 
 
 @dataclass(frozen=True)
-class Wish:
+class DecisionOptions:
     """The options of a decision.
 
     ``relower`` replaces objects of unchanged documents that this gpuctl lowers differently. ``adopt`` takes over
@@ -67,7 +67,7 @@ class Target(NamedTuple):
         return "; ".join(filter(None, (reason, kept)))
 
 
-class Ask(NamedTuple):
+class PendingDecision(NamedTuple):
     """A question: the live object differs, and only a dry-run shows if the difference is more than a default.
 
     ``probe`` is what to create with ``dryRun=All``.
@@ -78,7 +78,7 @@ class Ask(NamedTuple):
     probe: Object
 
 
-class Knowledge(NamedTuple):
+class WorkloadFacts(NamedTuple):
     """Facts about a workload in addition to the live and the wanted object.
 
     ``ours`` are the fields of the live object that gpuctl stated. ``answer`` is the wanted object with the server's
@@ -94,26 +94,27 @@ class DecisionRefused(Exception):
     """Something that must be cleared up before anything is done; ``str()`` says what."""
 
 
-class OtherSet(DecisionRefused):
+class InOtherSet(DecisionRefused):
     """The object is in another set; ``str()`` is the id of that one."""
 
 
-def carried(target: Target, live: Object, wish: Wish, *, again: bool = True) -> Object:
-    return carried_over(target.desired, live, wish.keys, autoscaled=target.key in wish.autoscaled, again=again)
+def with_carried_fields(target: Target, live: Object, options: DecisionOptions, *, again: bool = True) -> Object:
+    return carried_over(target.desired, live, options.keys, autoscaled=target.key in options.autoscaled, again=again)
 
 
-def ignored_fields(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
+def ignored_fields(target: Target, live: Object, options: DecisionOptions) -> tuple[str, ...]:
     """Return the paths that an autoscaler or a pause sets: the number of replicas."""
     if target.key.kind not in ("Deployment", "StatefulSet"):
         return ()
-    others = wish.keys.paused in annotations_of(live) or target.key in wish.autoscaled
+    others = options.keys.paused in annotations_of(live) or target.key in options.autoscaled
     return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
 
 
-def without_records(metadata: list[Change], wish: Wish) -> list[Change]:
+def without_records(metadata: list[Change], options: DecisionOptions) -> list[Change]:
     """Return changes without those of gpuctl's own records, which differ in every update."""
     hidden = tuple(
-        f"[{key}]" for key in (wish.keys.hash, wish.keys.lowered_by, wish.keys.applied_by, wish.keys.document)
+        f"[{key}]"
+        for key in (options.keys.hash, options.keys.lowered_by, options.keys.applied_by, options.keys.document)
     )
     return [change for change in metadata if not change.path.endswith(hidden)]
 

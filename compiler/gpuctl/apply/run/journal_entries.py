@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _DEEPEST = 64
 
 
-class ForeignEntry(Exception):
+class InvalidEntry(Exception):
     """An entry that cannot be one of ours; ``str()`` says why."""
 
 
@@ -68,7 +68,7 @@ class JournalEntry:
 
 
 @dataclass(frozen=True)
-class SavedNote:
+class CheckpointNote:
     """A workload that is ended and of which nothing comes back; ``saved`` as :class:`JournalEntry` has it."""
 
     uid: str
@@ -76,8 +76,8 @@ class SavedNote:
     saved: frozenset[str]
 
 
-def not_noted(namespaces: Iterable[str]) -> str:
-    """What is said where the rights to write a :class:`SavedNote` are missing."""
+def checkpoints_not_recorded(namespaces: Iterable[str]) -> str:
+    """What is said where the rights to write a :class:`CheckpointNote` are missing."""
     where = ", ".join(sorted(namespaces))
     return (
         f"which pods have saved is not noted, as you may not create Secrets in {where}: if this is killed, those that "
@@ -85,15 +85,15 @@ def not_noted(namespaces: Iterable[str]) -> str:
     )
 
 
-def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | SavedNote]:
+def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | CheckpointNote]:
     """Return the entries for what a plan deletes; the steps have their ``restorable`` objects already."""
     steps = list(steps)
     mains = {step.key: step for step in steps}
-    result: list[JournalEntry | SavedNote] = []
+    result: list[JournalEntry | CheckpointNote] = []
     for step in steps:
-        if not step.is_remembered:
+        if not step.is_journalled:
             if step.deletes and step.saved and step.live is not None:
-                result.append(SavedNote(step.live["metadata"]["uid"], key_of(step.live), frozenset(step.saved)))
+                result.append(CheckpointNote(step.live["metadata"]["uid"], key_of(step.live), frozenset(step.saved)))
             continue
         assert step.live is not None
         assert step.restorable is not None
@@ -114,9 +114,9 @@ def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | Save
     return result
 
 
-def encoded(entry: JournalEntry | SavedNote) -> Object:
+def encode_entry(entry: JournalEntry | CheckpointNote) -> Object:
     """An entry as JSON."""
-    if isinstance(entry, SavedNote):
+    if isinstance(entry, CheckpointNote):
         return {"uid": entry.uid, "ended": list(entry.key), "saved": sorted(entry.saved)}
     return {
         "uid": entry.uid,
@@ -129,7 +129,7 @@ def encoded(entry: JournalEntry | SavedNote) -> Object:
     }
 
 
-def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry | SavedNote:
+def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | CheckpointNote:
     """The entry that JSON from a Secret of a namespace stands for.
 
     :raises ForeignEntry: it is none that gpuctl could have written there.
@@ -137,40 +137,40 @@ def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry | SavedNo
     fields = _mapping(value, "an entry")
     uid = fields.get("uid")
     if not isinstance(uid, str) or not _UID.fullmatch(uid):
-        raise ForeignEntry("an entry has no uid")
+        raise InvalidEntry("an entry has no uid")
     if "ended" in fields:
         return _note(fields, uid, namespace)
     old = _object(fields.get("old"), namespace)
     new = None if fields.get("new") is None else _object(fields["new"], namespace)
     changed = fields.get("changedFrom")
     if changed is not None and not isinstance(changed, str):
-        raise ForeignEntry(f"{key_of(old)}: its hash is not a text")
+        raise InvalidEntry(f"{key_of(old)}: its hash is not a text")
     companion = fields.get("companionOf")
     if companion is not None:
         if new is not None:
-            raise ForeignEntry(f"{key_of(old)}: something else is to come in place of what leaves with its job")
+            raise InvalidEntry(f"{key_of(old)}: something else is to come in place of what leaves with its job")
         return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
     if fields.get("method") not in ("post", "apply"):
-        raise ForeignEntry(f"{key_of(old)}: it is not said how it is created")
+        raise InvalidEntry(f"{key_of(old)}: it is not said how it is created")
     saved = _pods(fields, key_of(old))
     return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]), saved=saved)
 
 
-def _note(fields: Mapping[str, Any], uid: str, namespace: str) -> SavedNote:
+def _note(fields: Mapping[str, Any], uid: str, namespace: str) -> CheckpointNote:
     ended = fields["ended"]
     if not isinstance(ended, list) or len(ended) != 3 or not all(isinstance(part, str) for part in ended):
-        raise ForeignEntry("what was to be ended is not named")
+        raise InvalidEntry("what was to be ended is not named")
     key = Key(*ended)
     if key.kind not in WORKLOADS or key.namespace != namespace or not _NAME.fullmatch(key.name):
-        raise ForeignEntry(f"{visible(str(key))[:120]} is no job of {namespace}")
-    return SavedNote(uid, key, _pods(fields, key))
+        raise InvalidEntry(f"{visible(str(key))[:120]} is no job of {namespace}")
+    return CheckpointNote(uid, key, _pods(fields, key))
 
 
 def _pods(fields: Mapping[str, Any], key: Key) -> frozenset[str]:
     """The uids of pods that have saved; journals of older versions have none."""
     saved = fields.get("saved", [])
     if not isinstance(saved, list) or not all(isinstance(pod, str) and _UID.fullmatch(pod) for pod in saved):
-        raise ForeignEntry(f"{key}: the pods that have saved are not uids")
+        raise InvalidEntry(f"{key}: the pods that have saved are not uids")
     return frozenset(saved)
 
 
@@ -178,13 +178,13 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     """The workload that a companion belonged to: by its name, as lowering names what stands beside a job."""
     key = key_of(old)
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
-        raise ForeignEntry(f"{key}: the job it belonged to is not named")
+        raise InvalidEntry(f"{key}: the job it belonged to is not named")
     main = Key(*value)
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
-        raise ForeignEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
+        raise InvalidEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
     # Beside a training that was built under a name with a hash they have that hash too.
     if unhashed_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
-        raise ForeignEntry(f"{key} is not what belongs to a job {visible(main.name)}")
+        raise InvalidEntry(f"{key} is not what belongs to a job {visible(main.name)}")
     _must_be_ours(old)
     return main
 
@@ -193,16 +193,16 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     """What comes in an object's place: the same job."""
     was = key_of(old)
     if new is None:
-        raise ForeignEntry(f"{was}: nothing is to come in its place")
+        raise InvalidEntry(f"{was}: nothing is to come in its place")
     key = key_of(new)
     same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == TRAININGS) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
-        raise ForeignEntry(f"{key} is not what comes in place of {was}")
+        raise InvalidEntry(f"{key} is not what comes in place of {was}")
     _must_be_ours(new)
     if labels_of(old).get(MANAGED_BY) == "gpuctl":
         for label in ("app", keys.job_type):
             if labels_of(old).get(label, labels_of(new).get(label)) != labels_of(new).get(label):
-                raise ForeignEntry(f"{key}: the label {label} is another job's than before")
+                raise InvalidEntry(f"{key}: the label {label} is another job's than before")
     return new
 
 
@@ -217,45 +217,45 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
 def _must_be_ours(obj: Object) -> None:
     # What --adopt took over has the label only afterwards.
     if labels_of(obj).get(MANAGED_BY) != "gpuctl":
-        raise ForeignEntry(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
+        raise InvalidEntry(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
 
 
 def _object(value: Any, namespace: str) -> Object:
     obj = _mapping(value, "an object")
     kind = obj.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ForeignEntry(f"{visible(str(kind))[:60]} is not a kind that jobs consist of")
+        raise InvalidEntry(f"{visible(str(kind))[:60]} is not a kind that jobs consist of")
     if obj.get("apiVersion") != RESOURCES[kind].api_version:
-        raise ForeignEntry(f"{kind}: its apiVersion is {visible(str(obj.get('apiVersion')))[:60]}")
+        raise InvalidEntry(f"{kind}: its apiVersion is {visible(str(obj.get('apiVersion')))[:60]}")
     metadata = _mapping(obj.get("metadata"), f"the metadata of a {kind}")
     name = metadata.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ForeignEntry(f"a {kind} has no name")
+        raise InvalidEntry(f"a {kind} has no name")
     if metadata.get("namespace") != namespace:
         where = metadata.get("namespace")
-        raise ForeignEntry(
+        raise InvalidEntry(
             f"{kind}/{name} is in {visible(str(where))[:63] if where else 'no namespace'}, not in {namespace}"
         )
     more = sorted(metadata.keys() - _METADATA)
     if more:
-        raise ForeignEntry(f"{kind}/{name} has the metadata {', '.join(map(visible, more))[:120]}")
+        raise InvalidEntry(f"{kind}/{name} has the metadata {', '.join(map(visible, more))[:120]}")
     for part in ("labels", "annotations"):
         texts = _mapping(metadata.get(part, {}), f"{part} of {kind}/{name}")
         if not all(isinstance(text, str) for text in texts.values()):
-            raise ForeignEntry(f"{kind}/{name}: its {part} are not texts")
+            raise InvalidEntry(f"{kind}/{name}: its {part} are not texts")
         for key in texts:
             if key.startswith(_SETS) and (part != "labels" or key != PART_OF or not _SET_ID.fullmatch(texts[key])):
-                raise ForeignEntry(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
+                raise InvalidEntry(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
     finalizers = metadata.get("finalizers", [])
     if not isinstance(finalizers, list) or not all(isinstance(item, str) for item in finalizers):
-        raise ForeignEntry(f"{kind}/{name}: its finalizers are not texts")
+        raise InvalidEntry(f"{kind}/{name}: its finalizers are not texts")
     allowed = _BODY.get(kind, frozenset({"spec"})) | {"apiVersion", "kind", "metadata"}
     more = sorted(obj.keys() - allowed)
     if more:
-        raise ForeignEntry(f"{kind}/{name} has {', '.join(map(visible, more))[:120]}")
+        raise InvalidEntry(f"{kind}/{name} has {', '.join(map(visible, more))[:120]}")
     body = [value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "immutable")]
     if not all(isinstance(value, dict) for value in body):
-        raise ForeignEntry(f"{kind}/{name}: its fields are not mappings")
+        raise InvalidEntry(f"{kind}/{name}: its fields are not mappings")
     for part in body:
         _stays_inside(part, f"{kind}/{name}", namespace, 0)
     return dict(obj)
@@ -264,7 +264,7 @@ def _object(value: Any, namespace: str) -> Object:
 def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
     """Nothing made from an object may be in another namespace, or be owned by something."""
     if depth > _DEEPEST:
-        raise ForeignEntry(f"{title} is nested too deeply")
+        raise InvalidEntry(f"{title} is nested too deeply")
     if isinstance(value, list):
         for item in value:
             _stays_inside(item, title, namespace, depth + 1)
@@ -272,17 +272,17 @@ def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
         inner = value.get("metadata")
         if isinstance(inner, dict):
             if inner.get("namespace") not in (None, "", namespace):
-                raise ForeignEntry(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
+                raise InvalidEntry(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
             if inner.get("ownerReferences"):
-                raise ForeignEntry(f"{title} makes objects that others own")
+                raise InvalidEntry(f"{title} makes objects that others own")
         source = value.get("dataSourceRef")
         if isinstance(source, dict) and source.get("namespace") not in (None, "", namespace):
-            raise ForeignEntry(f"{title} takes data from {visible(str(source['namespace']))[:63]}")
+            raise InvalidEntry(f"{title} takes data from {visible(str(source['namespace']))[:63]}")
         for item in value.values():
             _stays_inside(item, title, namespace, depth + 1)
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ForeignEntry(f"{what} is not a mapping")
+        raise InvalidEntry(f"{what} is not a mapping")
     return value

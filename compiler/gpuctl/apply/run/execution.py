@@ -13,16 +13,16 @@ from typing import Any
 
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.deletion_waiter import Departures, held_by
-from gpuctl.apply.run.entries import SavedNote, entries_of, not_noted
+from gpuctl.apply.run.deletion_waiter import DeletionWaiter, deletion_blockers
 from gpuctl.apply.run.interrupts import ending_signals
+from gpuctl.apply.run.journal_entries import CheckpointNote, checkpoints_not_recorded, entries_of
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.sequential_create import Turns
-from gpuctl.apply.run.stages import LeavingJobs, stages
-from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
-from gpuctl.apply.run.terminating import goes, terminating
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.run.sequential_create import SequentialCreation
+from gpuctl.apply.run.step_stages import JobDeletions, stages_of
+from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_unchanged
+from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.api_requests import PATIENCE
@@ -43,13 +43,13 @@ class _Stage:
     """Steps that may be carried out at the same time, by the keys of what they are about, but for those in turn."""
 
     by_key: dict[Key, Step]
-    turns: Turns
-    leaving: LeavingJobs
+    turns: SequentialCreation
+    leaving: JobDeletions
     waiting: dict[Key, Step] = field(default_factory=dict)
     busy: int = 0
 
 
-class BrokenOff(KeyboardInterrupt):
+class RunAborted(KeyboardInterrupt):
     """A second interrupt has ended a run whose journals are left."""
 
     @property
@@ -81,7 +81,7 @@ class Execution:
         self._deadline = float("inf")
         self._writes = StepWrites(session, plan, keys, options, callbacks)
         leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
-        self._departures = Departures(session, leaving, self._report_gone)
+        self._deletions = DeletionWaiter(session, leaving, self._report_gone)
 
     def lease_keys(self) -> set[Key]:
         """The namespaces in which nobody else may apply meanwhile."""
@@ -102,42 +102,42 @@ class Execution:
                 # The time in which a lease was waited for is nobody's.
                 self.session.count_from_now(self.options.timeout)
                 if deleting:
-                    self._look_afresh(deleting, self._departures.start())
-                    self._journals = self._remember(deleting)
+                    self._check_unchanged(deleting, self._deletions.start())
+                    self._journals = self._write_journals(deleting)
                     self._writes.is_journalled = bool(self._journals)
                 self.session.count_from_now(self.options.timeout)
-                self._stages()
+                self._run_stages()
                 self._close_journals()
         except KeyboardInterrupt:
-            self._broken_off()
+            self._mark_aborted()
             if self.plan.unfinished:
-                raise BrokenOff from None
+                raise RunAborted from None
             raise
         finally:
-            self._departures.stop()
+            self._deletions.stop()
 
-    def _remember(self, deleting: list[Step]) -> list[Journal]:
+    def _write_journals(self, deleting: list[Step]) -> list[Journal]:
         """Write the journals. Where nothing can be created any more, nothing can come back: deletions need none there.
 
         :raises Changed: something is to be created in a namespace that is being deleted.
         """
-        _note_restorable(self.session, deleting, self.keys, self.callbacks.say)
+        _note_restorable(self.session, deleting, self.keys, self.callbacks.on_message)
         entries = entries_of(self.plan.steps, self.keys)
         try:
             return journals.write(self.session, entries, self.keys)
         except ApiError as error:
-            if error.lacks_permission and all(isinstance(entry, SavedNote) for entry in entries):
+            if error.lacks_permission and all(isinstance(entry, CheckpointNote) for entry in entries):
                 # Nothing comes back of it.
-                self.callbacks.say(not_noted({entry.key.namespace for entry in entries}))
+                self.callbacks.on_message(checkpoints_not_recorded({entry.key.namespace for entry in entries}))
                 return []
             if not error.lacks_namespace:
                 raise
             if any(step.action == "replace" for step in deleting):
                 raise Changed(error.message, "nothing was changed") from None
-        gone = terminating(self.session, {entry.key.namespace for entry in entries})
+        gone = find_terminating(self.session, {entry.key.namespace for entry in entries})
         return journals.write(self.session, [entry for entry in entries if entry.key.namespace not in gone], self.keys)
 
-    def _broken_off(self) -> None:
+    def _mark_aborted(self) -> None:
         """Say of what has come to no end that it has not."""
         self.plan.unfinished = bool(self._journals)
         for step in self.plan.steps:
@@ -146,7 +146,7 @@ class Execution:
 
     def _close_journals(self) -> None:
         """Away with the journals, but for those that something still depends on and that can bring it back."""
-        failed = {step.key.namespace for step in self.plan.steps if step.result == "failed" and step.is_remembered}
+        failed = {step.key.namespace for step in self.plan.steps if step.result == "failed" and step.is_journalled}
         for journal in self._journals:
             if journal.namespace in failed - self._writes.leaving:
                 self.plan.unfinished = True
@@ -176,11 +176,11 @@ class Execution:
                 signal.signal(number, handler)
 
     def _is_interrupted(self) -> bool:
-        if not self.interrupted and self.callbacks.stops():
+        if not self.interrupted and self.callbacks.should_stop():
             self.interrupted, self.plan.interrupted = True, signal.SIGTERM
         return self.interrupted
 
-    def _look_afresh(self, deleting: list[Step], now: list[Object]) -> None:
+    def _check_unchanged(self, deleting: list[Step], now: list[Object]) -> None:
         """Time has passed since the plan was made, perhaps with a question to a person in it."""
         current = {obj["metadata"]["uid"]: obj for obj in now}
         for step in deleting:
@@ -188,30 +188,30 @@ class Execution:
             obj = current.get(step.live["metadata"]["uid"])
             if obj is None and step.action != "replace" and self.session.get(key_of(step.live)) is None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
-            elif obj is None or not is_same(step.live, obj, self.keys):
+            elif obj is None or not is_unchanged(step.live, obj, self.keys):
                 raise Changed(
                     f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
                 )
 
-    def _stages(self) -> None:
+    def _run_stages(self) -> None:
         """What others need first, then the workloads, then what scales them; then what leaves, the workloads first."""
         self._deadline = self._writes.deadline = time.monotonic() + self.options.timeout
         writing = [step for step in self.plan.steps if step.action in WRITING]
         for step in self.plan.steps:
             if step.action not in WRITING:
                 step.result = "done"
-                self.callbacks.done(step)
+                self.callbacks.on_step_done(step)
         failed = False
-        for group in stages(writing):
+        for group in stages_of(writing):
             if failed or self._is_interrupted():
                 for step in group:
                     step.result = "not-run"
-                    self.callbacks.done(step)
+                    self.callbacks.on_step_done(step)
                 continue
-            self._carry_out(group)
+            self._run_stage(group)
             failed = any(step.result in ("failed", "restored", "not-run") for step in group)
 
-    def _carry_out(self, steps: list[Step]) -> None:
+    def _run_stage(self, steps: list[Step]) -> None:
         stage = self._stage(steps)
         try:
             stage.turns.start()
@@ -225,7 +225,7 @@ class Execution:
                 self._begin_due(stage)
                 if self._is_interrupted() and not self._told:
                     self._told = True
-                    self.callbacks.say(
+                    self.callbacks.on_message(
                         f"interrupted: finishing what is under way; once more leaves it to {RecoverHint()}"
                     )
         finally:
@@ -236,7 +236,9 @@ class Execution:
         by_key = {step.key: step for step in steps}
         lanes = [[by_key[key] for key in keys if key in by_key] for keys in self.plan.turns]
         by_key.update({key_of(step.live): step for step in steps if step.deletes and step.live is not None})
-        return _Stage(by_key, Turns(self.session, lanes, lambda: self._events.put(_WOKEN)), LeavingJobs(steps))
+        return _Stage(
+            by_key, SequentialCreation(self.session, lanes, lambda: self._events.put(_WOKEN)), JobDeletions(steps)
+        )
 
     def _begin_due(self, stage: _Stage) -> None:
         for step in stage.turns.due(at_once=self._is_interrupted()):
@@ -252,10 +254,10 @@ class Execution:
                 self._give_up(stage)
             elif stage.waiting:
                 self._tell_waiting(stage)
-                self._look_again(stage)
+                self._poll_deletions(stage)
             elif stage.turns.awaited:
                 names = ", ".join(map(str, stage.turns.awaited[:3]))
-                self.callbacks.wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
+                self.callbacks.on_wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
             return
         if kind == "woken":
             return
@@ -267,10 +269,10 @@ class Execution:
             return
         step = stage.by_key[key]
         stage.busy -= 1
-        self._take(stage, step, value)
+        self._handle_result(stage, step, value)
         stage.turns.finished(step)
 
-    def _take(self, stage: _Stage, step: Step, value: Any) -> None:
+    def _handle_result(self, stage: _Stage, step: Step, value: Any) -> None:
         """Take up how a task of a step ended: an error, what is deleted, or the result."""
         if isinstance(value, BaseException):
             self._fail(stage, step, value)
@@ -286,17 +288,17 @@ class Execution:
 
     def _is_gone(self, stage: _Stage, step: Step) -> None:
         if step.action == "replace":
-            self._submit(stage, step, self._writes.succeed)
+            self._submit(stage, step, self._writes.create_successor)
         else:
             step.result = "done"
             self._end(stage, step)
 
     def _end(self, stage: _Stage, step: Step) -> None:
         """Tell what became of a step; what stands around a workload goes after it, or stays with it."""
-        self.callbacks.done(step)
+        self.callbacks.on_step_done(step)
         for other in stage.leaving.ended(step):
             other.result, other.error = "not-run", f"it stays as long as {step.key} does; run it again"
-            self.callbacks.done(other)
+            self.callbacks.on_step_done(other)
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
         stage.busy += 1
@@ -323,11 +325,11 @@ class Execution:
         if time.monotonic() >= self._deadline:
             step.error = f"the time of {self.options.timeout:.0f} s was over"
             return "not-run"
-        return self._writes.take_away(step)
+        return self._writes.delete_live(step)
 
     def _bring_about(self, step: Step) -> str:
         """Create or update in place, unless it is no longer time for that."""
-        return "not-run" if self._is_interrupted() else self._writes.bring_about(step)
+        return "not-run" if self._is_interrupted() else self._writes.write_desired(step)
 
     def _fail(self, stage: _Stage, step: Step, error: BaseException) -> None:
         step.result = "failed"
@@ -341,25 +343,27 @@ class Execution:
             step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
         self._end(stage, step)
 
-    def _look_again(self, stage: _Stage) -> None:
+    def _poll_deletions(self, stage: _Stage) -> None:
         """A watch over a network that swallows packets says nothing: now and then the objects are listed."""
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOK
             with contextlib.suppress(ClusterError):
-                self._departures.look()
+                self._deletions.poll()
             self._give_up_leaving(stage)
 
     def _give_up_leaving(self, stage: _Stage) -> None:
         """What is to come where nothing can be created any more is not waited for."""
         replaced = {key: step for key, step in stage.waiting.items() if step.action == "replace"}
-        self._writes.leaving |= terminating(self.session, {key.namespace for key in replaced})
+        self._writes.leaving |= find_terminating(self.session, {key.namespace for key in replaced})
         for key, step in replaced.items():
             if key.namespace in self._writes.leaving:
                 del stage.waiting[key]
-                self._fail(stage, step, ClusterError(f"{step.key} is not created again: {goes(key.namespace)}"))
+                self._fail(
+                    stage, step, ClusterError(f"{step.key} is not created again: {terminating_message(key.namespace)}")
+                )
 
     def _tell_waiting(self, stage: _Stage) -> None:
-        self.callbacks.wait(f"waiting until gone: {first_few(stage.waiting)}")
+        self.callbacks.on_wait(f"waiting until gone: {first_few(stage.waiting)}")
 
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""
@@ -367,7 +371,7 @@ class Execution:
         self.session.patience = min(self.session.patience, PATIENCE)
         unknown = ""
         try:
-            there = self._departures.look()
+            there = self._deletions.poll()
         except ClusterError as error:
             self.plan.outage = self.plan.outage or is_outage(error)
             unknown = error.message
@@ -382,7 +386,9 @@ class Execution:
             if unknown:
                 step.error = f"{key}: whether it is gone is unknown: {unknown}"
             else:
-                step.error = f"{key} is still there after {self.options.timeout:.0f} s{held_by(self.session, key)}"
+                step.error = (
+                    f"{key} is still there after {self.options.timeout:.0f} s{deletion_blockers(self.session, key)}"
+                )
             if step.action == "replace":
                 step.error += f"; the new one is created by {RecoverHint()} or the next apply once it is gone"
             self._end(stage, step)
@@ -404,7 +410,7 @@ class Execution:
                 if main.result == "not-run":
                     # Nobody is to blame when it was asked for; a lease that was lost is what to tell.
                     step.result, step.error = "not-run", main.error or step.error
-            self.callbacks.done(step)
+            self.callbacks.on_step_done(step)
 
 
 def _note_restorable(session: Session, steps: list[Step], keys: Records, warn: Callable[[str], None]) -> None:
@@ -415,7 +421,7 @@ def _note_restorable(session: Session, steps: list[Step], keys: Records, warn: C
 
     :raises ClusterError: they cannot be listed.
     """
-    leaving = [(step, step.live) for step in steps if step.is_remembered and step.live is not None]
+    leaving = [(step, step.live) for step in steps if step.is_journalled and step.live is not None]
     admitted = find_workloads(session, [live for _, live in leaving if was_admitted(live)])
     for step, live in leaving:
         step.restorable = restorable(live, keys, admitted.by_job.get(live["metadata"]["uid"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
+from gpuctl.apply.plan.quota_waits import PodDemand, QuotaWaitOptions, add_quota_waits, add_refused_waits
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, charged_objects, shortfalls
 from gpuctl.kube.api_errors import ApiError, if_allowed
@@ -22,7 +22,7 @@ def check_quotas(
     steps: list[Step],
     pods: dict[int, list[Template]],
     refusals: dict[str, list[str]],
-    queueing: Queueing | None = None,
+    queueing: QuotaWaitOptions | None = None,
     advice: str = "",
 ) -> list[str]:
     """What does not fit, as errors.
@@ -49,7 +49,7 @@ def _check(
     steps: list[Step],
     pods: dict[int, list[Template]],
     refusals: dict[str, list[str]],
-    queueing: Queueing | None,
+    queueing: QuotaWaitOptions | None,
     advice: str,
 ) -> list[str]:
     mine = [step for step in steps if step.key.namespace == namespace]
@@ -62,30 +62,30 @@ def _check(
         # With something to give back, a refusal of today says nothing about the time after the delete.
         if leaving:
             return []
-        never = [] if queueing is None else tell_refused(mine, queueing)
+        never = [] if queueing is None else add_refused_waits(mine, queueing)
         return list(dict.fromkeys([*refusals.get(namespace, []), *never]))
     quotas = [_as_planned(quota, mine) for quota in quotas]
     if not quotas:
         return []
-    objects, demands, rolling = _asked(mine, pods)
+    objects, demands, rolling = _requested_usage(mine, pods)
     freed = _freed(session, namespace, leaving, rolling)
     # What is pruned goes after what is created: its pods' room is waited for, its place as an object comes too late.
     freed_before = _freed_objects(step for step in leaving if step.action != "prune")
-    never = _never(namespace, quotas, mine, pods, queued_only=queueing is None)
+    never = _never_fitting(namespace, quotas, mine, pods, queued_only=queueing is None)
     if queueing is None:
         every = [*objects, *(usage for demand in demands for usage in demand.pods)]
         too_late = shortfalls(quotas, objects, freed_before)
-        found = _told(namespace, shortfalls(quotas, every, freed) or too_late)
+        found = _messages(namespace, shortfalls(quotas, every, freed) or too_late)
         may_wait = bool(advice and found) and not too_late
-        if may_wait and not _never(namespace, quotas, mine, pods, queued_only=False):
+        if may_wait and not _never_fitting(namespace, quotas, mine, pods, queued_only=False):
             found[-1] += f"; {advice}"
         return [*found, *never]
-    found = [*_told(namespace, shortfalls(quotas, objects, freed_before)), *never]
+    found = [*_messages(namespace, shortfalls(quotas, objects, freed_before)), *never]
     if not found:
         classes = {step.key.name: step.desired for step in steps if step.key.kind == "PriorityClass" and step.desired}
         # Python's sort keeps the order of what is equal.
         demands.sort(key=lambda demand: -_priority(demand, classes))
-        tell_waits(session, namespace, quotas, demands, objects, freed, queueing)
+        add_quota_waits(session, namespace, quotas, demands, objects, freed, queueing)
     return found
 
 
@@ -97,7 +97,7 @@ def _priority(demand: PodDemand, classes: Mapping[str, Object]) -> int:
     return max((*planned, *(usage.object["spec"].get("priority") or 0 for usage in demand.pods)), default=0)
 
 
-def _asked(
+def _requested_usage(
     steps: Iterable[Step], pods: dict[int, list[Template]]
 ) -> tuple[list[ChargedObjects], list[PodDemand], list[Object]]:
     """What quotas will count: objects, and the pods of workloads; and the live workloads that are rolled."""
@@ -122,11 +122,11 @@ def _asked(
     return objects, demands, rolling
 
 
-def _told(namespace: str, found: Iterable[Shortfall]) -> list[str]:
+def _messages(namespace: str, found: Iterable[Shortfall]) -> list[str]:
     return [f"in namespace {namespace}, {shortfall}" for shortfall in found]
 
 
-def _never(
+def _never_fitting(
     namespace: str, quotas: list[Object], steps: list[Step], pods: dict[int, list[Template]], *, queued_only: bool
 ) -> list[str]:
     """The workloads whose pods have no room in the quotas even when nothing else runs."""

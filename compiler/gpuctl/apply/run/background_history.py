@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.apply.run.recording import ApplyOrigin, HistoryWriter
+from gpuctl.apply.run.history_writer import ApplyOrigin, HistoryWriter
+from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
 
@@ -24,7 +24,7 @@ _PATIENCE = 15.0
 """Seconds that are worth waiting for the history alone."""
 
 
-class Recorder:
+class BackgroundHistory:
     """Hears of the steps of one apply, and writes its history.
 
     ``origin`` is where it comes from, asked for when something has been brought about.
@@ -46,14 +46,14 @@ class Recorder:
 
         def begins(plan: Plan) -> None:
             self._plan = plan
-            callbacks.begins(plan)
+            callbacks.on_start(plan)
 
         def done(step: Step) -> None:
             if step.result == "done" and step.action in ("create", "replace", "update"):
-                self._hear(step)
-            callbacks.done(step)
+                self._enqueue(step)
+            callbacks.on_step_done(step)
 
-        return replace(callbacks, begins=begins, done=done)
+        return replace(callbacks, on_start=begins, on_step_done=done)
 
     def finish(self) -> None:
         """Wait until everything is written down; what could not be is said in a note of the plan."""
@@ -64,7 +64,7 @@ class Recorder:
         if self._error is not None:
             raise self._error
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> BackgroundHistory:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,7 +72,7 @@ class Recorder:
         self._session.close()
         self._steps.put(None)
 
-    def _hear(self, step: Step) -> None:
+    def _enqueue(self, step: Step) -> None:
         self._session.caller = self._applying.caller
         self._steps.put(step)
         if self._thread is None:
@@ -85,7 +85,7 @@ class Recorder:
             writer = HistoryWriter(self._session, self._plan, self._keys, self._origin())
             goes_on = True
             while goes_on:
-                steps = self._heard()
+                steps = self._next_steps()
                 goes_on = None not in steps
                 writer.add(step for step in steps if step is not None)
             writer.finish()
@@ -93,7 +93,7 @@ class Recorder:
             # It is the caller's, who waits for the end.
             self._error = error
 
-    def _heard(self) -> list[Step | None]:
+    def _next_steps(self) -> list[Step | None]:
         """What has been heard since, at least one."""
         heard = [self._steps.get()]
         while not self._steps.empty():

@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
+from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import Plan, Refused, Step
-from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
-from gpuctl.apply.plan.request import Request, SetOptions
-from gpuctl.apply.plan.trackers import tracked_by
+from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet
+from gpuctl.apply.state.git_repository import Commit, compare_commits
 from gpuctl.apply.state.managed_fields import owned_fields
-from gpuctl.apply.state.provenance import enumerated, refused
-from gpuctl.apply.state.repository import Commit, order_of
+from gpuctl.apply.state.provenance import list_sources, source_mismatch
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
@@ -53,11 +53,11 @@ class SetRun:
             raise ClusterError(error.message, "-n NAMESPACE says where the set is kept") from None
         recorded = applyset.parse_parent(parent) if parent is not None else None
         if recorded is not None and not options.allow_source:
-            why = refused(recorded.sources, options.sources)
+            why = source_mismatch(recorded.sources, options.sources)
             if why is not None:
                 raise Refused(f"set {options.name}: {why}")
         run = cls(options, parent, recorded)
-        run.wanted = applyset.exact(options.name, options.namespace, [], options.sources)
+        run.wanted = applyset.exact_set(options.name, options.namespace, [], options.sources)
         if recorded is not None and recorded.commit is not None and not options.allow_older:
             run.notes += _order_of_commits(options, recorded.commit)
         return run
@@ -65,7 +65,7 @@ class SetRun:
     @property
     def id(self) -> str:
         """The value of its members' label."""
-        return applyset.identity(self.options.name, self.options.namespace)
+        return applyset.set_id(self.options.name, self.options.namespace)
 
     @property
     def lease(self) -> Key:
@@ -90,11 +90,11 @@ class SetRun:
         """Whether the parent says already what it is to say."""
         return self.recorded == self.final
 
-    def cover(self, request: Request, plan: Plan) -> None:
+    def cover(self, request: ApplyRequest, plan: Plan) -> None:
         """Take in the objects that are applied, and those that stay in an older form."""
         members = [item.object for item in request.lowered if not item.shared]
         members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]
-        self.wanted = applyset.exact(self.options.name, self.options.namespace, members, self.options.sources)
+        self.wanted = applyset.exact_set(self.options.name, self.options.namespace, members, self.options.sources)
         if self.parent is None and plan.writes:
             plan.notes.append(
                 f"the set {self.options.name} is new: it is kept in the Secret {self.options.name} of namespace "
@@ -129,7 +129,7 @@ def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
         return [f"{unknown}: its documents are of no single commit, or git does not read their directory"]
     if recorded.repository != checkout.commit.repository:
         return []
-    order = order_of(checkout, recorded.id)
+    order = compare_commits(checkout, recorded.id)
     if order.is_older:
         raise Refused(
             f"set {options.name}: it was last applied from commit {then}, and {checkout.commit.id[:_SHORT]}, which is "
@@ -138,7 +138,7 @@ def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
     return [f"{unknown}: {order.unknown}"] if order.unknown else []
 
 
-def plan_prune(session: Session, run: SetRun, request: Request, plan: Plan) -> list[Step]:
+def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan) -> list[Step]:
     """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
 
     Never an object that a controller made, a shared one, one that is not ours, or one of another set; nor one that
@@ -163,7 +163,7 @@ def plan_prune(session: Session, run: SetRun, request: Request, plan: Plan) -> l
         steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
     steps.sort(key=lambda step: step.key)
     if steps and request.unread and not run.options.allow_skipped:
-        plan.errors.append(_unread(request.unread, len(steps)))
+        plan.errors.append(_unread_error(request.unread, len(steps)))
     gone.update(step.key for step in steps)
     return [*_leaving_nodes(session, keys, plan, steps, gone), *steps]
 
@@ -174,10 +174,10 @@ def _has_joined(obj: Object) -> bool:
     return f"f:{PART_OF}" in (metadata.get("f:labels") or {})
 
 
-def _unread(files: tuple[str, ...], number: int) -> str:
+def _unread_error(files: tuple[str, ...], number: int) -> str:
     objects = "1 object that is" if number == 1 else f"{number} objects that are"
     return (
-        f"--prune would delete {objects} in no document, and these were not read as documents: {enumerated(files)}; "
+        f"--prune would delete {objects} in no document, and these were not read as documents: {list_sources(files)}; "
         "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant"
     )
 
@@ -194,7 +194,7 @@ def _leaving_nodes(
         step.title = f"pool/{pool}"
         users = users_of(session, pool, keys)
         warn_about_users(plan, pool, [name for key, name in users.items() if key not in gone])
-        yield from (step for step in leaving(session, pool, keys) if step.key not in wanted)
+        yield from (step for step in pool_leave_steps(session, pool, keys) if step.key not in wanted)
 
 
 def _members(session: Session, run: SetRun) -> Iterable[Object]:
@@ -223,21 +223,21 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
     """Why objects cannot be applied with a set: they belong to others, whose ids are given; a sentence for each."""
     for identity in sorted(set(members.values())):
         keys = sorted(key for key, value in members.items() if value == identity)
-        other = _named_set(session, identity, keys[0].namespace)
+        other = _set_title(session, identity, keys[0].namespace)
         yield (
             f"{first_few(keys)} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at "
             f"most. To move {'it, first take it' if len(keys) == 1 else 'them, first take them'} out: "
-            + " and ".join(_taking_out(namespace, keys) for namespace in sorted({key.namespace for key in keys}))
+            + " and ".join(_removal_command(namespace, keys) for namespace in sorted({key.namespace for key in keys}))
         )
 
 
-def _taking_out(namespace: str, keys: Iterable[Key]) -> str:
+def _removal_command(namespace: str, keys: Iterable[Key]) -> str:
     """Return the command that takes those of the objects that are in a namespace out of their set."""
     objects = " ".join(f"{key.resource.title}/{key.name}" for key in keys if key.namespace == namespace)
     return f"`kubectl label {objects} -n {namespace} {PART_OF}-`"
 
 
-def _named_set(session: Session, identity: str, namespace: str) -> str:
+def _set_title(session: Session, identity: str, namespace: str) -> str:
     """A set by its parent's name, where that may be read; else by its id."""
     for where in (None, session.namespace, namespace):
         with contextlib.suppress(ApiError):

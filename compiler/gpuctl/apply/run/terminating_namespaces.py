@@ -10,12 +10,12 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key
 
 
-def goes(namespace: str) -> str:
+def terminating_message(namespace: str) -> str:
     """Why nothing is recovered in a namespace that is being terminated."""
     return f"the namespace {namespace} is being terminated, and everything in it goes"
 
 
-def terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
+def find_terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
     """Those of namespaces that are being terminated or have gone, as far as the server says so."""
     found = set()
     for namespace in sorted(namespaces):

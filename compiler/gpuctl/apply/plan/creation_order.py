@@ -16,18 +16,18 @@ _QUEUES = "Kueue's queues"
 """Which of them share quota is not looked at: to create in turn what need not be costs a moment."""
 
 
-def is_new(step: Step) -> bool:
+def creates_workload(step: Step) -> bool:
     """Whether nothing goes before a step's workload comes."""
     return step.action == "create" and step.method == "post"
 
 
-def turns(steps: Sequence[Step], answers: Sequence[Fit]) -> list[list[Key]]:
+def sequential_groups(steps: Sequence[Step], answers: Sequence[Fit]) -> list[list[Key]]:
     """The workloads that are created in turn, by what ``fit`` says of a plan's, which it has in the order of turns.
 
     Where what becomes of all of them is certain, whichever comes first, none needs a turn. What comes where something
     else goes first comes when that has gone.
     """
-    created = {step.key: step for step in steps if is_new(step)}
+    created = {step.key: step for step in steps if creates_workload(step)}
     scarce = {step.key.namespace for step in steps if any(wait.cause == "quota" for wait in step.waits)}
     coming: list[tuple[Key, set[object]]] = []
     lanes: list[set[object]] = []

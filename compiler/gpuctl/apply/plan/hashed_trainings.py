@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from gpuctl.apply.plan.decide import joined
-from gpuctl.apply.plan.decision import Wish
+from gpuctl.apply.plan.decision_inputs import DecisionOptions
+from gpuctl.apply.plan.object_decision import joined_to_set
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import compare
@@ -21,7 +21,7 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import carried_over, finished, running
 
 
-class Built(NamedTuple):
+class HashedTraining(NamedTuple):
     """A document's training that is there under a name with a hash, and not under its own.
 
     ``wanted`` is what apply calls it, ``live`` the newest generation, ``beside`` its Service and hostfile, ``older``
@@ -36,9 +36,9 @@ class Built(NamedTuple):
     equal: bool
 
 
-def built_trainings(
+def find_hashed_trainings(
     lowered: Iterable[Lowered], live: Mapping[Key, Object], keys: Records, *, relower: bool = False
-) -> list[Built]:
+) -> list[HashedTraining]:
     """Those of the documents that are there under a name with a hash alone."""
     generations: dict[tuple[str, str], list[Object]] = {}
     beside: dict[tuple[str, str], list[Object]] = {}
@@ -64,7 +64,9 @@ def built_trainings(
             name == hashed_name(wanted.name, spec_digest(parts[id(item.document)]))
             or (not relower and is_same_document(item.object, newest, keys.document))
         )
-        found.append(Built(item.document, wanted, newest, beside.get((wanted.namespace, name), []), older, equal))
+        found.append(
+            HashedTraining(item.document, wanted, newest, beside.get((wanted.namespace, name), []), older, equal)
+        )
     return found
 
 
@@ -77,7 +79,7 @@ def _is_leaving(obj: Object) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
-def keep(built: Built, title: str, wish: Wish) -> list[Step]:
+def keep_steps(built: HashedTraining, title: str, options: DecisionOptions) -> list[Step]:
     """The steps for a training that a controller made from an equal document, and for its Service and hostfile.
 
     They stay, under their names: all join the set that is applied, and are taken over together.
@@ -91,15 +93,18 @@ def keep(built: Built, title: str, wish: Wish) -> list[Step]:
     )
     first = Step("unchanged", key_of(built.live), reason, live=built.live, title=title)
     others = [Step("unchanged", key_of(obj), live=obj, title=title) for obj in built.beside]
-    return [joined(step, obj, wish) for step, obj in zip([first, *others], [built.live, *built.beside], strict=True)]
+    return [
+        joined_to_set(step, obj, options)
+        for step, obj in zip([first, *others], [built.live, *built.beside], strict=True)
+    ]
 
 
-def replace(
-    built: Built, steps: dict[Key, Step], plan: Plan, keys: Records, ask: Callable[[Object], Object | None]
+def replace_hashed(
+    built: HashedTraining, steps: dict[Key, Step], plan: Plan, keys: Records, dry_run: Callable[[Object], Object | None]
 ) -> None:
     """Make of the creation under the job's own name a replacement of what a controller made, with what is beside it.
 
-    :param ask: returns what the server would make of an object, None when it is not asked.
+    :param dry_run: returns what the server would make of an object, None when it is not asked.
     """
     step = steps.get(built.wanted)
     for other in built.older:
@@ -114,7 +119,7 @@ def replace(
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:
         step.changes = compare(built.wanted.kind, step.desired, built.live).changes
-    answer = ask(step.desired)
+    answer = dry_run(step.desired)
     # Without the server's answer its defaults could not be told from what somebody set through a controller.
     if answer is not None:
         step.lost = lost_fields(built.live, step.desired, answer, {change.path for change in step.changes})

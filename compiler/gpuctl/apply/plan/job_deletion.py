@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import jobs_of, title_of
-from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
-from gpuctl.apply.plan.trackers import tracked_by
-from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
+from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
+from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state, read_objects
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
@@ -22,15 +22,17 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import running
 
 
-def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
+def plan_document_deletion(
+    session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False
+) -> Plan:
     """What ``delete -f`` deletes: the objects of the documents by kind, name and namespace, if they are ours.
 
     What jobs share stays (namespaces, priority classes). A pool's labels leave its nodes, its GPU types stay.
     """
     own = [item for item in lowered if not item.shared]
     wanted = {key_of(item.object) for item in own}
-    live = survey(session, wanted, jobs_of(own))
-    live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
+    live = read_live_state(session, wanted, jobs_of(own))
+    live.objects.update(read_objects(session, wanted - live.objects.keys() - live.unreadable.keys()))
     beside: dict[tuple[str, str | None], list[Object]] = {}
     for obj in live.objects.values():
         beside.setdefault((key_of(obj).namespace, labels_of(obj).get("app")), []).append(obj)
@@ -52,7 +54,7 @@ def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep
             if not keep_labels:
                 # Also nodes that `add node` has put into it, which the document does not name.
                 try:
-                    steps.update((step.key, step) for step in leaving(session, pool, keys))
+                    steps.update((step.key, step) for step in pool_leave_steps(session, pool, keys))
                 except ApiError as error:
                     if not error.lacks_permission:
                         raise
@@ -62,7 +64,7 @@ def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep
     return plan
 
 
-def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
+def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
     A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
@@ -79,7 +81,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     else:
         job = name
     if not mains:
-        raise absent_job(name, namespace, _names(session, namespace, keys))
+        raise no_such_job(name, namespace, _names(session, namespace, keys))
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
@@ -96,7 +98,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     return Plan(steps=_in_order(steps))
 
 
-def plan_delete_rest(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
+def plan_leftover_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """What still stands beside a job that is gone itself, as when its deletion was broken off."""
     steps = []
     for obj in _of_job(session, namespace, name):
@@ -115,7 +117,7 @@ def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
     return [obj for obj in named if keys.job_type in labels_of(obj)]
 
 
-def not_ours(workload: Object, title: str) -> ForeignJob:
+def foreign_job_error(workload: Object, title: str) -> ForeignJob:
     """The error for a job that somebody else made: an older gpuctl, or kubectl."""
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
     return ForeignJob(
@@ -186,7 +188,7 @@ def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[s
         yield from (labels_of(item).get("app") or item["metadata"]["name"] for item in listed)
 
 
-def absent_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> NoSuchJob:
+def no_such_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> NoSuchJob:
     """Return the error for a job that does not exist; ``there`` are the names of others, of which one may be meant."""
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     close = nearest(name, sorted(set(there)))

@@ -40,7 +40,7 @@ def work_tree(path: Path) -> Path | None:
     return next((folder for folder in (path, *path.parents) if os.path.exists(folder / ".git")), None)
 
 
-def identity(root: Path) -> str | None:
+def repository_id(root: Path) -> str | None:
     """``github.com/team/jobs``: the repository of a work tree, the same for each of its clones; None if it has none.
 
     It is the address of its remote ``origin``, or of its only one, without scheme, user, password and port: the forms
@@ -52,14 +52,14 @@ def identity(root: Path) -> str | None:
     remotes = _remotes(folder / "config")
     url = remotes.get("origin") or (next(iter(remotes.values())) if len(remotes) == 1 else None)
     if url is not None:
-        return normalised(url, root)
+        return normalized_address(url, root)
     return None if (folder / "shallow").exists() else _first_commit(root)
 
 
 class Commit(NamedTuple):
     """The commit that a work tree has checked out; ``dirty`` when files of interest are not as they are in it.
 
-    ``repository`` is its :func:`identity`.
+    ``repository`` is its :func:`repository_id`.
     """
 
     id: str
@@ -75,7 +75,7 @@ def commit_of(root: Path, paths: Sequence[Path]) -> Commit | None:
     # Neither a monitor that the repository names is started, nor the index written.
     asked = ("-c", "core.fsmonitor=false", "--no-optional-locks", "status", "--porcelain", "--ignored")
     changed = _git(root, *asked, "--", *map(str, paths))
-    return Commit(commit, changed != "", identity(root))
+    return Commit(commit, changed != "", repository_id(root))
 
 
 def parse_commit(value: Any) -> Commit | None:
@@ -104,7 +104,7 @@ class CommitOrder(NamedTuple):
     unknown: str = ""
 
 
-def order_of(checkout: Checkout, other: str) -> CommitOrder:
+def compare_commits(checkout: Checkout, other: str) -> CommitOrder:
     """Compare the commit that is checked out with another of the same repository.
 
     In a shallow clone git says no where the commits between are missing; its yes is always true.
@@ -125,7 +125,7 @@ def _is_ancestor(root: Path, commit: str, of: str) -> bool:
     return _git(root, "merge-base", "--is-ancestor", commit, of) is not None
 
 
-def normalised(url: str, root: Path) -> str:
+def normalized_address(url: str, root: Path) -> str:
     """The address of a repository in one form, whatever the way to reach it; ``root`` is where relative paths start.
 
     A path on this machine gets the machine's name.

@@ -1,6 +1,7 @@
 """Decisions about single objects, from the wanted and the live one. Sends no requests.
 
-A decision may need a dry-run: then it is :class:`Ask`, and :func:`settle` decides with the answer of the server.
+A decision that needs a dry-run is a :class:`PendingDecision`; :func:`decide_with_answer` completes it with the
+server's answer.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ import copy
 import secrets
 import string
 
-from gpuctl.apply.plan.decision import (
+from gpuctl.apply.plan.decision_inputs import (
     ADOPTED,
     RECORDED,
-    Ask,
+    DecisionOptions,
     DecisionRefused,
-    Knowledge,
-    OtherSet,
+    InOtherSet,
+    PendingDecision,
     Target,
-    Wish,
-    carried,
+    WorkloadFacts,
     ignored_fields,
     reason_of,
+    with_carried_fields,
     without_records,
 )
 from gpuctl.apply.plan.plan import Method, Step
@@ -41,8 +42,8 @@ KEPT = "kept"
 """The beginning of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
 
 
-def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
-    """Return the step for a target, or the question to ask first. Raises :class:`DecisionRefused`."""
+def decide(target: Target, live: Object | None, options: DecisionOptions) -> Step | PendingDecision:
+    """Return the step for a target, or the question to pending first. Raises :class:`DecisionRefused`."""
     desired, key = target.desired, target.key
     if live is None:
         method: Method = "post" if key.kind in WORKLOADS or key.kind == "PriorityClass" else "apply"
@@ -51,33 +52,35 @@ def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
         return _priority_class(target, live)
     if key.kind == "Namespace":
         return _namespace(target, live)
-    _refuse_others(target, live, wish)
-    if _is_kept(target, live, wish):
-        return kept(key, live, target.title, wish)
+    _refuse_others(target, live, options)
+    if _is_kept(target, live, options):
+        return kept_step(key, live, target.title, options)
     if key.kind in WORKLOADS:
-        return _workload(target, live, wish)
-    return _in_place(target, live, wish)
+        return _workload(target, live, options)
+    return _in_place(target, live, options)
 
 
-def settle(ask: Ask, answer: Object | None, wish: Wish, former: Tree | None = None) -> Step:
+def decide_with_answer(
+    pending: PendingDecision, answer: Object | None, options: DecisionOptions, former: Tree | None = None
+) -> Step:
     """Return the step for a workload.
 
     :param answer: what the server would make of it; None: the server was not asked.
     :param former: without an answer, the fields that its document stated before (None: not known, so that removals are
         not seen).
     """
-    target, live, want = ask.target, ask.live, ask.target.desired
-    have = annotations_of(live).get(wish.keys.hash)
-    same = answer is not None and have == annotations_of(want)[wish.keys.hash]
+    target, live, want = pending.target, pending.live, pending.target.desired
+    have = annotations_of(live).get(options.keys.hash)
+    same = answer is not None and have == annotations_of(want)[options.keys.hash]
     if answer is None:
         ours = None if former is None else union([former, target.taken])
     else:
         # With an equal hash nothing was taken out of the document, and what is ours beside it was added by admission.
         # But another tool may have left fields behind.
         ours = target.taken if same else owned_fields(live, adopted=have is None)
-    ignored = ignored_fields(target, live, wish)
+    ignored = ignored_fields(target, live, options)
     changes = compare(target.key.kind, answer or want, live, ours=ours, stated=want, ignored=ignored).changes
-    return workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
+    return workload_step(target, live, options, changes, WorkloadFacts(ours, answer, same))
 
 
 def _priority_class(target: Target, live: Object) -> Step:
@@ -97,55 +100,55 @@ def _namespace(target: Target, live: Object) -> Step:
     return Step("unchanged", target.key, desired=target.desired, live=live, title=target.title, shared=True)
 
 
-def _refuse_others(target: Target, live: Object, wish: Wish) -> None:
+def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> None:
     key = target.key
-    if not is_ours(live) and not wish.adopt:
+    if not is_ours(live) and not options.adopt:
         raise DecisionRefused(
             f"{key} is there already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
             f"{ADOPT_OBJECT}"
         )
     other = labels_of(live).get(PART_OF)
-    if other is not None and wish.part_of is not None and other != wish.part_of:
-        raise OtherSet(other)
+    if other is not None and options.part_of is not None and other != options.part_of:
+        raise InOtherSet(other)
 
 
-def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
+def _is_kept(target: Target, live: Object, options: DecisionOptions) -> bool:
     """Return True if only gpuctl or the platform changed since the object was made, not its document."""
-    have = annotations_of(live).get(wish.keys.hash)
-    want = annotations_of(target.desired)[wish.keys.hash]
-    return have is not None and have != want and target.same_document and not wish.relower
+    have = annotations_of(live).get(options.keys.hash)
+    want = annotations_of(target.desired)[options.keys.hash]
+    return have is not None and have != want and target.same_document and not options.relower
 
 
-def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
+def kept_step(key: Key, live: Object, title: str, options: DecisionOptions) -> Step:
     """Return the step for an object that stays unchanged though its document is lowered differently now."""
-    by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
+    by = annotations_of(live).get(options.keys.lowered_by, "an older version")
     why = f"{KEPT}, lowered by gpuctl {by}"
     if by == __version__:
         why = f"{KEPT}: the platform's or a pool's settings changed, the document did not"
-    return joined(Step("unchanged", key, f"{why}{OR_RELOWER}", live=live, title=title), live, wish)
+    return joined_to_set(Step("unchanged", key, f"{why}{OR_RELOWER}", live=live, title=title), live, options)
 
 
-def joined(step: Step, live: Object, wish: Wish) -> Step:
+def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:
     """Let an unchanged object join the set that is applied."""
-    if wish.part_of is None or labels_of(live).get(PART_OF) == wish.part_of:
+    if options.part_of is None or labels_of(live).get(PART_OF) == options.part_of:
         return step
     step.action, step.method = "update", "patch"
-    step.changes = [Change(f"metadata.labels[{PART_OF}]", None, wish.part_of)]
-    step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: wish.part_of}}}
+    step.changes = [Change(f"metadata.labels[{PART_OF}]", None, options.part_of)]
+    step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.part_of}}}
     step.reason = "joins the set" + (f"; {step.reason}" if step.reason else "")
     return step
 
 
-def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
+def _workload(target: Target, live: Object, options: DecisionOptions) -> Step | PendingDecision:
     if live["metadata"].get("deletionTimestamp"):
-        return replacement(target, live, wish, [], "it is being deleted", Knowledge())
+        return replacement(target, live, options, [], "it is being deleted", WorkloadFacts())
     desired = target.desired
-    if annotations_of(live).get(wish.keys.hash) == annotations_of(desired)[wish.keys.hash]:
-        ignored = ignored_fields(target, live, wish)
+    if annotations_of(live).get(options.keys.hash) == annotations_of(desired)[options.keys.hash]:
+        ignored = ignored_fields(target, live, options)
         changes = compare(target.key.kind, desired, live, ours=target.taken, ignored=ignored).changes
         if not changes or (not target.taken and _is_as_created(desired, live)):
-            return workload_step(target, live, wish, [], Knowledge())
-    return Ask(target, live, probe(carried(target, live, wish)))
+            return workload_step(target, live, options, [], WorkloadFacts())
+    return PendingDecision(target, live, dry_run_copy(with_carried_fields(target, live, options)))
 
 
 def _is_as_created(desired: Object, live: Object) -> bool:
@@ -157,7 +160,7 @@ def _is_as_created(desired: Object, live: Object) -> bool:
     return live["metadata"].get("generation") == 1 and not foreign_managers(desired, live)
 
 
-def probe(desired: Object) -> Object:
+def dry_run_copy(desired: Object) -> Object:
     """Return an object under a temporary name that begins like its own: a dry-run under its own would be a conflict.
 
     Policies judge names by how they begin. A long name, which limits are on, keeps its length.
@@ -169,28 +172,28 @@ def probe(desired: Object) -> Object:
     return result
 
 
-def _in_place(target: Target, live: Object, wish: Wish) -> Step:
+def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
     """Return the step for kinds that server-side apply changes."""
     desired, key = target.desired, target.key
-    known = wish.keys.hash in annotations_of(live)
+    known = options.keys.hash in annotations_of(live)
     is_leaving = bool(live["metadata"].get("deletionTimestamp"))
     if key.kind == "Service" and (is_leaving or _is_headless(desired) != _is_headless(live)):
         changes = compare(key.kind, desired, live).changes
         why = "it is being deleted" if is_leaving else "a Service's headlessness is fixed"
-        step = replacement(target, live, wish, changes, why, Knowledge())
+        step = replacement(target, live, options, changes, why, WorkloadFacts())
         step.method = "apply"
         return step
     if is_leaving:
         raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
     tree = applied_fields(live, MANAGER)
     changes = compare(key.kind, desired, live, ours=tree).changes
-    metadata = metadata_changes(desired, live, tree, wish.keys.is_lasting)
-    bookkeeping = all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata)
-    if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, wish)):
+    metadata = metadata_changes(desired, live, tree, options.keys.is_lasting)
+    bookkeeping = all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata)
+    if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, options)):
         return Step("unchanged", key, live=live, desired=desired, title=target.title, shared=target.shared)
     if key.kind in _PERMANENT:
         return Step("skip", key, "is never changed by gpuctl", live=live, title=target.title)
-    shown = [*changes, *without_records(metadata, wish)]
+    shown = [*changes, *without_records(metadata, options)]
     return Step(
         "update",
         key,
@@ -201,7 +204,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
         changes=shown,
         title=target.title,
         shared=target.shared,
-        adopt=wish.adopt,
+        adopt=options.adopt,
         claims=target.claims,
     )
 
@@ -223,7 +226,7 @@ def _stated(desired: Object) -> Object:
     return {key: value for key, value in desired.items() if key != "apiVersion"}
 
 
-def _unmarked_tree(tree: Object, wish: Wish) -> Object:
+def _unmarked_tree(tree: Object, options: DecisionOptions) -> Object:
     """Return a manager's fields without the set's label, which only an apply of a set states."""
     metadata = dict(tree.get("f:metadata") or {})
     labels = {key: value for key, value in (metadata.get("f:labels") or {}).items() if key != f"f:{PART_OF}"}
