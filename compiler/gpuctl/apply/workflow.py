@@ -61,7 +61,7 @@ def apply(
     :param seen: a plan that somebody has seen before: only what it takes away may be taken away.
     :raises Changed: more would be taken away than that; nothing was changed.
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
-    :raises Held: another run is at work; nothing was changed.
+    :raises LeaseHeld: another run is at work; nothing was changed.
     """
     keys = request.keys
     with session.within(options.timeout):
@@ -254,7 +254,7 @@ def _read_unfinished(
 ) -> UnfinishedRuns:
     """What killed runs left there; one that is still at work is waited for, but not by a dry run.
 
-    :raises Held: it does not come to its end.
+    :raises LeaseHeld: it does not come to its end.
     """
     unfinished = UnfinishedRuns.read(session, keys, namespaces)
     if not options.dry_run and any(item.invalid_reason is None for item in unfinished.journals):

@@ -93,7 +93,7 @@ def apply_request(
     :param seen: a plan that was looked at before: only what it takes away may be taken away.
     :raises Changed: more than that would be taken away; nothing was changed.
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
-    :raises Held: another run is at work; nothing was changed.
+    :raises LeaseHeld: another run is at work; nothing was changed.
     :raises NotRunning: with ``wait``: it was applied, and does not run.
     :raises InvalidOptions: the options contradict each other.
     """

@@ -119,7 +119,7 @@ def _bring_back(
 def _ends_no_others(back: Plan) -> bool:
     """That what does not run may end was said with the option; of other people's work nothing was said.
 
-    :raises Unasked: the way back would evict what runs.
+    :raises ConfirmationMissing: the way back would evict what runs.
     """
     victims = [loss for step in back.steps for loss in step.victims if loss.runtime]
     if victims:

@@ -48,7 +48,7 @@ def recover(
 
     :param found: what was looked at and shown, by default what there is now.
     :raises Declined: somebody said no.
-    :raises Unasked: nobody can be asked.
+    :raises ConfirmationMissing: nobody can be asked.
     """
     if found is None:
         with session.within(run.timeout):

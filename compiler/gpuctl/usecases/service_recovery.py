@@ -56,7 +56,7 @@ def recover_by_service(
     """Finish what killed runs left; the creation of objects has to be confirmed.
 
     :raises Declined: the user did not confirm it.
-    :raises Unasked: there is no user to ask.
+    :raises ConfirmationMissing: there is no user to ask.
     """
     if found.questions and not callbacks.confirm(found.plan):
         raise Declined("not confirmed", found.plan)

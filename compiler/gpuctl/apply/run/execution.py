@@ -92,7 +92,7 @@ class Execution:
         ``error`` tell how it went.
 
         :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
-        :raises BrokenOff: a second interrupt ended the run between two steps, and its journals are left.
+        :raises RunAborted: a second interrupt ended the run between two steps, and its journals are left.
         """
         self._leases = leases
         self.session.patience = max(self.session.patience, min(self.options.timeout, 120.0))

@@ -132,7 +132,7 @@ def encode_entry(entry: JournalEntry | CheckpointNote) -> Object:
 def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | CheckpointNote:
     """The entry that JSON from a Secret of a namespace stands for.
 
-    :raises ForeignEntry: it is none that gpuctl could have written there.
+    :raises InvalidEntry: it is none that gpuctl could have written there.
     """
     fields = _mapping(value, "an entry")
     uid = fields.get("uid")

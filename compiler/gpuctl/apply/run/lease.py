@@ -126,7 +126,7 @@ class Leases:
         A lease whose holder gave no sign for its duration is taken over; ``tell`` says that it is waited for. Whatever
         this raises, :meth:`release` has to follow.
 
-        :raises Held: another run holds one for longer than ``wait`` seconds.
+        :raises LeaseHeld: another run holds one for longer than ``wait`` seconds.
         """
         for key in sorted(keys):
             self._acquire_one(key, wait, tell)

@@ -107,7 +107,7 @@ def await_other_runs(
 ) -> list[Journal]:
     """The journals that are left when no run is at work any more that could still finish them.
 
-    :raises Held: one is, after ``wait`` seconds.
+    :raises LeaseHeld: one is, after ``wait`` seconds.
     """
     if not found:
         return []

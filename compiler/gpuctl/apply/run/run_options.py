@@ -14,7 +14,7 @@ from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
 def refuse_questions(plan: Plan) -> bool:
     """Return True for a plan that needs no confirmation.
 
-    :raises Unasked: it has questions.
+    :raises ConfirmationMissing: it has questions.
     """
     if plan.questions:
         raise ConfirmationMissing(f"this has to be confirmed first: {'; '.join(plan.questions)}", plan)

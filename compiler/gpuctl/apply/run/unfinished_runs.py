@@ -144,7 +144,7 @@ def pruned_entries(pending: UnfinishedRuns, plan: Plan, part_of: str, set_name: 
 def raise_unrecovered(result: Recovery, plan: Plan) -> None:
     """End a plan before it begins, when what a killed run left could not be finished.
 
-    :raises Unrecovered: why.
+    :raises RecoveryIncomplete: why.
     """
     for item in result.failed:
         raise RecoveryIncomplete(

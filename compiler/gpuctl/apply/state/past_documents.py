@@ -176,7 +176,7 @@ def _read(secret: Object, job: str, keys: Records) -> PastDocument:
 def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: str, secret: str) -> PastDocument:
     """What an entry says, if gpuctl can have written it there.
 
-    :raises Damaged: it cannot.
+    :raises DamagedSecret: it cannot.
     """
     if (entry.get("job"), entry.get("namespace"), entry.get("revision")) != (job, namespace, number):
         raise DamagedSecret("it is of another job, namespace or revision")
@@ -207,7 +207,7 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
 def _check_identity(document: dict[str, Any], job: str, namespace: str) -> None:
     """See that a document is of the very job, and nothing else.
 
-    :raises Damaged: it is not.
+    :raises DamagedSecret: it is not.
     """
     kind, block = document.get("kind"), document.get("job")
     if kind not in JOB_KINDS:

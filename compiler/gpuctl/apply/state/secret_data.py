@@ -23,7 +23,7 @@ def encoded_data(data: dict[str, bytes]) -> dict[str, str]:
 def data_of(secret: Object, key: str) -> bytes:
     """What a Secret has under a key.
 
-    :raises Damaged: nothing, or nothing that can be read.
+    :raises DamagedSecret: nothing, or nothing that can be read.
     """
     data = secret.get("data")
     text = data.get(key) if isinstance(data, dict) else None
@@ -38,7 +38,7 @@ def data_of(secret: Object, key: str) -> bytes:
 def json_of(data: bytes) -> Any:
     """The value of a text in JSON.
 
-    :raises Damaged: it is none.
+    :raises DamagedSecret: it is none.
     """
     try:
         return json.loads(data)
@@ -57,7 +57,7 @@ def mapping_of(data: bytes) -> dict[str, Any]:
 def decompressed(packed: bytes, most: int) -> bytes:
     """What was compressed by gzip, of ``most`` bytes at most: what a few kB unpack to has no limit of its own.
 
-    :raises Damaged: it cannot be read, or is larger.
+    :raises DamagedSecret: it cannot be read, or is larger.
     """
     unpacking = zlib.decompressobj(wbits=31)
     try:

@@ -150,7 +150,7 @@ def confirm_lost_progress(problems: Sequence[str]) -> bool:
 def confirm_plan(plan: Plan, *, yes: bool) -> bool:
     """Return True if the plan's losses are confirmed, by ``--yes`` or by the user's answer.
 
-    :raises Unasked: confirmation is needed and the user cannot be asked.
+    :raises ConfirmationMissing: confirmation is needed and the user cannot be asked.
     """
     if yes:
         return True
