@@ -78,7 +78,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names where they are first used: ``import gpuctl`` itself stays cheap."""
+    """Import a public name on first use, so that ``import gpuctl`` stays cheap."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'gpuctl' has no attribute {name!r}")
@@ -94,7 +94,7 @@ def _public(home: str, name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The package. The room `gpuctl.apply`, once imported, would stand where its users look for the function."""
+    """The package. Otherwise the subpackage `gpuctl.apply`, once imported, would replace the function of that name."""
 
     @property
     def apply(self) -> Any:
@@ -102,7 +102,7 @@ class _Package(ModuleType):
 
     @apply.setter
     def apply(self, room: ModuleType) -> None:
-        """The room is found by its own name, in `sys.modules`."""
+        """Ignore the subpackage; it is found in `sys.modules`."""
 
 
 sys.modules[__name__].__class__ = _Package

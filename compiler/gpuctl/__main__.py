@@ -1,4 +1,4 @@
-"""``gpuctl`` and ``python -m gpuctl``."""
+"""Entry point of ``gpuctl`` and ``python -m gpuctl``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import sys
 def program() -> None:
     """Run :func:`main`, and end the process without destroying all objects, which takes a twentieth of a cold start.
 
-    Threads are joined and functions of :mod:`atexit` are called as at any other end.
+    Threads are joined and :mod:`atexit` functions are called as usual.
     """
     codes: list[object] = []
-    # What is registered first is called last.
+    # The function registered first is called last.
     atexit.register(_exit_without_teardown, codes)
     try:
         main()
@@ -38,8 +38,8 @@ def _exit_without_teardown(codes: list[object]) -> None:
 
 
 def main() -> None:
-    """Run the command line. Nobody ever sees a traceback unless they ask for one with ``--debug``."""
-    # Nothing that is imported becomes garbage; collecting meanwhile costs a tenth of a cold start.
+    """Run the command line. Tracebacks are printed only with ``--debug``."""
+    # Imported objects never become garbage; collecting during imports costs a tenth of a cold start.
     gc.disable()
     try:
         from gpuctl.cli.main import run
@@ -48,7 +48,7 @@ def main() -> None:
 
     code = run(sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # A second Ctrl-C would break into what Python does at its end, with a traceback.
+        # A second Ctrl-C would interrupt Python's shutdown with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(code)
 

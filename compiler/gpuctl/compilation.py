@@ -1,4 +1,4 @@
-"""``compile``: sources in, objects and diagnostics out. The whole compiler, usable without the command line."""
+"""``compile``: from sources to objects and diagnostics. The whole compiler, usable without the command line."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _Item = TypeVar("_Item")
 class Compilation(NamedTuple):
     """The result of a compile.
 
-    ``objects`` are plain dicts in the order of application, empty when there is an error; ``diagnostics`` are in
-    source order; ``documents`` are the valid ones, ``left_out`` those that belong on other clusters. ``lowered`` tells
-    of each object which document it comes from and whether jobs share it.
+    ``objects``: plain dicts in the order of application, empty if there is an error. ``diagnostics``: in source order.
+    ``documents``: the valid ones; ``left_out``: those of other clusters. ``lowered``: each object with its document,
+    and whether jobs share it.
     """
 
     objects: list[Object]
@@ -47,12 +47,12 @@ class Compilation(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """True if there is no error."""
         return count(self.diagnostics, Severity.ERROR) == 0
 
     @property
     def unread(self) -> list[Diagnostic]:
-        """What was not read and is not clearly somebody else's: documents that are missing may be there."""
+        """Diagnostics for input that was not read and may contain gpuctl documents, so that some may be missing."""
         return [diagnostic for diagnostic in self.diagnostics if diagnostic.code in UNREAD_CODES]
 
 
@@ -78,29 +78,30 @@ def compile(
     """Compile documents to Kubernetes objects.
 
     :param sources: files, directories, ``-`` for standard input, or :class:`Source` texts, in any mix.
-    :param platform: the platform's file; default: ``platform.yaml`` at or above each source, no higher than the git
-        root; two that differ are an error.
-    :param namespace: of jobs that name none.
-    :param strict: warnings are errors.
+    :param platform: the platform's file; default: ``platform.yaml`` at or above each source, up to the git root. Two
+        different ones are an error.
+    :param namespace: for jobs that name none.
+    :param strict: report warnings as errors.
     :param nodes: include the pools' Node objects (labels only).
     :param shared: include the objects that jobs share (PriorityClass, Namespace).
     :param gitops: add the annotations that ``argocd`` or ``flux`` needs.
     :param embed: add each source document to its object as an annotation.
     :param namespaces: include the Namespaces of jobs and pools, as ``gitops`` does; those of quotas and of the platform
-        always are.
-    :param job_names: ``hashed``, the default with ``gitops``: the objects of a training are called after what they are,
-        so that a controller creates what changed and leaves the rest alone; ``plain``: after the job.
-    :param tolerated: codes of errors that do not stand in the way of objects, such as those of what does not fit.
-    :param directory: where standard input and texts belong when a platform is looked for; default: the current
+        are always included.
+    :param job_names: ``hashed``, the default with ``gitops``: the names of a training's objects contain a hash of their
+        content, so that a controller creates changed ones and leaves the rest alone. ``plain``: the job's name.
+    :param tolerated: codes of errors that do not prevent output, such as those about capacity.
+    :param directory: the directory of standard input and texts, for the search for a platform; default: the current
         directory.
-    :param stdin: what ``-`` reads; default: standard input.
+    :param stdin: stream read for ``-``; default: standard input.
     :param cluster: leave out the documents whose ``placement`` does not name this cluster.
-    :param without: a directory below a source whose files are not read: manifests that were rendered there.
-    :param interrupt: called before each document is read, checked, lowered and validated; what it raises ends the
+    :param without: a directory below a source whose files are not read, such as the output directory.
+    :param interrupt: called before each document is read, checked, lowered and validated; its exception ends the
         compile.
+    :raises ValueError: ``namespace``, ``gitops`` or ``job_names`` is invalid.
 
-    Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
-    ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
+    Deterministic: the same sources give the same objects in any order. Problems of a source become diagnostics, not
+    exceptions.
     """
     if not is_dns_label(namespace):
         raise ValueError(f"`{namespace}` is not a legal namespace name")
@@ -136,10 +137,10 @@ def _each(items: Iterable[_Item], interrupt: Callable[[], None]) -> Iterator[_It
 
 
 def _check_faulty(context: Context, loaded: Loaded, tolerated: frozenset[str]) -> None:
-    """Report the errors of lowering also when no objects are returned: all mistakes of all documents in one run.
+    """Report errors of lowering when no objects are returned, so that all errors of all documents appear in one run.
 
-    A document with errors is not lowered, and none is if the platform has errors: more errors would only follow from
-    these.
+    A document with errors is not lowered. If the platform has errors, no document is: further errors would only follow
+    from them.
     """
     if loaded.settings.kubernetes_version in VERSIONS:
         context.check_pod_spec = _pod_spec_check(schema_validator(loaded.settings.kubernetes_version))
@@ -161,7 +162,7 @@ def _check_faulty(context: Context, loaded: Loaded, tolerated: frozenset[str]) -
 
 
 def _with_errors(documents: Iterable[Document], errors: Iterable[Diagnostic]) -> set[int]:
-    """Return the identities of the documents in whose lines an error stands."""
+    """Return the ids of the documents whose lines contain an error."""
     lines: dict[str, list[int]] = {}
     for span in sorted(error.span for error in errors if error.span is not None):
         lines.setdefault(span.file, []).append(span.line)
@@ -176,7 +177,7 @@ def _with_errors(documents: Iterable[Document], errors: Iterable[Diagnostic]) ->
 
 
 def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
-    """The check of pods that lowering asks for."""
+    """Return the schema check of pods that lowering uses."""
 
     def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]:
         return [(item.path, item.message) for item in validator.check_pod_spec(spec, partial=partial)]
@@ -185,7 +186,7 @@ def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
 
 
 def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> bool:
-    """Whether there is no error but those that are tolerated."""
+    """Return True if all errors are tolerated."""
     return not any(item.severity is Severity.ERROR and item.code not in tolerated for item in diagnostics)
 
 
@@ -213,7 +214,7 @@ def _result(
 
 
 def _presentable(diagnostic: Diagnostic) -> Diagnostic:
-    """Without credentials or control characters that a message or hint repeats from a source.
+    """Return the diagnostic without credentials and control characters that its text copied from a source.
 
     A hint may have several lines: YAML to copy.
     """
@@ -225,7 +226,7 @@ def _presentable(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
-    """Note once, at the first pool, that labels of nodes are left out: a manifest of a Node is dangerous."""
+    """Note once, at the first pool, that node labels are left out: applying or deleting Node manifests is dangerous."""
     pools = [
         (document, len(document.model.nodes))
         for document in loaded.documents
@@ -250,7 +251,7 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
 
 
 def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterable[Lowered]) -> list[Diagnostic]:
-    """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
+    """Note that Namespaces are left out: deleting the rendered objects would delete everything in the Namespace."""
     if options.namespaces or not options.shared:
         return []
     told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
@@ -275,7 +276,7 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
 
 
 def _validate(context: Context, lowered: Iterable[Lowered], validator: SchemaValidator) -> None:
-    """Hold every object against Kubernetes' schema. What fails is a mistake of ours and says so."""
+    """Validate every object against Kubernetes' schema. A violation is a bug of gpuctl and is reported as such."""
     for item in lowered:
         for violation in validator.check(item.object):
             obj = item.object

@@ -1,8 +1,8 @@
-"""Hints as values: a command or an option in a message, which each surface writes in its own words.
+"""Hints as values: a command or an option in a message, worded for the surface that shows it.
 
-A hint in an f-string is written for the surface that reads the text: `gpuctl rerun a -n b` on the command line is
-``POST /jobs/a/rerun?namespace=b`` for a client of the REST API. The surface is the process's
-(:func:`set_process_surface`); a request may have another one (:func:`set_request_surface`).
+A hint in an f-string is rendered for the current surface: `gpuctl rerun a -n b` on the command line is ``POST
+/jobs/a/rerun?namespace=b`` for a client of the REST API. A process has one surface (:func:`set_process_surface`); a
+request may have its own (:func:`set_request_surface`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Surface(Enum):
-    """Where a text is read."""
+    """The interface that shows a text."""
 
     COMMAND_LINE = "command line"
     SERVICE_COMMAND_LINE = "command line without a kubeconfig"
@@ -30,24 +30,24 @@ def surface() -> Surface:
 
 
 def set_process_surface(value: Surface) -> None:
-    """Set the surface of all texts of this process that belong to no request."""
+    """Set the surface of all texts outside of requests in this process."""
     global _process
     _process = value
 
 
 def set_request_surface(value: Surface) -> None:
-    """Set the surface of the texts of the current context, such as a request's task and the threads that it starts."""
+    """Set the surface for the current context, such as a request's task and the threads it starts."""
     _request.set(value)
 
 
 class JobHint(NamedTuple):
-    """A command about a job. Without a job it means the one that the text is about."""
+    """A command for a job. Without ``job`` it refers to the job that the text is about."""
 
     action: str
     job: str = ""
     namespace: str = ""
     options: tuple[tuple[str, str], ...] = ()
-    """Option of the command line without its dashes, and its value; "" for a flag."""
+    """Command-line option without dashes, and its value; "" for a flag."""
 
     def __str__(self) -> str:
         words, method, below = JOB_ACTIONS[self.action]
@@ -71,11 +71,11 @@ JOB_ACTIONS: dict[str, tuple[str, str, str]] = {
     "rollback": ("rollback", "POST", "/rollback"),
     "why": ("why", "GET", "/why"),
 }
-"""Action -> the words after `gpuctl`, and the method and the path below the job's of a request."""
+"""Action -> words after `gpuctl`, HTTP method, path below the job's."""
 
 
 class ListHint(NamedTuple):
-    """A command that lists what there is: jobs, nodes, pools, quotas, namespaces."""
+    """A command that lists a resource: jobs, nodes, pools, quotas, namespaces."""
 
     resource: str
 
@@ -93,7 +93,7 @@ class NodeLabelsHint(NamedTuple):
 
 
 class RecoverHint(NamedTuple):
-    """The command that finishes what a killed run has left; without a namespace in all of them."""
+    """The command that finishes interrupted runs; without a namespace, in all of them."""
 
     namespace: str = ""
 
@@ -117,9 +117,9 @@ class RevisionHint(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """Words about an option, or about what works on some surfaces only; "" where there is nothing to say.
+    """Text that differs between surfaces; "" where it is omitted.
 
-    ``service`` are the words of a command line without a kubeconfig, None for those of the command line.
+    ``service``: text for a command line without a kubeconfig; None: the same as ``command_line``.
     """
 
     command_line: str
@@ -134,7 +134,7 @@ class Phrase(NamedTuple):
 
 
 def _takeover(command_line: str, others: str) -> Phrase:
-    """Return words about objects that others hold: only users with a kubeconfig take them over."""
+    """Return text about objects that others manage: only users with a kubeconfig can take them over."""
     return Phrase(command_line, others, others)
 
 
@@ -171,5 +171,7 @@ WAIT_FOR_LOG = Phrase("; `gpuctl logs -f` waits for it", "; with `follow=true` i
 
 
 def shows_server() -> bool:
-    """Return True if texts may say where the API server is and how it is reached: users of a service need not know."""
+    """Return True if texts may contain the API server's address and credentials source. Users of a service need
+    neither.
+    """
     return surface() is Surface.COMMAND_LINE

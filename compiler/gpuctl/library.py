@@ -25,9 +25,10 @@ Confirm: TypeAlias = "bool | Callable[[DocumentPlan], bool]"
 
 @dataclass(frozen=True)
 class DocumentPlan:
-    """What an apply of documents will do to a cluster, or has done.
+    """The plan of an apply, or after :func:`apply` its outcome.
 
-    ``plan`` has everything, ``request`` what it was made from, ``server`` the address of the cluster.
+    ``plan``: the full plan. ``request``: the documents and options it was made from. ``server``: address of the
+    cluster.
     """
 
     plan: Plan
@@ -36,27 +37,29 @@ class DocumentPlan:
 
     @property
     def steps(self) -> list[Step]:
-        """What is done to each object, in order: ``action``, ``key``, ``reason``; afterwards ``result``, ``error``."""
+        """The change to each object, in order: ``action``, ``key``, ``reason``; after the run also ``result``,
+        ``error``.
+        """
         return self.plan.steps
 
     @property
     def recovery(self) -> list[Step]:
-        """What is done first about what killed runs left."""
+        """Steps that first complete or undo interrupted runs."""
         return self.plan.recovery
 
     @property
     def errors(self) -> list[str]:
-        """What stands against carrying it out; rights that are lacking, and GitOps controllers, among it."""
+        """Reasons why the plan cannot be applied, including missing permissions and GitOps controllers."""
         return self.plan.obstacles
 
     @property
     def questions(self) -> list[str]:
-        """What has to be confirmed, because running work would end."""
+        """Points to confirm, because running work would end."""
         return self.plan.questions
 
     @property
     def notes(self) -> list[str]:
-        """What is worth knowing."""
+        """Notes on the plan."""
         return self.plan.notes
 
     @property
@@ -66,16 +69,16 @@ class DocumentPlan:
 
     @property
     def writes(self) -> bool:
-        """Whether anything in the cluster changes by it."""
+        """True if the plan changes anything in the cluster."""
         return self.plan.writes or bool(self.plan.recovery)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing stands against it, and nothing has failed."""
+        """True if nothing prevents the plan, and no step has failed."""
         return not self.errors and all(step.result in ("planned", "done") for step in self.steps)
 
     def json(self) -> dict[str, Any]:
-        """What ``gpuctl apply -o json`` prints, before as with ``--dry-run`` and afterwards; secrets masked."""
+        """Return the output of ``gpuctl apply -o json``, before a run as with ``--dry-run``; secrets are masked."""
         return plan_value(self.plan, error="\n".join(self.errors) or None)
 
 
@@ -104,31 +107,34 @@ def plan(
     cluster_name: str | None = None,
     offline: bool = False,
 ) -> DocumentPlan:
-    """What an apply of documents would do to a cluster. Nothing is written.
+    """Plan an apply of documents to a cluster. Nothing is written.
 
     :param sources: files, directories, ``-`` for standard input, or :class:`gpuctl.Source` texts, in any mix.
-    :param cluster: where; default: the one that kubectl would use.
-    :param namespace: of jobs that name none; default: the one of the kubeconfig's context.
+    :param cluster: the cluster; default: the one that kubectl would use.
+    :param namespace: for jobs that name none; default: the namespace of the kubeconfig's context.
     :param platform: the platform's file; default: ``platform.yaml`` at or above each source.
-    :param strict: warnings are errors.
-    :param directory: where standard input and texts belong; default: the current directory.
-    :param stdin: what ``-`` reads; default: standard input.
-    :param set: the set that the documents are; with ``prune`` what it contains and they no longer do is deleted.
-        ``allow_source``: although it came from other sources; ``allow_empty``: although no document is left;
-        ``allow_skipped``: although files were not read; ``allow_older``: although it came from a newer commit.
+    :param strict: report warnings as errors.
+    :param directory: the directory of standard input and texts; default: the current directory.
+    :param stdin: stream read for ``-``; default: standard input.
+    :param set: name of the set that the documents form.
+    :param prune: delete objects of the set that are no longer in the documents.
+    :param allow_source: accept other sources than the set had before.
+    :param allow_empty: prune although no document remains.
+    :param allow_skipped: prune although files were not read.
+    :param allow_older: accept an older commit than the one the set was applied from.
     :param strategy: how changed services are changed, ``replace`` or ``rolling``.
-    :param relower: replace also what only a newer gpuctl lowers otherwise.
-    :param adopt: take over objects and fields that others hold.
-    :param no_probe: make a note, not an error, of a trial pod that is refused.
-    :param create_namespace: create the namespace of the jobs if it is absent.
-    :param create_only: refuse what exists already.
-    :param queue: create jobs also where a quota has no room for their pods: they start when there is.
-    :param cluster_name: what the platform calls this cluster: documents that belong on others are left out.
-    :param offline: decide without the API server's dry-runs.
-    :raises InvalidDocuments: there are errors in the documents.
+    :param relower: also replace objects that differ only because a newer gpuctl lowers them differently.
+    :param adopt: take over objects and fields that another manager owns.
+    :param no_probe: report a rejected trial pod as a note, not an error.
+    :param create_namespace: create the namespace of the jobs if it does not exist.
+    :param create_only: reject objects that exist.
+    :param queue: create jobs even if a quota has no room for their pods; they start when it has.
+    :param cluster_name: the platform's name of this cluster: documents of other clusters are left out.
+    :param offline: plan without the API server's dry-runs.
+    :raises InvalidDocuments: the documents have errors.
     :raises InvalidOptions: options contradict each other.
-    :raises Refused: no plan can be made, such as of a set that came from other sources.
-    :raises ClusterError: the cluster cannot be asked.
+    :raises Refused: no plan can be made, for example for a set from other sources.
+    :raises ClusterError: the cluster cannot be reached.
     """
     documents = replace(_documents(sources, platform, namespace, strict, directory, stdin), cluster=cluster_name)
     options = PlanOptions(
@@ -170,27 +176,27 @@ def apply(
     set: str | None = None,
     prune: bool = False,
 ) -> DocumentPlan:
-    """Bring a cluster to what documents say. The returned plan's steps tell how each went.
+    """Apply documents to a cluster. The returned plan's steps contain their results.
 
-    It is planned once more, by what is in the cluster now. Of a :class:`DocumentPlan`, only what that plan takes away
-    is taken away; its options are those that it was made with.
+    The plan is computed again from the current state of the cluster. If ``what`` is a :class:`DocumentPlan`, nothing is
+    removed beyond what that plan removes, and its options apply.
 
-    :param what: a plan of :func:`plan`, or documents as there. Options that are not here are the plan's.
-    :param cluster: where; default: the one that kubectl would use.
-    :param confirm: whether running work may end: True, or a function that is given the plan and returns it. Otherwise a
-        plan with ``questions`` is refused.
-    :param wait: wait until all of it runs, or has finished.
-    :param rollback: with ``wait``: bring back as it was what does not run in time.
-    :param timeout: in seconds, of deletions and late quotas, and of ``wait``.
-    :param force: end pods of what is replaced without their grace period.
-    :param checkpoint: let what runs save its progress before it ends; where that fails, nothing is ended.
-    :param done: hears of each finished step.
-    :param tell: hears of what has to be known meanwhile.
-    :raises InvalidDocuments: there are errors in the documents.
-    :raises InvalidOptions: options contradict each other, or the plan is another cluster's.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
-    :raises Changed: it would take away more than the plan said; nothing was changed.
-    :raises ClusterError: the cluster cannot be asked, another run is at work, or with ``wait`` it does not run.
+    :param what: a plan of :func:`plan`, or documents as there. Options that are missing here are those of the plan.
+    :param cluster: the cluster; default: the one that kubectl would use.
+    :param confirm: True if running work may end, or a function that receives the plan and returns the decision.
+        Otherwise a plan with ``questions`` is rejected.
+    :param wait: wait until everything runs or has finished.
+    :param rollback: with ``wait``: restore the previous state of objects that do not run in time.
+    :param timeout: seconds, for deletions, for quotas that are released late, and for ``wait``.
+    :param force: end the pods of replaced objects without their grace period.
+    :param checkpoint: let running jobs save their progress before they end; if that fails, nothing is ended.
+    :param done: called with each finished step.
+    :param tell: called with messages during the run.
+    :raises InvalidDocuments: the documents have errors.
+    :raises InvalidOptions: options contradict each other, or the plan is for another cluster.
+    :raises Refused: the plan has errors or was not confirmed; nothing was changed.
+    :raises Changed: more would be removed than the plan contains; nothing was changed.
+    :raises ClusterError: the cluster cannot be reached, another run is active, or with ``wait`` the jobs do not run.
     """
     with session_of(cluster) as session:
         callbacks = RunCallbacks(on_step_done=done or _ignore, on_message=tell or _ignore)
@@ -229,4 +235,4 @@ def _confirming(confirm: Confirm, request: DocumentRequest, server: str) -> Call
 
 
 def _ignore(_: object) -> None:
-    """Nobody wants to hear of it."""
+    """Accept and drop a value, as the default callback."""

@@ -1,4 +1,4 @@
-"""Which gpuctl this is. On its own, so that every room can say it."""
+"""The version of gpuctl, in a module of its own so that every package can import it."""
 
 from __future__ import annotations
 

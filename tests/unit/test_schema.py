@@ -598,8 +598,8 @@ def test_the_chinese_reference_has_every_text_and_no_other(
 ) -> None:
     """Whoever changes a description is told to translate it; `make docs` and `--check` both fail until then."""
     pairs = yaml.load(tool.TRANSLATIONS.read_text(encoding="utf-8"), yaml.CSafeLoader)
-    changed = next(pair for pair in pairs if pair["en"].startswith("Longest one attempt may run"))
-    changed["en"] = "Longest one attempt may run."
+    changed = next(pair for pair in pairs if pair["en"].startswith("Maximum run time of one attempt"))
+    changed["en"] = "Maximum run time of one attempt."
     pairs.append(pairs[0])
     translations = tmp_path / "reference.zh-CN.yaml"
     translations.write_text(yaml.safe_dump(pairs), encoding="utf-8")
@@ -607,9 +607,9 @@ def test_the_chinese_reference_has_every_text_and_no_other(
     monkeypatch.setattr(tool, "ROOT", tmp_path)
     assert tool.main([]) == tool.main(["--check"]) == 1
     said = [
-        "no translation of: Longest one attempt may run, counted while its pod runs and not while it waits for GPUs.",
+        "no translation of: Maximum run time of one attempt, counted while its pod runs, not while it waits for GPUs.",
         "two translations of: Field reference",
-        "a translation of a text that is no longer in the reference: Longest one attempt may run.",
+        "a translation of a text that is no longer in the reference: Maximum run time of one attempt.",
     ]
     assert capsys.readouterr().err.splitlines() == [f"tools/reference.zh-CN.yaml: {line}" for line in said] * 2
 

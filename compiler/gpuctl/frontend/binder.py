@@ -64,8 +64,8 @@ def bind(
 ) -> BoundDocument | None:
     """Bind one document and append all of its problems to ``diagnostics``.
 
-    :param defaults: the platform's defaults: kind -> partial document, merged under this document. :returns: None for a
-    document in a directory that is not one of gpuctl's.
+    :param defaults: the platform's defaults: kind -> partial document, merged under this document.
+    :returns: None for a document in a directory that is not one of gpuctl's.
     """
     first = len(diagnostics)
     bound = _bound(raw, diagnostics, defaults)

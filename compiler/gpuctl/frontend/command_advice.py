@@ -29,8 +29,9 @@ _VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = (), *, indent: int | None) -> str:
     """Return the hint for a command that was written as one text.
 
-    :param rest: the other items of the list whose first item is ``text``. :param args: the words of `args`, which are
-    appended to the command. :param indent: column of the key `command`; None if the hint must be one line.
+    :param rest: the other items of the list whose first item is ``text``.
+    :param args: the words of `args`, which are appended to the command.
+    :param indent: column of the key `command`; None if the hint must be one line.
     """
     if len(text) > _LONGEST:
         return _TOO_LONG
@@ -76,8 +77,8 @@ def advise_shell(
 ) -> str:
     """Return the hint to run a script with bash.
 
-    :param rest: words to append to the script's last line. :param has_args: True if the document has `args`, which the
-    script now contains.
+    :param rest: words to append to the script's last line.
+    :param has_args: True if the document has `args`, which the script now contains.
     """
     if len(script) + sum(map(len, rest)) > _LONGEST:
         return _TOO_LONG

@@ -67,8 +67,9 @@ def list_directory(directory: str, without: str | None = None) -> Listing:
 def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes:
     """Return the first bytes of a file, by default one more than the limit of a source.
 
-    :param any_kind: read pipes and devices too, which may block until a writer appears. :raises OSError: it cannot be
-    read. :raises NotAFile: it is not a file.
+    :param any_kind: read pipes and devices too, which may block until a writer appears.
+    :raises OSError: it cannot be read.
+    :raises NotAFile: it is not a file.
     """
     # Opening a pipe blocks until it has a writer, so the type is checked on a non-blocking descriptor.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if any_kind else os.O_NONBLOCK))

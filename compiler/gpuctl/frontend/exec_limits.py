@@ -9,7 +9,8 @@ LONGEST = 131_071
 def too_long(what: str, text: str) -> tuple[str, str] | None:
     """Return message and hint if the text is too long to start a program with, else None.
 
-    :param what: noun for the message, such as ``argument``. :param text: the argument, or a variable as ``NAME=value``.
+    :param what: noun for the message, such as ``argument``.
+    :param text: the argument, or a variable as ``NAME=value``.
     """
     size = len(text.encode("utf-8", "surrogatepass")) if len(text) > LONGEST // 4 else 0
     if size <= LONGEST:

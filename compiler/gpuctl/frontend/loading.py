@@ -55,8 +55,8 @@ def load(
     """Read, bind, check and link all inputs. Problems of an input become diagnostics, not exceptions.
 
     :param platform: the platform's file; None: the ``platform.yaml`` at or above each input, which must all agree.
-    :param versions: Kubernetes versions that the platform may name. :param without: a directory below an input whose
-    files are not read.
+    :param versions: Kubernetes versions that the platform may name.
+    :param without: a directory below an input whose files are not read.
     """
     found = collect(inputs, stdin, without)
     return load_found(found, platform=platform, namespace=namespace, versions=versions, directory=directory)
@@ -74,8 +74,8 @@ def load_found(
 ) -> Loaded:
     """Load inputs that have been read, as :func:`load` does.
 
-    :param cluster: leave out the documents of other clusters. :param interrupt: called before each document is bound
-    and checked.
+    :param cluster: leave out the documents of other clusters.
+    :param interrupt: called before each document is bound and checked.
     """
     loaded, early, defaults = open_platform(found, platform=platform, versions=versions, directory=directory)
     for source in found.sources:

@@ -8,7 +8,7 @@ PLATFORM_FILE = "platform.yaml"
 
 
 def find_platform(start: str) -> str | None:
-    """Return the ``platform.yaml`` in a directory or above it, up to the git root; None if there is none."""
+    """Return the ``platform.yaml`` in a directory or above it, up to the git root, or None."""
     folder = os.path.realpath(start)
     while True:
         candidate = os.path.join(folder, PLATFORM_FILE)

@@ -10,31 +10,33 @@ from gpuctl.language.fields import Block, PositiveDuration, Text, empty_list
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS, parse_duration
 
 Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]
-"""Signals that programs save by. Not TERM: Kubernetes sends that itself before it ends a pod."""
+"""Signals that make programs save. Not TERM: Kubernetes sends it before it ends a pod."""
 
 LONGEST_COMMAND = 4096
-"""Bytes of a command and its arguments: they are part of the request that runs it, which proxies limit."""
+"""Maximum size of a command and its arguments, bytes: they are part of a request URL, which proxies limit."""
 
 
 class Checkpoint(Block):
-    """How a running job saves its progress."""
+    """Command or signal that makes a running job save its progress."""
 
     command: list[Text] = Field(
         default_factory=empty_list,
-        description="Program and arguments, run in the container of every running pod of the job; it has saved when it "
-        "ends with exit code 0. No shell is involved unless the command names one.",
+        description="Program and arguments, run in the container of every running pod of the job. Exit code "
+        "0 means that "
+        "the progress is saved. No shell is used unless the command names one.",
         examples=[["python", "save.py"]],
     )
     signal: Signal | None = Field(
         None,
-        description="Instead of a command: the signal that process 1 of the container saves at, in every running pod. "
-        "Nothing tells when it has saved, so gpuctl waits for the whole `timeout`, or until the containers have ended. "
-        "The image needs `kill` or `sh`. torchrun and shells do not pass signals on: use `command` with them.",
+        description="Alternative to a command: the signal that makes process 1 of the container save, sent in every "
+        "running pod. gpuctl cannot detect when the progress is saved, so it waits for the whole `timeout`, "
+        "or until the containers have ended. The image needs `kill` or `sh`. torchrun and shells do not pass "
+        "signals on: use `command` with them.",
         examples=["USR1"],
     )
     timeout: PositiveDuration = Field(
         "2m",
-        description="How long it may take, at most 1h. A command that takes longer has failed.",
+        description="Maximum duration, at most 1h. A command that takes longer has failed.",
         examples=["5m"],
     )
 
@@ -61,13 +63,13 @@ class Checkpoint(Block):
         return parse_duration(self.timeout) or 0
 
     def data(self) -> dict[str, Any]:
-        """What an annotation says of it, and a document could: with the timeout, without what is not set."""
+        """Return the checkpoint as an annotation or a document contains it: with the timeout, without unset fields."""
         way = {"command": list(self.command)} if self.command else {"signal": self.signal}
         return {**way, "timeout": self.timeout}
 
 
 def parse_checkpoint(text: str) -> Checkpoint | None:
-    """The checkpoint that an annotation says; None when it says none, for anybody can have written it."""
+    """Return the checkpoint in an annotation; None if it is invalid, because any user can write annotations."""
     if len(text) > 8 * LONGEST_COMMAND:
         return None
     try:

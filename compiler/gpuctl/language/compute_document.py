@@ -1,4 +1,4 @@
-"""``kind: compute``: a service that needs no GPU (nginx, redis, a preprocessor), though it may ask for one."""
+"""``kind: compute``: a service that needs no GPU (nginx, redis, a preprocessor), though it may request one."""
 
 from typing import Literal
 
@@ -12,4 +12,6 @@ class ComputeDocument(Workload):
     """A long-running service: becomes a Deployment and a Service."""
 
     kind: Literal["compute"] = Field(description="The kind of document.")
-    service: ServiceBlock = Field(default_factory=ServiceBlock, description="How the service is reached.")
+    service: ServiceBlock = Field(
+        default_factory=ServiceBlock, description="Network access to the service, and its replicas."
+    )

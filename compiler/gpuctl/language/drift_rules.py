@@ -1,4 +1,4 @@
-"""Rules for differences that are no drift."""
+"""Rules for differences that do not count as drift."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class DriftRule(NamedTuple):
-    """A rule: each part that is given must match; ``*`` in a path or manager stands for any text."""
+    """A rule. All parts that are set must match; ``*`` in a path or manager stands for any text."""
 
     kind: str | None = None
     path: str | None = None
@@ -17,7 +17,7 @@ class DriftRule(NamedTuple):
     def covers(self, kind: str, path: str, managers: Sequence[str]) -> bool:
         """Return True if a field of an object is expected to differ.
 
-        :param managers: the managers that hold the field; a rule with a manager covers it if all of them match.
+        :param managers: the managers that own the field; a rule with a manager covers it if all of them match.
         """
         if self.kind is not None and self.kind != kind:
             return False

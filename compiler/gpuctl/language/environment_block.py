@@ -49,7 +49,7 @@ class SecretKey(Block):
 
 
 class Environment(Block):
-    """What runs in the container."""
+    """Image, command and variables of the container."""
 
     image: Image = Field(description="Container image.", examples=["registry.example.com/llm/train:v1.2"])
     imagePullSecret: ObjectName | list[ObjectName] | None = Field(  # noqa: N815
@@ -103,7 +103,7 @@ class Environment(Block):
 
     @property
     def variables(self) -> list[EnvVar]:
-        """The user's variables, in the order written, whichever of the two forms they were written in."""
+        """The user's variables in the order written, as entries, for both forms of ``env``."""
         if isinstance(self.env, list):
             return self.env
         return [
@@ -115,12 +115,12 @@ class Environment(Block):
 
     @property
     def pull_secrets(self) -> list[str]:
-        """The names of the pull secrets, zero or more."""
+        """Names of the pull secrets, zero or more."""
         if self.imagePullSecret is None:
             return []
         return [self.imagePullSecret] if isinstance(self.imagePullSecret, str) else self.imagePullSecret
 
     @property
     def argv(self) -> list[str]:
-        """Command and arguments as one list: what the container's process is started with."""
+        """Command and arguments as one list, as the container's process is started."""
         return [*self.command, *self.args]

@@ -1,4 +1,4 @@
-"""How the language says that a value is wrong: a code, what is wrong, and what to write instead."""
+"""Errors that validators of the language raise: a code, the problem, and the correction."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ ERROR_TYPE = "gpuctl"
 def field_error(
     code: str, message: str, hint: str | None = None, path: tuple[str | int, ...] = ()
 ) -> PydanticCustomError:
-    """An error to raise inside a validator.
+    """Return an error to raise inside a validator.
 
-    ``path`` names the field relative to the place of the validator, for checks that look at a whole block.
-    The frontend turns it into a diagnostic with a position; the language itself knows no positions.
+    The language has no positions; the frontend adds them when it turns the error into a diagnostic.
+
+    :param path: path of the field relative to the validator's block, for checks of a whole block.
     """
     context: dict[str, Any] = {"code": code, "message": message, "hint": hint, "path": path}
-    # Pydantic formats the template with str.format: the message goes in as a value, so braces are safe.
+    # Pydantic formats the template with str.format. The message is passed as a value, so braces in it are safe.
     return PydanticCustomError(ERROR_TYPE, "{message}", context)

@@ -1,7 +1,7 @@
-"""The types of single values, each with the rule that Kubernetes has for it.
+"""The types of single values, each with Kubernetes' rule for it.
 
-Every type is ``Annotated`` with a :class:`Scalar`, which tells the binder how to read a YAML scalar for it. A
-``Scalar.TEXT`` field gets the text exactly as written in the file: ``2e-5``, ``yes`` and ``012`` stay what they are.
+Every type is ``Annotated`` with a :class:`Scalar`, which defines how the binder reads a YAML scalar for it. A
+``Scalar.TEXT`` field gets the text exactly as written in the file: ``2e-5``, ``yes`` and ``012`` are not converted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuctl.objects.quantities import parse_quantity, suggest_quantity
 
 
 class Scalar(Enum):
-    """How a YAML scalar is read for a field."""
+    """The type as which a YAML scalar is read."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -34,10 +34,10 @@ class Scalar(Enum):
 
 
 class Check(AfterValidator):
-    """A check of a value that gives it back.
+    """A validator that returns its value unchanged.
 
-    Pydantic inspects the signature of every validator it is given; these all take one value, and saying so saves a
-    tenth of the time that a cold start takes.
+    Pydantic inspects the signature of every validator. These all take one value; declaring that saves a tenth of the
+    time of a cold start.
     """
 
     def __get_pydantic_core_schema__(self, source_type: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -45,18 +45,18 @@ class Check(AfterValidator):
 
 
 class UserKeys:
-    """Marks a mapping whose keys users invent; they are taken as written and never folded."""
+    """Marks a mapping whose keys users choose; they are taken as written and never folded."""
 
 
 class Partial:
-    """Marks a mapping that is a document of ``kind`` from which anything may be missing."""
+    """Marks a mapping that is a document of ``kind`` in which every field is optional."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
 
 class Block(BaseModel):
-    """A mapping with known keys. Models are frozen: a compile never changes what it read."""
+    """A mapping with known keys. Models are frozen: a compile never changes its input."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -68,32 +68,32 @@ class Block(BaseModel):
     )
 
 
-# Factories in place of `list` and `dict`: pydantic asks for the signature of each, and that of what is written in C is
-# text, which Python's tokenizer and parser are imported to read: a fiftieth of a cold start.
+# Factories in place of `list` and `dict`: pydantic inspects the signature of each. For types written in C that is text,
+# and parsing it imports Python's tokenizer and parser, a fiftieth of a cold start.
 
 
 def empty_list() -> list[Any]:
-    """The default of a list that a document leaves out."""
+    """Return the default of a list."""
     return []
 
 
 def empty_dict() -> dict[str, Any]:
-    """The default of a mapping that a document leaves out."""
+    """Return the default of a mapping."""
     return {}
 
 
-# The same pools, amounts, images and variables come back in document after document. What is wrong is not remembered.
+# Pools, amounts, images and variables repeat across documents. Errors are not cached.
 _remembered = lru_cache(maxsize=4096)
 
 
 def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
-    """That a value is not ``what`` it should be, with the nearest legal one as the hint."""
+    """Return the error that a value is not ``what``, with the nearest legal value as the hint."""
     hint = _no_variables(value) or (f"write `{better}`" if better else None)
     return field_error(code, f"`{shorten(value)}` is not {what}", hint)
 
 
 def _no_variables(value: str) -> str | None:
-    """The hint for somebody who expects the shell's variables to be replaced."""
+    """Return the hint for a value with shell variables, which gpuctl does not expand; None without any."""
     if re.search(r"\$\{?[A-Za-z_]", value) is None:
         return None
     return "gpuctl reads no variables of the shell: write the value, or `envsubst < FILE | gpuctl ... -f -`"
@@ -172,7 +172,7 @@ def _port_name(value: str) -> str:
 
 @_remembered
 def check_quantity(value: str) -> str:
-    """A quantity that is not negative, as written."""
+    """Return a quantity as written, after checking that it is not negative."""
     amount = parse_quantity(value)
     if amount is None:
         better = suggest_quantity(value)
@@ -198,7 +198,7 @@ def _positive_quantity(value: str) -> str:
 def _memory(value: str) -> str:
     _positive_quantity(value)
     amount = parse_quantity(value)
-    # 4 MiB is the least that a container runtime accepts as a memory limit (runc, containerd: 6 MiB with systemd).
+    # 4 MiB is the lowest memory limit that container runtimes accept (runc; containerd with systemd: 6 MiB).
     if amount is not None and amount < 4 * 2**20:
         unit = "bytes" if amount >= 1 else "of a byte"
         number = value if amount >= 1 else "a fraction"
@@ -212,7 +212,7 @@ def _memory(value: str) -> str:
 
 
 def _fraction(value: str) -> str | None:
-    """``50%`` -> ``0.5``; None for what is no percentage of one card."""
+    """Return the fraction for a percentage of one card, ``50%`` -> ``0.5``; None for other text."""
     match = re.fullmatch(r"(?a)\s*(\d{1,3}(?:\.\d{1,3})?)\s*%\s*", value)
     return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
 
@@ -256,7 +256,7 @@ def _duration(value: str) -> str:
 
 @_remembered
 def _positive_duration(value: str) -> str:
-    # A zero without its unit gets one hint that helps, not first `0s` and then this.
+    # A zero without a unit gets one useful hint, not first `0s` and then this.
     if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
         raise field_error("GPU206", "the duration is zero", "give a time, or remove the line")
     return value
@@ -271,13 +271,13 @@ def _percentage(value: str) -> str:
 
 
 def percent(value: str) -> float:
-    """``5%`` -> 5.0, of what :data:`Percentage` takes."""
+    """Return a :data:`Percentage` as a number: ``5%`` -> 5.0."""
     return float(value.rstrip("% "))
 
 
 @_remembered
 def _absolute_path(value: str) -> str:
-    """A path to mount: the API server takes relative ones and a ``:`` silently, a kubelet does not."""
+    """Check a path to mount. The API server silently accepts relative paths and a ``:``; the kubelet does not."""
     if not value.startswith("/"):
         better = _no_variables(value) or f"write `/{value.lstrip('./')}`"
         if value.startswith("~"):
@@ -301,12 +301,12 @@ def _absolute_path(value: str) -> str:
 
 @_remembered
 def normal_path(value: str) -> str:
-    """``/home/data/`` -> ``/home/data``; two leading slashes, which POSIX keeps, become one."""
+    """Return a normalised path: ``/home/data/`` -> ``/home/data``. Two leading slashes become one."""
     return "/" + posixpath.normpath(value).lstrip("/")
 
 
 def _relative_path(value: str) -> str:
-    """A volume's ``subPath``: relative, inside the volume (validated so by the API server too)."""
+    """Check a volume's ``subPath``: relative and inside the volume, as the API server requires too."""
     if value.startswith("/") or ".." in value.split("/") or not value:
         raise field_error("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
     return value
@@ -373,11 +373,11 @@ def _date(value: str) -> str:
 
 
 def _time_zone(value: str) -> str:
-    # 4 ms, which every cold start would pay.
+    # Imported here: it takes 4 ms of every cold start.
     from zoneinfo import ZoneInfo
 
     try:
-        # Names of directories and paths are no zones.
+        # Names of directories and paths are not time zones.
         if re.fullmatch(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", value):
             ZoneInfo(value)
             return value
@@ -393,7 +393,7 @@ def _nonempty(value: str) -> str:
 
 
 def _no_nul(value: str) -> str:
-    # The YAML reader lets NUL through only as the escape \0; neither execve nor the API server's JSON takes it.
+    # The YAML reader accepts NUL only as the escape \0; neither execve nor the API server's JSON accepts it.
     if "\0" in value:
         raise field_error("GPU202", "the text contains a NUL character, which no process can receive")
     return value

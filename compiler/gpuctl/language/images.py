@@ -1,6 +1,6 @@
-"""Image references, as kubelets and container runtimes parse them, and the registry that each one names.
+"""Image references, parsed as kubelets and container runtimes do, and the registry of each.
 
-Source: ``github.com/distribution/reference`` (regexp.go, normalize.go). The API server takes any text for an image, and
+Source: ``github.com/distribution/reference`` (regexp.go, normalize.go). The API server accepts any text as an image;
 the pod then waits for ever with InvalidImageName.
 """
 
@@ -19,13 +19,13 @@ _LONGEST_PATH = 255
 
 
 def split_host(name: str) -> tuple[str, str]:
-    """The registry's host, empty where the name leaves it out, and the rest."""
+    """Return the registry's host ("" if the name has none) and the rest."""
     first, slash, rest = name.partition("/")
     return (first, rest) if slash and ("." in first or ":" in first or first == "localhost") else ("", name)
 
 
 def split_reference(image: str) -> tuple[str, str, str]:
-    """Name, tag and digest; the last two are empty where there is none."""
+    """Return name, tag and digest; tag and digest are "" if absent."""
     name, _, digest = image.partition("@")
     path = name.rpartition("/")[2]
     if ":" in path:
@@ -35,7 +35,7 @@ def split_reference(image: str) -> tuple[str, str, str]:
 
 
 def image_problem(image: str) -> tuple[str, str | None] | None:
-    """What is wrong with an image reference and what to write instead; None for a legal one."""
+    """Return the problem of an image reference and a correction (or None); None for a legal reference."""
     scheme, mark, rest = image.partition("://")
     if mark and re.match(r"[a-z][a-z0-9+.-]*\Z", scheme):
         return f"starts with `{scheme}://`, and an image has no scheme", f"write `{rest}`" if image_problem(
@@ -72,7 +72,7 @@ def _digest_problem(digest: str) -> tuple[str, str | None] | None:
 
 
 def full_name(name: str) -> str:
-    """A name with its registry: ``nginx`` -> ``docker.io/library/nginx``. Hosts are compared in lower case."""
+    """Return a name with its registry: ``nginx`` -> ``docker.io/library/nginx``. The host is in lower case."""
     host, path = split_host(name)
     host = host.lower()
     if host in ("", "index.docker.io", _DOCKER_HUB):
@@ -83,7 +83,7 @@ def full_name(name: str) -> str:
 
 
 def is_from(image: str, registry: str) -> bool:
-    """Whether an image is below a prefix of an allow list: a registry, a directory of one, or one repository.
+    """Return True if an image is below an allowed prefix: a registry, a directory of one, or a repository.
 
     The prefix ends at a slash: ``registry.example.com`` does not allow ``registry.example.com.evil``.
     """
@@ -94,7 +94,7 @@ def is_from(image: str, registry: str) -> bool:
     if host and not path:
         host = host.lower()
         return name.startswith(f"{_DOCKER_HUB if host == 'index.docker.io' else host}/")
-    # A path without a host is an organisation of Docker Hub, or one of its own images.
+    # A path without a host is an organisation of Docker Hub, or one of its official images.
     full = full_name(prefix)
     below = full_name(f"{prefix}/x").removesuffix("x")
     return name == full or name.startswith(below)

@@ -12,10 +12,10 @@ from gpuctl.objects.durations import parse_duration
 
 
 class ServedModel(Block):
-    """Which model is served. Available to the program as MODEL_* variables and in `{{model.name}}` templates."""
+    """The served model. Available to the program as MODEL_* variables and in `{{model.name}}` templates."""
 
     source: NonEmpty | None = Field(
-        None, description="Where the model comes from; env MODEL_SOURCE.", examples=["model-registry"]
+        None, description="Source of the model; env MODEL_SOURCE.", examples=["model-registry"]
     )
     name: NonEmpty | None = Field(None, description="Name of the model; env MODEL_NAME.", examples=["llama3-8b"])
     version: NonEmpty | None = Field(None, description="Its version; env MODEL_VERSION.", examples=["v1.0"])
@@ -29,45 +29,44 @@ class ServedModel(Block):
 
 
 class Autoscaling(Block):
-    """How many pods run, depending on load. Becomes a HorizontalPodAutoscaler."""
+    """Number of pods, depending on load. Becomes a HorizontalPodAutoscaler."""
 
     enabled: Boolean = Field(False, description="Turn autoscaling on.", examples=[True])
-    minReplicas: PositiveCount = Field(1, description="Fewest pods.", examples=[1])  # noqa: N815
+    minReplicas: PositiveCount = Field(1, description="Minimum number of pods.", examples=[1])  # noqa: N815
     maxReplicas: PositiveCount | None = Field(  # noqa: N815
-        None, description="Most pods; required when enabled.", examples=[10]
+        None, description="Maximum number of pods; required when enabled.", examples=[10]
     )
     targetGPUUtilization: Percent | None = Field(  # noqa: N815
         None,
-        description="Average GPU utilisation, in percent, to hold. Near 100 under a single request for most model "
-        "servers, so "
-        "`metric: queue` is often the better signal.",
+        description="Target for the average GPU utilisation, percent. It is near 100 under a single request for most "
+        "model servers, so `metric: queue` is often the better signal.",
         examples=[70],
     )
     targetMemoryUtilization: Percent | None = Field(  # noqa: N815
         None,
-        description="Average GPU memory in use, in percent, to hold. The metrics adapter must serve "
-        "`gpu_memory_used_percent`, or what the platform's `autoscaling.metrics.memory` names.",
+        description="Target for the average GPU memory in use, percent. The metrics adapter must serve "
+        "`gpu_memory_used_percent`, or the metric in the platform's `autoscaling.metrics.memory`.",
         examples=[85],
     )
     targetQueueLength: PositiveCount | None = Field(  # noqa: N815
-        None, description="With `metric: queue`: waiting requests per pod to hold. Default 5.", examples=[5]
+        None, description="With `metric: queue`: target for the waiting requests per pod. Default 5.", examples=[5]
     )
     targetCPUUtilization: Percent | None = Field(  # noqa: N815
         None,
-        description="With `metric: cpu`: average CPU utilisation, in percent of the request. Default 80.",
+        description="With `metric: cpu`: target for the average CPU utilisation, percent of the request. Default 80.",
         examples=[80],
     )
     scaleUpDelay: Duration | None = Field(  # noqa: N815
-        None, description="How long load must stay high before pods are added.", examples=["60s"]
+        None, description="Time that load must stay high before pods are added.", examples=["60s"]
     )
     scaleDownDelay: Duration | None = Field(  # noqa: N815
-        None, description="How long load must stay low before pods are removed.", examples=["300s"]
+        None, description="Time that load must stay low before pods are removed.", examples=["300s"]
     )
     metric: Literal["gpu", "queue", "cpu"] = Field(
         "gpu",
-        description="What load is: GPU utilisation, the length of the model server's request queue, or CPU. GPU "
-        "utilisation "
-        "is near 100 under one request and says little about load; the queue says when requests wait.",
+        description="Measure of load: GPU utilisation, the length of the model server's request queue, or CPU. GPU "
+        "utilisation is near 100 under a single request, so it is a weak measure; the queue length shows that "
+        "requests wait.",
         examples=["queue"],
     )
 
@@ -111,7 +110,7 @@ class Autoscaling(Block):
 
 
 def _stabilization(name: str, value: str | None) -> None:
-    """``behavior.*.stabilizationWindowSeconds`` must be at most an hour (autoscaling/v2 validation)."""
+    """Check that ``behavior.*.stabilizationWindowSeconds`` is at most an hour (autoscaling/v2 validation)."""
     if value is not None and (parse_duration(value) or 0) > 3600:
         raise field_error(
             "GPU206", f"`{name}` is longer than 1h, the most Kubernetes takes", "write at most `1h`", (name,)
@@ -119,7 +118,7 @@ def _stabilization(name: str, value: str | None) -> None:
 
 
 class InferenceService(ServiceBlock):
-    """The service of an inference."""
+    """Network access to an inference."""
 
     replicas: Annotated[Count, Field(le=10000)] = Field(
         1, description="Number of pods; ignored under autoscaling.", examples=[2]
@@ -130,11 +129,13 @@ class InferenceDocument(Workload):
     """A model server: becomes a Deployment, a Service and, on request, a HorizontalPodAutoscaler."""
 
     kind: Literal["inference"] = Field(description="The kind of document.")
-    model: ServedModel | None = Field(None, description="Which model is served.")
-    service: InferenceService = Field(default_factory=InferenceService, description="How the model is reached.")
-    autoscaling: Autoscaling | None = Field(None, description="How many pods run, depending on load.")
+    model: ServedModel | None = Field(None, description="The served model.")
+    service: InferenceService = Field(
+        default_factory=InferenceService, description="Network access to the model, and its replicas."
+    )
+    autoscaling: Autoscaling | None = Field(None, description="Number of pods, depending on load.")
 
     @property
     def autoscaled(self) -> bool:
-        """Whether a HorizontalPodAutoscaler owns the number of replicas."""
+        """True if a HorizontalPodAutoscaler sets the number of replicas."""
         return self.autoscaling is not None and self.autoscaling.enabled

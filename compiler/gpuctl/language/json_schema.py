@@ -1,21 +1,21 @@
-"""JSON Schemas of the kinds, for editors: generated from the models.
+"""JSON Schemas of the kinds, for editors, generated from the models.
 
-One property matters more than all others: what the binder accepts validates. A red line under a correct document is
-worse than a mistake that only the compiler finds, so every rule here is exact or looser, never stricter. That has
-consequences that the models do not show:
+One property matters most: everything that the binder accepts validates. A false error in an editor is worse than an
+error that only the compiler finds, so every rule is exact or looser, never stricter. Consequences that the models do
+not show:
 
 - Every spelling of a key is accepted. ``properties`` has the canonical keys, which editors complete;
   ``patternProperties`` has all other spellings, with the same definition.
-- Text fields take numbers and booleans, because the binder keeps the text as written; never null.
-- In workloads, what a platform's ``defaults`` can supply is not required, not even ``environment.image``. Required
-  are ``kind``, ``job.name``, and what items of lists and entries of mappings need.
-- Text of ``environment`` and ``service`` may hold ``{{...}}`` templates, whose value no editor knows.
+- Text fields accept numbers and booleans, because the binder keeps the text as written; never null.
+- In workloads, fields that a platform's ``defaults`` can supply are not required, not even ``environment.image``.
+  Required are ``kind``, ``job.name``, and the required fields of list items and mapping entries.
+- Text of ``environment`` and ``service`` may hold ``{{...}}`` templates, whose value no editor can evaluate.
 
-Dialect: draft-07, with ``definitions``. Every editor understands that, and few understand 2020-12
-(yaml-language-server, which most of them use, does so since 1.20); nothing is used that 2020-12 reads differently.
-The keyword that says "this key in any spelling" is ``patternProperties`` and not ``propertyNames``, because
-yaml-language-server looks through YAML's ``<<`` for the first and not for the second. ``errorMessage``,
-``markdownDescription`` and ``defaultSnippets`` are the language servers', and ignored by everybody else.
+Dialect: draft-07, with ``definitions``. Every editor supports it, few support 2020-12 (yaml-language-server, the most
+common one, since 1.20), and nothing used here has another meaning in 2020-12. Other spellings are matched with
+``patternProperties``, not ``propertyNames``, because yaml-language-server resolves YAML's ``<<`` only for the former.
+``errorMessage``, ``markdownDescription`` and ``defaultSnippets`` are extensions of language servers; other tools ignore
+them.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 
 TEMPLATED = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
-"""The blocks of a workload whose strings may hold templates; the frontend's own list is tested to be the same."""
+"""Blocks of a workload whose strings may hold templates. A test compares them with the frontend's list."""
 IDENTITY = (("job", "name"), ("job", "namespace"))
-"""The texts in these blocks that may not; tested to be the frontend's too."""
+"""Texts in these blocks without templates. A test compares them with the frontend's list."""
 _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 _NEVER_DEFAULTS = {("job", "name"), ("job", "namespace")}
-"""What a platform's defaults cannot hold: they would be every job's."""
+"""Fields that a platform's defaults cannot set, because every job would share the value."""
 
 
 def schema_of(kind: str) -> Schema:
-    """The JSON Schema of one of the kinds in :data:`gpuctl.language.kinds.KINDS`."""
+    """Return the JSON Schema of a kind in :data:`gpuctl.language.kinds.KINDS`."""
     builder = _Builder()
     root = builder.document(kind)
     return {"$schema": DIALECT, "title": f"gpuctl {kind}", **root, "definitions": builder.definitions}
 
 
 def combined_schema() -> Schema:
-    """One JSON Schema for every kind: ``kind`` says which rules a document follows.
+    """Return one JSON Schema for all kinds: ``kind`` selects the rules of a document.
 
-    For files that hold several documents, and directories that hold several kinds.
+    For files with several documents, and directories with several kinds.
     """
     builder = _Builder()
     key = spelling_pattern("kind")
@@ -82,14 +82,14 @@ def combined_schema() -> Schema:
 
 
 def to_json(schema: Schema) -> str:
-    """A schema as the text of a file."""
+    """Return a schema as the text of a file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 class _Builder:
-    """Collects the definitions of one schema, one a field, called by its path.
+    """Collects the definitions of one schema, one per field, named by its path.
 
-    Equal definitions are kept once: kinds share most of their blocks.
+    Equal definitions are stored once: kinds share most of their blocks.
     """
 
     def __init__(self) -> None:
@@ -98,15 +98,15 @@ class _Builder:
         self._known: dict[str, str] = {}
 
     def document(self, kind: str, *, partial: bool = False) -> Schema:
-        """A whole document; ``partial``: as a platform's defaults hold it."""
+        """Return the schema of a whole document; ``partial``: as contained in a platform's defaults."""
         return self._block(model_of(kind), _Place(kind, partial=partial, fillable=kind in WORKLOADS))
 
     def _define(self, name: str, schema: Schema) -> Schema:
-        """A reference to a definition, shared with an equal one that is there already."""
+        """Return a reference to a definition, reusing an equal existing one."""
         text = json.dumps(schema, ensure_ascii=False)
         known = self._known.get(text)
         if known is None:
-            # A reference is a URI, where brackets cannot stand.
+            # A reference is a URI, which cannot contain brackets.
             known = ".".join((*self.prefix, name.replace(ITEM, "")))
             assert known not in self.definitions, "two definitions have one name"
             self._known[text] = known
@@ -149,8 +149,8 @@ class _Builder:
         if default is not None:
             facts += f", default `{in_yaml(default, form)}`"
         schema["markdownDescription"] = f"{info.description}{facts}"
-        # Editors propose every default and example; of a field with choices, those are all there is to propose. When
-        # they write a whole block they write the defaults in it, which hides what a block really needs.
+        # Editors propose every default and example; for a field with choices these are the only proposals. When they
+        # insert a whole block they insert its defaults, which hides the fields that it requires.
         is_choice = "enum" in rules
         needy = any(below.is_required() for _, below in keys_of(model)) and not is_choice
         if default is not None and not needy and rules.get("enum") != [default]:
@@ -163,7 +163,7 @@ class _Builder:
         return {**schema, **rules}
 
     def _form(self, form: ValueForm, place: _Place) -> Schema:
-        """The rules of a form. A union needs no ``anyOf``: every keyword is about one type of value."""
+        """Return the rules of a form. A union needs no ``anyOf``: every keyword applies to one type of value."""
         parts: list[Schema] = []
         if form.single is not None:
             parts.append(_single(form.single, templated=place.templated))
@@ -185,7 +185,7 @@ class _Builder:
             own = part.pop("type")
             types += own if isinstance(own, list) else [own]
             merged |= part
-        # The message of one part would be shown for mistakes in the others.
+        # The message of one part would be shown for errors in the others.
         merged.pop("errorMessage", None)
         return _without_boolean({"type": types, **merged})
 
@@ -220,9 +220,9 @@ def _single(single: SingleValue, *, templated: bool) -> Schema:
 
 
 def _without_boolean(schema: Schema) -> Schema:
-    """The same in other words, where text may look like a boolean: every other type is refused.
+    """Return an equivalent schema for text that may look like a boolean, which rejects all other types instead.
 
-    Editors propose ``true`` and ``false`` as values of a field that lists the type, and nobody wants those for text.
+    If a schema lists the boolean type, editors propose ``true`` and ``false`` for a text field.
     """
     types = schema.get("type")
     if not isinstance(types, list) or "boolean" not in types:
@@ -232,7 +232,7 @@ def _without_boolean(schema: Schema) -> Schema:
 
 
 def _is_nested(examples: list[Any] | None) -> TypeGuard[list[Any]]:
-    """Whether the first example is a mapping of more than plain values, which editors write well only as a snippet."""
+    """Return True if the first example is a mapping with nested values, which editors insert well only as a snippet."""
     if not examples or not isinstance(examples[0], dict):
         return False
     return any(isinstance(value, (dict, list)) for value in examples[0].values())
@@ -245,12 +245,12 @@ def _mapping(key: SingleValue, value: Schema) -> Schema:
 
 
 def _other_spellings(key: str) -> str:
-    """Every spelling but the canonical one, whose value would be checked, and its mistakes be said, twice."""
+    """Return a pattern for every spelling but the canonical one, whose errors would otherwise be shown twice."""
     return spelling_pattern(key).replace("^", f"^(?!{key}$)", 1)
 
 
 def _wants(keys: tuple[str, ...]) -> Schema:
-    """One of the keys is required, in any spelling; the message names the first."""
+    """Return a rule that requires one of the keys, in any spelling; the message names the first."""
     return {"if": _none_of(keys), "then": {"required": [keys[0]]}}
 
 
@@ -260,12 +260,12 @@ def _rule(rule: BlockRule) -> Schema:
 
 
 def _none_of(keys: Iterable[str]) -> Schema:
-    """None of the keys is there, in whatever spelling."""
+    """Return a rule that holds if none of the keys is present, in any spelling."""
     return {"patternProperties": {spelling_pattern(key): False for key in keys}}
 
 
 class _Place(NamedTuple):
-    """Where in a document the builder is."""
+    """The builder's position in a document."""
 
     kind: str
     path: tuple[str, ...] = ()
@@ -274,19 +274,19 @@ class _Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path for people."""
+        """The path as text."""
         return ".".join(self.path).replace(f".{ITEM}", ITEM)
 
     @property
     def templated(self) -> bool:
-        """Whether text here may hold templates."""
+        """True if text at this place may hold templates."""
         return self.kind in WORKLOADS and self.path[0] in TEMPLATED and self.path not in IDENTITY
 
     @property
     def may_be_left_out(self) -> bool:
-        """Whether a required field here may be missing, because a platform's defaults, or the document, supply it."""
+        """True if a required field may be missing, because a platform's defaults, or the document, supply it."""
         return self.fillable and (self.partial or self.path not in (("kind",), ("job",), ("job", "name")))
 
     def below(self, step: str) -> _Place:
-        """The place one step further. Defaults fill in fields, but no items of lists and entries of mappings."""
+        """Return the place one step below. Defaults supply fields, but not list items and mapping entries."""
         return self._replace(path=(*self.path, step), fillable=self.fillable and step not in (ITEM, USER_KEY))

@@ -1,4 +1,4 @@
-"""The table of kinds: name -> model. A model's module is imported when a document of its kind is first seen."""
+"""The kinds of documents and their models. A model's module is imported when its kind is first used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuctl.language.quota_document import QuotaDocument
     from gpuctl.language.training_document import TrainingDocument
 
-# Told apart by ``kind``, so that asking for one does not import the others.
+# Distinguished by ``kind``, so that a test for one does not import the others.
 Job: TypeAlias = Union["TrainingDocument", "InferenceDocument", "NotebookDocument", "ComputeDocument"]
 Model: TypeAlias = Union[
     "TrainingDocument",
@@ -36,7 +36,7 @@ VERSION = "v0.1"
 
 @cache
 def model_of(kind: str) -> type[Block]:
-    """The model of a kind in :data:`KINDS`."""
+    """Return the model of a kind in :data:`KINDS`."""
     module = import_module(f"gpuctl.language.{kind}_document")
     model: type[Block] = getattr(module, f"{kind.capitalize()}Document")
     return model

@@ -1,7 +1,7 @@
-"""Credentials in what people and programs get to see: by the names they are given, and by their form.
+"""Masks credentials in output, recognised by their names and by their form.
 
 One module for all output: diagnostics, differences, plans, descriptions, quoted logs. Manifests are never masked. Every
-function takes linear time: its input is anybody's.
+function takes linear time, because its input is untrusted.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any
 
 MASK = "***"
 CHANGED = "<masked, changed>"
-"""What stands for a new value that differs from the old one, when both are masked."""
+"""Replaces a new value that differs from the old one if both are masked."""
 
 CREDENTIAL = (
     r"hf_[A-Za-z0-9]{16,}|(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|glpat-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35}"
     r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/_-]{20,}"
-    # Without the look behind every `eyJ` of a long word would be a start.
+    # Without the lookbehind, every `eyJ` inside a long word would start a match.
     r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*"
 )
-"""Tokens of known form: Hugging Face, OpenAI, GitHub, GitLab, AWS, Slack, Google, JSON Web Tokens."""
+"""Matches tokens of known form: Hugging Face, OpenAI, GitHub, GitLab, AWS, Slack, Google, JSON Web Tokens."""
 
-# Text until it is needed: most commands mask nothing, and to compile all of these is a part of a cold start.
+# Strings until first use: most commands mask nothing, and compiling all patterns slows a cold start.
 _PRIVATE_KEY = r"(?s)(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
 _USER_INFO = r"(://[^\s/@:'\"]*:)([^\s/'\"]+)(@)"
 _AUTHORIZATION = r"(?i)(\bbearer[ \t]+|authorization[\"']?[ \t]*[:=][ \t]*[\"']?basic[ \t]+)([\w.~+/=-]{6,})()"
 _WORD = r"token|passw(?:or)?d|passphrase|pwd|secret|credentials?|key|signature"
 _GIVEN = (
     rf"(?i)((?:{_WORD})[\w-]{{0,40}}(?:=|[ \t]{{1,8}}|[\"'][ \t]{{0,8}}[,:][ \t]{{0,8}}[\"']?)[\"']?)"
-    # References and placeholders (`...`, VALUE) are no credentials; nor is the backquote that ends a command.
+    # References and placeholders (`...`, VALUE) are not credentials, nor is the backquote at the end of a command.
     r"(?![$/<-]|\.\.\.|VALUE\b)([^\s\"',\]\[}&;]*[^\s\"',\]\[}&;`])"
 )
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -47,7 +47,7 @@ _HARMLESS = r"(?i)-?[\d.]+\Z|true\Z|false\Z|none\Z|null\Z|\Z"
 _REFERENCE = r"\$\([\w.-]+\)\Z|\$\{?\w+\}?\Z"
 _LONGEST_NAME = 200
 
-# Maps from names that people choose to values.
+# Mappings from user-chosen names to values.
 _MAPS = frozenset({"env", "data", "stringData", "annotations"})
 _ENTRY = r"\.(?:env|data|stringData|annotations)(?:\[([^\]]*)\]|\.([^.\[\]]+))(?:\.value)?\Z"
 _OPEN: ContextVar[bool] = ContextVar("secrets are shown", default=False)
@@ -60,7 +60,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Within it nothing is masked: for somebody at a terminal who asked for it."""
+    """Show credentials in this context, for a user who asked for it in a terminal."""
     token = _OPEN.set(True)
     try:
         yield
@@ -70,7 +70,7 @@ def shown() -> Iterator[None]:
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Within it everything is masked, whatever somebody at a terminal asked for: for what is written down."""
+    """Mask credentials in this context even if :func:`shown` is active, for text that is stored."""
     token = _OPEN.set(False)
     try:
         yield
@@ -79,26 +79,26 @@ def hidden() -> Iterator[None]:
 
 
 def names_a_secret(name: str, value: str = "x") -> bool:
-    """Whether a variable, option or key of this name holds a credential: ``HF_TOKEN``, ``--db-password``.
+    """Return True if a variable, option or key of this name holds a credential: ``HF_TOKEN``, ``--db-password``.
 
-    Not what only tells where one is (``TOKEN_FILE``), nor numbers that count tokens (``MAX_TOKENS``).
+    Names of locations (``TOKEN_FILE``) and counts of tokens (``MAX_TOKENS``) do not count.
     """
     name = name[-_LONGEST_NAME:].rpartition("/")[2]
     if not _compiled(_SUSPECT).search(name) or _compiled(_ABOUT).search(name) or _compiled(_REFERENCE).match(value):
         return False
-    # `--eos-token 2`, `MAX_TOKENS`, `USE_TOKEN=true`: numbers and switches are credentials as passwords only.
+    # `--eos-token 2`, `MAX_TOKENS`, `USE_TOKEN=true`: a number is a credential only as a password, a switch never is.
     return not _compiled(_HARMLESS).match(value) or (value != "" and "pass" in name.lower() and value.isdigit())
 
 
 def holds_a_credential(text: str) -> bool:
-    """Return True if a text holds a credential by its form: a token, a private key, a password in a URL."""
+    """Return True if a text contains a credential by its form: a token, a private key, a password in a URL."""
     if "PRIVATE KEY-----" in text or _compiled(CREDENTIAL).search(text):
         return True
     return any(match[2][0] not in "$<{" for match in _compiled(_USER_INFO).finditer(text)) if "://" in text else False
 
 
 def redact(text: str) -> str:
-    """Text with its credentials blotted out, its length and lines kept."""
+    """Return a text with its credentials replaced by `*`, with the same length and lines."""
     return _masked_text(text, lambda secret: "".join("\n" if char == "\n" else "*" for char in secret))
 
 
@@ -115,7 +115,7 @@ def _masked_text(text: str, mask: Callable[[str], str]) -> str:
 
 
 def _is_given(match: re.Match[str]) -> bool:
-    """Whether what looks like a name with its value is one: ``--token x`` is, ``the token is`` is not."""
+    """Return True if a match is a name with its value: ``--token x`` is, ``the token is`` is not."""
     start = match.start()
     before = match.string[max(0, start - _LONGEST_NAME) : start]
     head = match[1].lstrip(_NAME_CHARACTERS)
@@ -127,9 +127,9 @@ def _is_given(match: re.Match[str]) -> bool:
 
 
 def masked(value: Any, path: str = "") -> Any:
-    """An object, or a part of it, without credentials.
+    """Return an object, or a part of it, without credentials.
 
-    :param path: where it is, as in a plan's changes: ``spec.template.spec.containers[main].env[HF_TOKEN].value``.
+    :param path: its path, as in a plan's changes: ``spec.template.spec.containers[main].env[HF_TOKEN].value``.
     """
     if _OPEN.get():
         return value
@@ -150,7 +150,7 @@ def _masked(value: Any, field: str) -> Any:
     if not isinstance(value, str):
         return value
     if value.startswith(("{", "[")):
-        # The document in an annotation, kubectl's record of what was applied.
+        # The document in an annotation, or kubectl's last-applied configuration.
         try:
             inner = json.loads(value)
         except (ValueError, RecursionError):
@@ -161,7 +161,7 @@ def _masked(value: Any, field: str) -> Any:
 
 
 def _is_argument(option: str | None, item: Any) -> bool:
-    """Whether an item of a command line is the value of the option before it, and secret."""
+    """Return True if an item of a command line is the secret value of the option before it."""
     if option is None or "=" in option or not isinstance(item, str) or item.startswith("-"):
         return False
     return names_a_secret(option.lstrip("-"), item)
@@ -184,7 +184,7 @@ def _masked_map(value: dict[Any, Any], field: str) -> dict[Any, Any]:
 
 
 def masked_pair(old: Any, new: Any, path: str = "") -> tuple[Any, Any]:
-    """Two values of one field, both masked; where it is a secret that differs, that is to be seen."""
+    """Return two values of one field, both masked. If a masked value changed, the new one is marked as changed."""
     return _told_apart(old, new, masked(old, path), masked(new, path))
 
 
@@ -212,7 +212,7 @@ def _told_apart(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any
 
 
 def _places(items: list[Any]) -> dict[Any, int]:
-    """Where the items of a list are, by name where all have one, else by number."""
+    """Return the index of each item of a list, by name if all items have one, else by number."""
     names = [item.get("name") if isinstance(item, dict) else None for item in items]
     if None in names or len({*map(str, names)}) < len(names):
         return {number: number for number in range(len(items))}
@@ -228,7 +228,7 @@ _STRUCTURE = frozenset({"key", "secret", "secretName", "secretKeyRef", "secretRe
 
 
 def masked_lines(text: str) -> list[str]:
-    """The lines of a YAML text without credentials, as many as there are: for differences of files."""
+    """Return the lines of a YAML text without credentials, the same number of lines, for diffs of files."""
     lines = redact(text).split("\n")
     if _OPEN.get():
         return lines

@@ -1,10 +1,10 @@
-"""Names that Kubernetes accepts, and the nearest legal one for a name that it does not.
+"""Checks of names for Kubernetes, and the nearest legal name for an illegal one.
 
 Sources: ``k8s.io/apimachinery/pkg/util/validation`` (IsDNS1035Label, IsDNS1123Label, IsDNS1123Subdomain,
 IsQualifiedName, IsValidLabelValue, IsEnvVarName) and the measured limits in ``longest_job_name``.
 
-Here and elsewhere patterns that few documents need are plain text: ``re`` compiles them when they are first used, and
-compiling all of them would cost a tenth of a cold start.
+Here and in other modules, patterns that few documents need are strings: ``re`` compiles them on first use, and
+compiling all of them would take a tenth of a cold start.
 """
 
 from __future__ import annotations
@@ -24,42 +24,39 @@ _DATA_KEY = r"[-._a-zA-Z0-9]+\Z"
 _PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
 DEFAULT_POOL = "default"
-"""The pool of every node that is in no other, and of jobs that name none."""
+"""Pool of the nodes without another pool, and of jobs that name none."""
 MAIN_CONTAINER = "main"
-"""The container of a pod in which the program of the document runs."""
+"""Container of a pod that runs the document's program."""
 SYSTEM_NAMESPACE = "gpuctl-system"
-"""Where the platform's own objects are."""
+"""Namespace of the platform's own objects."""
 DEFAULT_DOMAIN = "runwhere.ai"
-"""Prefix of labels where no platform names one."""
-
-DEFAULT_DOMAIN = "runwhere.ai"
-"""Prefix of labels where no platform names one."""
+"""Prefix of labels if the platform sets none."""
 
 SUBDOMAIN_MAX = 253
 
 
 def is_dns_1035_label(name: str) -> bool:
-    """A Service name: lower case, digits and hyphens, starting with a letter, at most 63."""
+    """Return True for the name of a Service: lower case, digits and hyphens, starting with a letter, at most 63."""
     return len(name) <= LABEL_MAX and re.match(_DNS_1035, name) is not None
 
 
 def is_dns_label(name: str) -> bool:
-    """A namespace name (RFC 1123 label), at most 63; it may start with a digit."""
+    """Return True for the name of a namespace (RFC 1123 label), at most 63 characters; it may start with a digit."""
     return len(name) <= LABEL_MAX and re.match(_DNS_1123, name) is not None
 
 
 def is_dns_subdomain(name: str) -> bool:
-    """The name of most objects (RFC 1123 subdomain): labels joined by dots, at most 253."""
+    """Return True for the name of most objects (RFC 1123 subdomain): labels joined by dots, at most 253 characters."""
     return len(name) <= SUBDOMAIN_MAX and re.match(_SUBDOMAIN, name) is not None
 
 
 def is_label_value(value: str) -> bool:
-    """A label's value: empty, or at most 63 of letters, digits, ``-_.`` with alphanumeric ends."""
+    """Return True for a label's value: empty, or at most 63 of letters, digits, ``-_.`` with alphanumeric ends."""
     return not value or (len(value) <= LABEL_MAX and re.match(_QUALIFIED, value) is not None)
 
 
 def is_qualified_name(key: str) -> bool:
-    """A label's or annotation's key: an optional DNS prefix and ``/``, then at most 63 characters."""
+    """Return True for a label or annotation key: an optional DNS prefix and ``/``, then at most 63 characters."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (prefix and is_dns_subdomain(prefix)):
         return False
@@ -67,29 +64,29 @@ def is_qualified_name(key: str) -> bool:
 
 
 def is_env_name(name: str) -> bool:
-    """An environment variable's name, as Kubernetes before relaxed validation (1.30) takes it."""
+    """Return True for the name of an environment variable, by Kubernetes' rule before relaxed validation (1.30)."""
     return re.match(_ENV_NAME, name) is not None and name != "." and not name.startswith("..")
 
 
 def is_data_key(key: str) -> bool:
-    """A key of a Secret or ConfigMap (IsConfigMapKey)."""
+    """Return True for a key of a Secret or ConfigMap (IsConfigMapKey)."""
     legal = len(key) <= SUBDOMAIN_MAX and re.match(_DATA_KEY, key) is not None
     return legal and key != "." and not key.startswith("..")
 
 
 def is_host(text: str) -> bool:
-    """A host's name or its IP address, with or without brackets."""
+    """Return True for a host name or an IP address, with or without brackets."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     return re.match(_HOST, bare) is not None or re.match(_IPV6, bare) is not None
 
 
 def is_port_name(name: str) -> bool:
-    """An IANA service name: at most 15 lower-case letters, digits and single hyphens, with a letter in it."""
+    """Return True for an IANA service name: at most 15 lower-case letters, digits, single hyphens, with a letter."""
     return len(name) <= 15 and re.match(_PORT_NAME, name) is not None
 
 
 def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:
-    """The legal label that looks most like ``name``, or None when nothing of it can be kept."""
+    """Return the legal label most similar to ``name``; None if no character of it can be kept."""
     text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if letter_first:
         text = text.lstrip("0123456789-")
@@ -97,15 +94,15 @@ def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:
 
 
 def nearest_label_value(value: str) -> str | None:
-    """The legal label value that looks most like ``value``, or None."""
+    """Return the legal label value most similar to ``value``; None if no character of it can be kept."""
     text = re.sub(r"[^-A-Za-z0-9_.]+", "-", value).strip("-_.")
     return text[:LABEL_MAX].rstrip("-_.") or None
 
 
 def longest_job_name(kind: str, nodes: int = 1, backend: str = "job") -> tuple[int, str]:
-    """How long a job's name may be, and the reason, as a phrase for an error message.
+    """Return the maximum length of a job's name, and the reason as a phrase for an error message.
 
-    Measured on a real control plane, because the API server accepts longer names whose pods then never start.
+    Measured on a real control plane: the API server accepts longer names, whose pods never start.
     """
     if kind == "training":
         if nodes > 1 and backend == "jobset":
@@ -116,7 +113,7 @@ def longest_job_name(kind: str, nodes: int = 1, backend: str = "job") -> tuple[i
             return longest, f"the pods of a {nodes}-node training are called NAME-0 to NAME-{nodes - 1}"
         return 63, "a Job's name becomes a label of its pods"
     if kind == "notebook":
-        # {name}-{10 characters of hash} is the label controller-revision-hash; longer ones are accepted by the API
-        # server and never get a pod.
+        # {name}-{10 characters of hash} is the label controller-revision-hash. The API server accepts longer names,
+        # which never get a pod.
         return 52, "a StatefulSet with a longer name is accepted and never gets a pod"
     return 59, "its Service is called svc-NAME"

@@ -1,4 +1,4 @@
-"""``kind: notebook``: one person's development environment."""
+"""``kind: notebook``: the development environment of one user."""
 
 from typing import Literal
 
@@ -12,4 +12,4 @@ class NotebookDocument(Workload):
     """A notebook: becomes a StatefulSet with one replica, and a Service."""
 
     kind: Literal["notebook"] = Field(description="The kind of document.")
-    service: NotebookService = Field(default_factory=NotebookService, description="How the notebook is reached.")
+    service: NotebookService = Field(default_factory=NotebookService, description="Network access to the notebook.")

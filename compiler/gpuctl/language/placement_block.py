@@ -1,4 +1,4 @@
-"""``placement:``, on which clusters a document belongs."""
+"""The ``placement:`` block: the clusters of a document."""
 
 from pydantic import Field, model_validator
 
@@ -7,10 +7,11 @@ from gpuctl.language.fields import Block, DnsLabel
 
 
 class Placement(Block):
-    """On which clusters the document belongs."""
+    """Clusters of the document."""
 
     clusters: list[DnsLabel] = Field(
-        description="Names of clusters of the platform. On others the document is left out.", examples=[["prod"]]
+        description="Names of clusters that the platform defines. On other clusters the document is left out.",
+        examples=[["prod"]],
     )
 
     @model_validator(mode="after")

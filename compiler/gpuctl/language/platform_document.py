@@ -1,4 +1,4 @@
-"""``kind: platform``: what a platform team decides once, so that job files stay short and portable."""
+"""``kind: platform``: the settings of a platform team, so that job documents stay short and portable."""
 
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -57,13 +57,13 @@ class LabelsBlock(Block):
 
     domain: Domain = Field(
         DEFAULT_DOMAIN,
-        description="Prefix of every label and annotation of ours, as in `runwhere.ai/pool`.",
+        description="Prefix of gpuctl's labels and annotations, as in `runwhere.ai/pool`.",
         examples=["gpu.example.com"],
     )
 
 
 class KubernetesBlock(Block):
-    """The cluster that output is for."""
+    """Target Kubernetes version of the output."""
 
     version: NonEmpty = Field(
         "1.36",
@@ -73,7 +73,7 @@ class KubernetesBlock(Block):
 
 
 class Vendor(Block):
-    """How a vendor's GPUs appear in Kubernetes."""
+    """Kubernetes names for a vendor's GPUs."""
 
     resource: LabelKey = Field(
         description="Extended resource that the vendor's device plugin advertises.", examples=["nvidia.com/gpu"]
@@ -100,16 +100,16 @@ class GpuBlock(Block):
     )
     vendors: Annotated[dict[DnsLabel, Vendor], UserKeys()] = Field(
         default_factory=empty_dict,
-        description="Vendors beside, or instead of, the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
-        "mthreads, "
-        "iluvatar and metax. Naming one changes no job that does not ask for it; `default` does.",
+        description="Vendors in addition to the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
+        "mthreads, iluvatar "
+        "and metax, or in place of them. A vendor only affects jobs that name it, unless it is the `default`.",
         examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
     )
     types: Annotated[
         dict[RequiredLabelValue, Annotated[dict[LabelKey, LabelValue | list[LabelValue]], UserKeys()]], UserKeys()
     ] = Field(
         default_factory=empty_dict,
-        description="GPU types -> node labels, for clusters that have feature discovery's labels and not ours.",
+        description="GPU type -> node labels, for clusters with feature discovery's labels instead of gpuctl's.",
         examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
     )
     sharing: Literal["none", "hami", "volcano"] = Field(
@@ -118,7 +118,7 @@ class GpuBlock(Block):
 
 
 class TrainingBlock(Block):
-    """How trainings are run."""
+    """Settings of trainings."""
 
     backend: Literal["job", "jobset"] = Field(
         "job",
@@ -134,7 +134,7 @@ class TrainingBlock(Block):
 
 
 class ExternalPool(Block):
-    """A pool that is declared elsewhere, so that repositories of jobs alone can be checked against it."""
+    """A pool declared elsewhere, for checks of repositories that contain only jobs."""
 
     name: DnsLabel = Field(description="Name of the pool.", examples=["training-pool"])
     gpu_types: list[RequiredLabelValue] = Field(
@@ -149,7 +149,7 @@ class ExternalPool(Block):
 
 
 class QuotaDefaults(Block):
-    """What a LimitRange gives containers that name no request."""
+    """Requests that a LimitRange sets for containers without any."""
 
     cpu: PositiveQuantity = Field("1", description="Default CPU request.", examples=["1"])
     memory: Memory = Field("2Gi", description="Default memory request.", examples=["2Gi"])
@@ -160,18 +160,18 @@ class QuotaSettings(Block):
 
     defaultRequest: QuotaDefaults = Field(  # noqa: N815
         default_factory=QuotaDefaults.model_construct,
-        description="Requests of containers that name none; a quota refuses pods without requests.",
+        description="Requests of containers that name none; a quota rejects pods without requests.",
     )
 
 
 class ServiceDefaults(Block):
     """Settings of services."""
 
-    type: ServiceType = Field("NodePort", description="Kind of Service of jobs that name none.", examples=["ClusterIP"])
+    type: ServiceType = Field("NodePort", description="Service type of jobs that name none.", examples=["ClusterIP"])
 
 
 class StorageDefault(Block):
-    """Where workdirs live that name no source of their own."""
+    """Source of workdirs that name none."""
 
     pvc: ClaimSource | None = Field(
         None, description="A claim; the workdir's path becomes the directory inside it.", examples=[{"claim": "shared"}]
@@ -196,9 +196,10 @@ class PolicyBlock(Block):
 
     hostPaths: list[AbsolutePath] = Field(  # noqa: N815
         default_factory=empty_list,
-        description="Paths of the nodes that jobs may mount, each with all below it: in `storage.workdirs` and in a "
-        "job's `podPatch`. Default: all but system directories and sockets. What the platform mounts itself is always "
-        "allowed.",
+        description="Paths of the nodes that jobs may mount in `storage.workdirs` and in `podPatch`, each "
+        "with everything "
+        "below it. Default: all but system directories and sockets. Mounts in the platform's own patches are "
+        "always allowed.",
         examples=[["/data", "/models"]],
     )
 
@@ -208,8 +209,9 @@ class ImageSettings(Block):
 
     registries: list[NonEmpty] = Field(
         default_factory=empty_list,
-        description="Registries, directories of them, or repositories that images may come from, those of a podPatch "
-        "included; empty allows all.",
+        description="Allowed sources of images, including those of a podPatch: registries, directories in "
+        "registries, or "
+        "repositories. Empty allows all.",
         examples=[["registry.example.com/"]],
     )
     pullSecret: ObjectName | None = Field(  # noqa: N815
@@ -225,7 +227,7 @@ class PriorityLevel(Block):
     )
     value: Annotated[Integer, Field(le=1000000000)] | None = Field(None, description="Its value.", examples=[750000])
     preemption: Boolean | None = Field(
-        None, description="Whether its pods may evict less urgent ones to get a place.", examples=[True]
+        None, description="If true, its pods may preempt less urgent ones.", examples=[True]
     )
 
 
@@ -246,7 +248,7 @@ class Priorities(Block):
 class MetricNames(Block):
     """Names of the pod metrics that the cluster's metrics adapter serves.
 
-    deploy/prometheus-adapter/values.yaml has the rules that make the default ones.
+    deploy/prometheus-adapter/values.yaml contains the rules for the default ones.
     """
 
     gpu: NonEmpty = Field(
@@ -256,8 +258,9 @@ class MetricNames(Block):
     )
     memory: NonEmpty = Field(
         "gpu_memory_used_percent",
-        description="GPU memory in use, percent: FB_USED / (FB_USED + FB_FREE) of dcgm-exporter. No exporter has it "
-        "ready; a rule of the adapter makes it (deploy/prometheus-adapter/values.yaml).",
+        description="GPU memory in use, percent: FB_USED / (FB_USED + FB_FREE) of dcgm-exporter. No "
+        "exporter provides it; "
+        "a rule of the adapter computes it (deploy/prometheus-adapter/values.yaml).",
         examples=["gpu_memory_used_percent"],
     )
     queue: NonEmpty = Field(
@@ -269,12 +272,12 @@ class AutoscalingSettings(Block):
     """Settings of autoscaling."""
 
     metrics: MetricNames = Field(
-        default_factory=MetricNames.model_construct, description="Names behind gpu, memory and queue."
+        default_factory=MetricNames.model_construct, description="Names of the gpu, memory and queue metrics."
     )
 
 
 class KindDefaults(Block):
-    """Partial documents, one a kind, that fill in what a document of the kind leaves out."""
+    """Partial documents, one per kind, with the defaults of that kind."""
 
     training: Annotated[dict[str, Any], Partial("training")] | None = Field(
         None, description="Defaults of trainings.", examples=[{"job": {"ttl": "7d"}}]
@@ -304,17 +307,17 @@ class PriceChange(Block):
 
 
 class UsagePrices(Block):
-    """What GPUs cost, for whoever pays for their use."""
+    """Prices of GPUs, for usage reports."""
 
-    currency: NonEmpty | None = Field(None, description="What prices are in, as people write it.", examples=["CNY"])
+    currency: NonEmpty | None = Field(None, description="Currency of the prices, as reports show it.", examples=["CNY"])
     models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
         default_factory=empty_dict,
-        description="GPU type -> price of one GPU for one hour. What a type without a price costs is unknown, not 0.",
+        description="GPU type -> price of one GPU for one hour. The cost of a type without a price is unknown, not 0.",
         examples=[{"A100-80G": 12.5}],
     )
     changes: list[PriceChange] = Field(
         default_factory=empty_list,
-        description="Later prices, the earliest first. A cost over a change is the sum of those before and after it.",
+        description="Later prices, earliest first. The cost of a period with a change is the sum of its parts.",
         examples=[[{"from": "2026-10-01", "models": {"A100-80G": 11}}]],
     )
     timeZone: TimeZone = Field(  # noqa: N815
@@ -332,37 +335,39 @@ class UsagePrices(Block):
 
 
 class UsageIdle(Block):
-    """What becomes of jobs whose GPUs do nothing. Without this block nothing does."""
+    """Handling of jobs with idle GPUs. Without this block they are ignored."""
 
     after: PositiveDuration = Field(
-        "2h", description="How long a job has to be idle without a break, all of it measured.", examples=["2h"]
+        "2h",
+        description="Time that a job must be idle without a break, with measurements for all of it.",
+        examples=["2h"],
     )
-    below: Percentage = Field("5%", description="An hour whose mean use is less than this is idle.", examples=["5%"])
+    below: Percentage = Field("5%", description="An hour with a lower mean utilization is idle.", examples=["5%"])
     then: Literal["warn", "pause"] = Field(
         "warn", description="Warn the owner by an event on the job, or pause the job.", examples=["warn"]
     )
     exceptions: list[LabelKey] = Field(
         default_factory=empty_list,
         alias="except",
-        description="Jobs that have one of these labels are left alone. Whoever may write a job can give it one.",
+        description="Jobs with one of these labels are ignored. Every user who may write a job can set them.",
         examples=[["example.com/keep-gpus"]],
     )
 
 
 class PlatformUsage(Block):
-    """How the use of GPUs is told."""
+    """Settings of GPU usage reports."""
 
     prices: UsagePrices = Field(
         default_factory=UsagePrices.model_construct,
-        description="What GPUs cost, for `gpuctl usage waste` and `gpuctl usage report`.",
+        description="Prices of GPUs, for `gpuctl usage waste` and `gpuctl usage report`.",
     )
     idle: UsageIdle | None = Field(
-        None, description="What `gpuctl usage idle` does about jobs whose GPUs do nothing. Default: nothing."
+        None, description="Action of `gpuctl usage idle` on jobs with idle GPUs. Default: none."
     )
 
 
 class ClusterIdentity(Block):
-    """What a cluster is recognised by. All that is given has to be so; name at least one."""
+    """Properties that identify a cluster. All those given must match; give at least one."""
 
     server: ServerUrl | None = Field(
         None,
@@ -371,14 +376,14 @@ class ClusterIdentity(Block):
     )
     context: NonEmpty | None = Field(
         None,
-        description="Context of the kubeconfig, which `--cluster` then chooses. A name alone proves little: another "
-        "kubeconfig may call another cluster so.",
+        description="Context of the kubeconfig, which `--cluster` then selects. A name alone is weak evidence: another "
+        "kubeconfig may use it for another cluster.",
         examples=["prod"],
     )
     uid: Uid | None = Field(
         None,
-        description="The uid of its namespace kube-system, which no two clusters share: `kubectl get namespace "
-        "kube-system -o jsonpath={.metadata.uid}`. It is read before anything else.",
+        description="UID of its namespace kube-system, unique for each cluster: `kubectl get namespace kube-system -o "
+        "jsonpath={.metadata.uid}`. It is compared before anything else is read.",
         examples=["0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a"],
     )
 
@@ -390,18 +395,19 @@ class ClusterIdentity(Block):
 
 
 class IgnoredDrift(Block):
-    """A difference that is no drift. All that is given has to match; give `path` or `manager`."""
+    """A difference that does not count as drift. All fields given must match; `path` or `manager` is required."""
 
     kind: DriftKind | None = Field(None, description="Kind of the object. Default: any.", examples=["Deployment"])
     path: NonEmpty | None = Field(
         None,
-        description="The field as `gpuctl drift -o json` prints it, or one that contains it; `*` stands for any text.",
+        description="Path of the field as `gpuctl drift -o json` prints it, or of one that contains it; `*` stands for "
+        "any text.",
         examples=["spec.template.spec.containers[istio-proxy]"],
     )
     manager: NonEmpty | None = Field(
         None,
-        description="Field manager that wrote it; `*` stands for any text. Whoever may change an object can use any "
-        "name.",
+        description="Field manager that wrote it; `*` stands for any text. Every user who may change an object can use "
+        "any name.",
         examples=["istio-*"],
     )
 
@@ -413,32 +419,32 @@ class IgnoredDrift(Block):
 
 
 class DriftSettings(Block):
-    """What `gpuctl drift` reports."""
+    """Settings of `gpuctl drift`."""
 
     ignore: list[IgnoredDrift] = Field(
         default_factory=empty_list,
-        description="Differences that are listed as expected. Built in are the annotation of `kubectl rollout "
-        "restart`, and containers and labels that admission adds to every new object.",
+        description="Differences to list as expected. Always expected are the annotation of `kubectl rollout restart`, "
+        "and containers and labels that admission adds to every new object.",
         examples=[[{"path": "spec.template.spec.containers[istio-proxy]", "manager": "istio-*"}]],
     )
 
 
 class PlatformDocument(Block):
-    """Settings of a platform; every field is optional, and the defaults are the behaviour without one."""
+    """Settings of a platform. Every field is optional; the defaults are the behaviour without a platform."""
 
     kind: Literal["platform"] = Field("platform", description="The kind of document.")
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     labels: LabelsBlock = Field(default_factory=LabelsBlock.model_construct, description="Labels.")
     kubernetes: KubernetesBlock = Field(
-        default_factory=KubernetesBlock.model_construct, description="The cluster that output is for."
+        default_factory=KubernetesBlock.model_construct, description="Target Kubernetes version of the output."
     )
     clusters: Annotated[dict[DnsLabel, ClusterIdentity], UserKeys()] = Field(
         default_factory=empty_dict,
-        description="The clusters by name, for `--cluster NAME`: commands refuse to work on another one.",
+        description="Clusters by name, for `--cluster NAME`: commands then refuse to work on any other cluster.",
         examples=[{"prod": {"server": "https://api.prod.example.com:6443", "context": "prod"}}],
     )
     gpu: GpuBlock = Field(default_factory=GpuBlock.model_construct, description="GPUs of the platform.")
-    training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="How trainings are run.")
+    training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="Settings of trainings.")
     pools: list[ExternalPool] = Field(
         default_factory=empty_list,
         description="Pools that are declared elsewhere.",
@@ -448,7 +454,7 @@ class PlatformDocument(Block):
         "replace", description="How `apply` changes running services.", examples=["rolling"]
     )
     drift: DriftSettings = Field(
-        default_factory=DriftSettings.model_construct, description="What `gpuctl drift` reports."
+        default_factory=DriftSettings.model_construct, description="Settings of `gpuctl drift`."
     )
     gitops: Literal["argocd", "flux"] | None = Field(
         None,
@@ -465,7 +471,7 @@ class PlatformDocument(Block):
         examples=[{"training-pool": 12.5}],
     )
     usage: PlatformUsage = Field(
-        default_factory=PlatformUsage.model_construct, description="How the use of GPUs is told."
+        default_factory=PlatformUsage.model_construct, description="Settings of GPU usage reports."
     )
     quota: QuotaSettings = Field(default_factory=QuotaSettings.model_construct, description="Settings of quotas.")
     service: ServiceDefaults = Field(
@@ -480,8 +486,9 @@ class PlatformDocument(Block):
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(
         default_factory=KindDefaults.model_construct,
-        description="What documents of a kind leave out; a document's own value wins. A podPatch is merged into every "
-        "pod of the kind, before the pool's and the job's own.",
+        description="Default values for documents, by kind; a document's own value takes precedence. A "
+        "podPatch is merged "
+        "into every pod of the kind, before those of the pool and the job.",
     )
     priorities: Priorities = Field(default_factory=Priorities.model_construct, description="The three priorities.")
     autoscaling: AutoscalingSettings = Field(

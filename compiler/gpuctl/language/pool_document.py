@@ -1,4 +1,4 @@
-"""``kind: pool`` (alias ``resource``): which nodes belong together, and what GPUs they have."""
+"""``kind: pool`` (alias ``resource``): the nodes of a pool and their GPUs."""
 
 from typing import Annotated, Literal
 
@@ -39,7 +39,7 @@ class PoolNode(Block):
     gpu_count: Count | None = Field(
         None,
         alias="gpu-count",
-        description="Number of GPUs of the node; lets gpuctl say before submission that a job cannot fit.",
+        description="Number of GPUs of the node. With it gpuctl reports before submission that a job cannot fit.",
         examples=[8],
     )
 
@@ -48,10 +48,10 @@ class PoolQuotaBlock(Block):
     """Limits of a pool, checked by gpuctl before anything is submitted."""
 
     maxJobs: PositiveCount | None = Field(  # noqa: N815
-        None, description="Most unfinished jobs in the pool.", examples=[100]
+        None, description="Maximum number of unfinished jobs in the pool.", examples=[100]
     )
     maxGpuPerJob: PositiveCount | None = Field(  # noqa: N815
-        None, description="Most GPUs of one job, over all its pods.", examples=[8]
+        None, description="Maximum number of GPUs of one job, over all its pods.", examples=[8]
     )
 
 
@@ -70,7 +70,7 @@ class PoolDocument(Block):
     quota: PoolQuotaBlock | None = Field(None, description="Limits of the pool.")
     placement: Placement | None = Field(
         None,
-        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        description="Clusters of the document. Default: every cluster.",
         examples=[{"clusters": ["prod"]}],
     )
 
@@ -86,7 +86,7 @@ class PoolDocument(Block):
 
     @property
     def header(self) -> NamedBlock:
-        """Name and description, under whichever of the two keys they were written."""
+        """Name and description, from either of the two keys."""
         header = self.pool or self.metadata
         assert header is not None, "checked by _one_header"
         return header

@@ -1,4 +1,4 @@
-"""``kind: quota``: how much each user's namespace may request."""
+"""``kind: quota``: the maximum requests of each user's namespace."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ from gpuctl.language.workload import Version
 
 
 class QuotaEntry(Block):
-    """What one user may request, over all running pods."""
+    """Maximum requests of one user, over all running pods."""
 
     cpu: Quantity | None = Field(None, description="CPU cores requested.", examples=["64"])
     memory: Quantity | None = Field(None, description="Memory requested.", examples=["256Gi"])
@@ -23,9 +23,9 @@ class QuotaEntry(Block):
     )
     maxJobs: Count | None = Field(  # noqa: N815
         None,
-        description="Most Jobs in the namespace (`count/jobs.batch`). Kubernetes counts finished Jobs until they are "
-        "deleted, "
-        "so give trainings a `ttl`.",
+        description="Maximum number of Jobs in the namespace (`count/jobs.batch`). Kubernetes counts "
+        "finished Jobs until "
+        "they are deleted, so give trainings a `ttl`.",
         examples=[20],
     )
 
@@ -39,16 +39,16 @@ class QuotaDocument(Block):
     metadata: NamedBlock | None = Field(None, description="The same as `quota:`.")
     users: Annotated[dict[DnsLabel, QuotaEntry], UserKeys()] | None = Field(
         None,
-        description="What each user may request; a user's name is the name of a namespace.",
+        description="User -> maximum requests; a user's name is the name of a namespace.",
         examples=[{"zhang-san": {"cpu": "64", "memory": "256Gi", "gpu": 8}}],
     )
     namespace: Annotated[dict[DnsLabel, QuotaEntry], UserKeys()] | None = Field(
         None, description="The same as `users:`.", examples=[{"team-nlp": {"gpu": 8}}]
     )
-    default: QuotaEntry | None = Field(None, description="Fills the fields that an entry leaves out.")
+    default: QuotaEntry | None = Field(None, description="Values of the fields that an entry leaves out.")
     placement: Placement | None = Field(
         None,
-        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        description="Clusters of the document. Default: every cluster.",
         examples=[{"clusters": ["prod"]}],
     )
 
@@ -70,14 +70,14 @@ class QuotaDocument(Block):
 
     @property
     def header(self) -> NamedBlock:
-        """Name and description, under whichever of the two keys they were written."""
+        """Name and description, from either of the two keys."""
         header = self.quota or self.metadata
         assert header is not None, "checked by _one_of_each"
         return header
 
     @property
     def entries_key(self) -> str:
-        """Which of the two keys the entries were written under."""
+        """The key that contains the entries, ``users`` or ``namespace``."""
         return "users" if self.users is not None else "namespace"
 
     @property

@@ -1,6 +1,6 @@
-"""What can be said about every field: its type in words, its default, its examples, and where it stands.
+"""Describes every field: its type in words, its default, its examples, and its path.
 
-Derived from the models, and the data behind ``docs/reference.md``, ``gpuctl explain`` and the JSON Schemas. A field is
+Derived from the models. It is the source of ``docs/reference.md``, ``gpuctl explain`` and the JSON Schemas. A field is
 described by a :class:`FieldEntry`; :func:`look_up` finds entries by paths in any spelling.
 """
 
@@ -20,15 +20,15 @@ from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of
 from gpuctl.language.yaml_notation import block_lines, in_yaml
 
 ITEM, USER_KEY = "[]", "NAME"
-"""Steps of a path that are no key: an item of a list, and a name that the user invents."""
+"""Path steps that are not keys: an item of a list, and a name that the user chooses."""
 
 
 @dataclass(frozen=True)
 class FieldEntry:
-    """A field: the kind of document it is in, its path there in canonical spelling, and what the model says of it.
+    """A field: the kind of its document, its canonical path, and its description in the model.
 
-    ``default`` is None where there is none that a person could write. Two entries are about the same thing when they
-    are equal but for ``kind``.
+    ``default`` is None if the field has no default that can be written down. Two entries that differ only in ``kind``
+    describe the same field.
     """
 
     kind: str
@@ -46,12 +46,12 @@ class FieldEntry:
 
     @property
     def dotted(self) -> str:
-        """The path for people: ``storage.workdirs[].path``, ``nodes.NAME.gpu-type``."""
+        """The path as text: ``storage.workdirs[].path``, ``nodes.NAME.gpu-type``."""
         return ".".join(self.path).replace(f".{ITEM}", ITEM)
 
     @property
     def topic(self) -> str:
-        """The path as :func:`look_up` takes it and a shell leaves it alone: ``storage.workdirs.path``."""
+        """The path as :func:`look_up` takes it, without characters special to a shell: ``storage.workdirs.path``."""
         return ".".join(step for step in self.path if step != ITEM)
 
     @property
@@ -61,7 +61,7 @@ class FieldEntry:
 
     @property
     def default_text(self) -> str | None:
-        """The default as one would write it; None where there is none."""
+        """The default as written in a document; None without a default."""
         return None if self.default is None else in_yaml(self.default, self.form)
 
     @property
@@ -71,11 +71,11 @@ class FieldEntry:
 
     @property
     def inner(self) -> type[Block] | None:
-        """The block whose fields stand below this one, through lists and invented names."""
+        """The block below this field, through lists and user-chosen names, or None."""
         return _step(self.form)[1]
 
     def same_as(self, other: FieldEntry) -> bool:
-        """Whether the two are one field that several kinds have."""
+        """Return True if both are the same field in different kinds."""
         return (self.path, self.form, self.required, self.description) == (
             other.path,
             other.form,
@@ -86,7 +86,7 @@ class FieldEntry:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One field that a topic may mean, and the kinds that have it."""
+    """A field that a topic may mean, and the kinds that have it."""
 
     kinds: tuple[str, ...]
     entry: FieldEntry
@@ -94,7 +94,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TopicAnswer:
-    """What a topic means: a kind, fields (several when it is ambiguous), or else what looks like it."""
+    """The meaning of a topic: a kind, or fields (several if it is ambiguous), or else similar topics."""
 
     kind: str | None = None
     matches: tuple[Match, ...] = ()
@@ -102,7 +102,7 @@ class TopicAnswer:
 
 
 def snippet(entry: FieldEntry) -> list[str]:
-    """The lines of a document that show a field's first example at its place; none where there is no example."""
+    """Return the lines of a document with a field's first example at its place; empty without an example."""
     if not entry.examples:
         return []
     value: Any = entry.examples[0]
@@ -121,7 +121,7 @@ def snippet(entry: FieldEntry) -> list[str]:
 
 
 def _example_name(kind: str, path: tuple[str, ...]) -> str:
-    """A name such as a user would invent at ``path``, from the example of the mapping."""
+    """Return an example of a user-chosen name at ``path``, from the example of the mapping."""
     for entry in entries(kind):
         if entry.path == path and entry.examples and isinstance(entry.examples[0], dict):
             return in_yaml(next(iter(entry.examples[0])))
@@ -130,12 +130,14 @@ def _example_name(kind: str, path: tuple[str, ...]) -> str:
 
 @cache
 def entries(kind: str) -> tuple[FieldEntry, ...]:
-    """Every field of a kind, each block's fields below it. A partial document's fields are those of its kind."""
+    """Return every field of a kind, each followed by those of its block. A partial document's fields are those of its
+    kind.
+    """
     return tuple(_entries(kind, model_of(kind), ()))
 
 
 def fields_of(kind: str, path: tuple[str, ...] = ()) -> list[FieldEntry]:
-    """The fields directly below the field at ``path``, or of the whole document."""
+    """Return the fields directly below the field at ``path``, or of the whole document."""
     return [
         entry
         for entry in entries(kind)
@@ -146,11 +148,11 @@ def fields_of(kind: str, path: tuple[str, ...] = ()) -> list[FieldEntry]:
 
 
 def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[FieldEntry]:
-    # `kind` comes first, as everybody writes it; a subclass's fields come after those it inherits.
+    # `kind` comes first, as in documents; a subclass's fields follow the inherited ones.
     for key, info in sorted(keys_of(model), key=lambda item: item[0] != "kind" or bool(path)):
         is_kind = not path and key == "kind"
         form = ValueForm(single=SingleValue(Scalar.TEXT, choices=names_of(kind))) if is_kind else form_of(model, key)
-        # Some models have a default for `kind`; a document always needs one.
+        # Some models have a default for `kind`; a document always needs it.
         required = info.is_required() or is_kind
         default = None if required or info.default_factory is not None else info.default
         examples = (kind,) if is_kind else tuple(info.examples or ())
@@ -161,7 +163,7 @@ def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[F
 
 
 def _step(form: ValueForm) -> tuple[tuple[str, ...], type[Block] | None]:
-    """The block below a field, and the steps to it."""
+    """Return the path steps to the block below a field, and the block or None."""
     if form.block is not None:
         return (), form.block
     for step, below in ((ITEM, form.item), (USER_KEY, form.value)):
@@ -173,7 +175,7 @@ def _step(form: ValueForm) -> tuple[tuple[str, ...], type[Block] | None]:
 
 
 def look_up(topic: str) -> TopicAnswer:
-    """What a path in any spelling means: from the kind down, or any end of a path (``resources.gpu``, ``gpu-type``)."""
+    """Look up a path in any spelling: from the kind down, or any end of a path (``resources.gpu``, ``gpu-type``)."""
     parts = _parts(topic)
     if not parts:
         return TopicAnswer()
@@ -193,24 +195,24 @@ def look_up(topic: str) -> TopicAnswer:
 
 
 def kind_called(name: str) -> str | None:
-    """The kind with this name or alias, in any case."""
+    """Return the kind with this name or alias, in any case, or None."""
     kind = ALIASES.get(fold(name), fold(name))
     return kind if kind in KINDS else None
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """What a document of the kind may have as its ``kind``."""
+    """Return the allowed values of ``kind`` for a kind: its name and aliases."""
     return (kind, *(alias for alias, meant in ALIASES.items() if meant == kind))
 
 
 def _parts(topic: str) -> list[str]:
-    """``environment.env[0].Name`` -> environment, env, name."""
+    """Return the folded keys of a topic: ``environment.env[0].Name`` -> environment, env, name."""
     plain = re.sub(r"\[[^\]]*\]", "", topic.strip())
     return [fold(part.strip()) for part in plain.split(".") if part.strip()]
 
 
 def _at(kind: str, parts: list[str]) -> FieldEntry | None:
-    """The field of a kind at exactly this path; of an invented name (``nodes.node-1``) the mapping that it is in."""
+    """Return the field at this path; for a user-chosen name (``nodes.node-1``) the mapping that contains it."""
     for entry in entries(kind):
         if _ends(entry.path, parts, whole=True):
             return entry
@@ -221,7 +223,7 @@ def _at(kind: str, parts: list[str]) -> FieldEntry | None:
 
 
 def _matches(parts: list[str]) -> tuple[Match, ...]:
-    """The fields whose path ends in the parts, each once with all kinds that have it."""
+    """Return the fields whose path ends in the parts, each once with all kinds that have it."""
     groups: list[list[FieldEntry]] = []
     for kind in KINDS:
         for entry in entries(kind):
@@ -236,9 +238,9 @@ def _matches(parts: list[str]) -> tuple[Match, ...]:
 
 
 def _ends(path: tuple[str, ...], parts: list[str], *, whole: bool = False) -> bool:
-    """Whether the path ends in the parts, or (``whole``) is them.
+    """Return True if the path ends in the parts, or equals them if ``whole``.
 
-    Positions in lists and invented names may be left out.
+    Positions in lists and user-chosen names may be omitted.
     """
     if not parts:
         return not whole or not path
@@ -255,7 +257,7 @@ def _ends(path: tuple[str, ...], parts: list[str], *, whole: bool = False) -> bo
 
 
 def _similar(parts: list[str]) -> tuple[str, ...]:
-    """Up to three topics that look like a misspelt one: with the kind in front where that was written."""
+    """Return up to three topics similar to a misspelt one, with the kind if the topic starts with one."""
     with_kind = kind_called(parts[0]) is not None
     candidates: dict[str, str] = {}
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""The ``resources:`` block: what a pod gets, and where."""
+"""The ``resources:`` block: the pool of a pod and its resources."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from gpuctl.language.names import DEFAULT_POOL
 
 
 class Resources(Block):
-    """What each pod gets. Requests equal limits, so that a job gets what it asked for and no less."""
+    """Resources of each pod. Requests equal limits, so that a job gets exactly what it requests."""
 
     pool: DnsLabel = Field(
         DEFAULT_POOL,

@@ -1,4 +1,4 @@
-"""What a JSON Schema says of text and of blocks beyond their types: patterns, messages, and fields that go together."""
+"""Rules of the JSON Schemas beyond types: patterns and messages of text, and fields that depend on each other."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SUFFIX = "(?:[KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?"
 _POSITIVE_QUANTITY = rf"^\+?(?=[0-9.]*[1-9]){_AMOUNT}{_SUFFIX}$"
 _END = r"(?![\s\S])"
 TEMPLATE = r"|\{\{"
-# yaml-language-server reads the plain key 1e30 as a number and shows it to patterns as JavaScript prints it.
+# yaml-language-server reads the plain key 1e30 as a number and passes it to patterns as JavaScript prints it.
 NUMERIC_KEY = r"|^-?(?:[0-9.]+(?:e[-+]?[0-9]+)?|Infinity)$"
 
 
 class TextRule(NamedTuple):
-    """What JSON Schema can say about a type of text: never more than its check does.
+    """The JSON Schema rules of a type of text; never stricter than its check.
 
-    ``types`` are the YAML types that legal text may look like: ``1e3`` is a legal DNS label, and no number is a
-    duration. ``says`` is the editor's message.
+    ``types``: the YAML types that legal text may look like: ``1e3`` is a legal DNS label, but no duration is a number.
+    ``says``: the editor's message.
     """
 
     pattern: str | None
@@ -233,7 +233,9 @@ TEXT_RULES: dict[Checks, TextRule] = {
 
 
 class BlockRule(NamedTuple):
-    """A rule between the keys of a block: where ``present`` are written, one of ``wants`` must be, or ``bars`` not."""
+    """A rule between the keys of a block: if ``present`` are written, one of ``wants`` is required, or ``bars`` are
+    forbidden.
+    """
 
     present: tuple[str, ...]
     wants: tuple[str, ...] = ()
@@ -272,4 +274,4 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
         BlockRule(("users",), bars=("namespace",), says="`users:` and `namespace:` mean the same; keep one."),
     ),
 }
-"""The models' rules between fields, as far as they are about which keys are written and not about values."""
+"""The models' rules between fields that depend only on which keys are written, not on values."""

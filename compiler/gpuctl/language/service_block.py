@@ -37,7 +37,7 @@ class ExtraPort(Block):
 
 
 class ServiceBlock(Block):
-    """How the workload is reached. The Service is called `svc-NAME`."""
+    """Network access to the workload, and its replicas. The Service is called `svc-NAME`."""
 
     replicas: Annotated[Count, Field(le=10000)] = Field(1, description="Number of pods.", examples=[2])
     port: Port = Field(8000, description="Port the program listens on, and of the Service.", examples=[8000])
@@ -60,34 +60,33 @@ class ServiceBlock(Block):
     )
     health_check: UrlPath | None = Field(
         None,
-        description="HTTP path that answers 200-399 when the program is healthy. Becomes a startup, a readiness and a "
-        "liveness probe.",
+        description="HTTP path that returns status 200-399 when the program is healthy. Becomes a startup, a readiness "
+        "and a liveness probe.",
         examples=["/health"],
     )
     startup_timeout: PositiveDuration = Field(
         "10m",
-        description="How long the program may take to answer `health_check` for the first time; loading a model takes "
-        "minutes.",
+        description="Maximum time until `health_check` first succeeds; loading a model takes minutes.",
         examples=["20m"],
     )
     strategy: ChangeStrategy | None = Field(
         None,
         description="How `gpuctl apply` changes the service when its pods change. `replace` deletes it and creates it "
-        "again: all pods stop first, so that their GPUs are free for the new ones. `rolling` changes it pod by pod, so "
-        "that the others go on serving. Default: the platform's, `replace`.",
+        "again: all pods stop first, so that their GPUs are free for the new ones. `rolling` changes it pod "
+        "by pod, and the other pods keep serving. Default: the platform's, `replace`.",
         examples=["rolling"],
     )
     timeout: PositiveDuration | None = Field(
         None,
-        description="Longest a request may take: the pod is given that long to finish its requests before it is "
-        "stopped. "
+        description="Maximum duration of a request: a pod gets this time to finish its requests before it is stopped. "
         "Kept as an annotation for ingresses.",
         examples=["30s"],
     )
     request_limit: PositiveCount | None = Field(
         None,
-        description="Requests per second, as an annotation. What enforces it is an ingress or gateway that reads the "
-        "annotation; Kubernetes itself does not.",
+        description="Requests per second, as an annotation. An ingress or gateway that reads the annotation "
+        "enforces it; "
+        "Kubernetes itself does not.",
         examples=[1000],
     )
 
@@ -131,7 +130,7 @@ class ServiceBlock(Block):
                 continue
             port, protocol = node_ports.setdefault(extra.nodePort, (extra.port, extra.protocol))
             if port != extra.port:
-                # Kubernetes shares one between the protocols of one port number: allocNodePorts, initNodePorts.
+                # Kubernetes shares a nodePort between the protocols of one port number: allocNodePorts, initNodePorts.
                 message = (
                     f"nodePort {extra.nodePort} is that of port {port}/{protocol} and of {extra.port}/{extra.protocol}"
                 )
@@ -140,9 +139,9 @@ class ServiceBlock(Block):
 
 
 class NotebookService(ServiceBlock):
-    """The service of a notebook: one replica, port 8888 unless said otherwise."""
+    """Network access to a notebook: one replica, port 8888 by default."""
 
     replicas: Annotated[Count, Field(ge=1, le=1)] = Field(
-        1, description="Always 1: a notebook is one person's.", examples=[1]
+        1, description="Always 1: a notebook has one user.", examples=[1]
     )
     port: Port = Field(8888, description="Port the notebook listens on, and of the Service.", examples=[8888])

@@ -1,4 +1,4 @@
-"""A platform's decisions, resolved: what checks and lowering ask instead of reading the document's optional fields."""
+"""A platform's settings with defaults applied, for checks and lowering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
-    # Without a platform no model is needed: commands that only read a cluster load no pydantic.
+    # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
     from gpuctl.language.platform_document import (
         ClusterIdentity,
         ExternalPool,
@@ -44,7 +44,7 @@ DEFAULT_PRIORITIES: dict[str, tuple[str, int, bool]] = {
 
 
 class PriorityClass(NamedTuple):
-    """A PriorityClass: its name, its value, and whether its pods may evict others."""
+    """A PriorityClass: its name, its value, and whether its pods may preempt others."""
 
     class_name: str
     value: int
@@ -52,7 +52,7 @@ class PriorityClass(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """A vendor's GPUs: extended resource, key of the taint to tolerate, product label where there is one."""
+    """A vendor's GPUs: extended resource, key of the taint to tolerate, product label or None."""
 
     vendor: str
     resource: str
@@ -61,10 +61,10 @@ class Gpu(NamedTuple):
 
 
 class Settings:
-    """The platform as the rest of the compiler sees it.
+    """The platform's settings, as the rest of the compiler reads them.
 
-    Without a platform's file the built-in tables answer: what only reads a cluster needs no model of a document, and
-    importing those takes longer than asking the API server.
+    Without a platform file, built-in tables are used: commands that only read a cluster need no document models, and
+    importing those takes longer than a request to the API server.
     """
 
     def __init__(self, platform: PlatformDocument | None = None) -> None:
@@ -73,7 +73,7 @@ class Settings:
 
     @property
     def platform(self) -> PlatformDocument:
-        """The platform's document; without one, a document that says nothing."""
+        """The platform's document; without one, an empty document."""
         if self._platform is None:
             from gpuctl.language.platform_document import PlatformDocument
 
@@ -82,22 +82,22 @@ class Settings:
 
     @property
     def is_default(self) -> bool:
-        """Whether no platform's file says anything."""
+        """True if no platform file sets anything."""
         return self._platform is None or not self._platform.model_fields_set
 
     @property
     def kubernetes_version(self) -> str:
-        """The version of Kubernetes that manifests are for, without a leading ``v``."""
+        """Kubernetes version of the manifests, without a leading ``v``."""
         return self._platform.kubernetes.version.removeprefix("v") if self._platform is not None else "1.36"
 
     @property
     def is_rolling(self) -> bool:
-        """Whether services are changed pod by pod, where neither their documents nor people say how."""
+        """True if services are changed pod by pod, unless the document or an option sets a strategy."""
         return self._platform is not None and self._platform.strategy == "rolling"
 
     @property
     def gitops(self) -> Literal["argocd", "flux"] | None:
-        """The controller that applies manifests in git, None if there is none."""
+        """The controller that applies manifests from git, or None."""
         return self._platform.gitops if self._platform is not None else None
 
     @property
@@ -106,7 +106,7 @@ class Settings:
         return self._platform.labels.domain if self._platform is not None else DEFAULT_DOMAIN
 
     def label(self, name: str) -> str:
-        """A label or annotation key of the platform's: ``pool`` -> ``runwhere.ai/pool``."""
+        """Return a label or annotation key of the platform: ``pool`` -> ``runwhere.ai/pool``."""
         label = self._labels.get(name)
         if label is None:
             label = self._labels[name] = f"{self.domain}/{name}"
@@ -114,28 +114,28 @@ class Settings:
 
     @property
     def drift_rules(self) -> list[DriftRule]:
-        """The platform's rules for differences that are no drift."""
+        """The platform's rules for differences that do not count as drift."""
         rules = self._platform.drift.ignore if self._platform is not None else []
         return [DriftRule(rule.kind, rule.path, rule.manager) for rule in rules]
 
     @property
     def clusters(self) -> Mapping[str, ClusterIdentity]:
-        """The platform's clusters by name, and what each is recognised by."""
+        """The platform's clusters by name, with the properties that identify them."""
         return self._platform.clusters if self._platform is not None else {}
 
     @property
     def training_backend(self) -> str:
-        """What trainings on several nodes become: ``job`` or ``jobset``."""
+        """Object kind of trainings on several nodes: ``job`` or ``jobset``."""
         return self._platform.training.backend if self._platform is not None else "job"
 
     @property
     def sharing(self) -> str:
-        """The system that enforces parts of cards, or ``none``."""
+        """The system that enforces shares of cards, or ``none``."""
         return self._platform.gpu.sharing if self._platform is not None else "none"
 
     @property
     def registries(self) -> Sequence[str]:
-        """Where images may come from; none: from anywhere."""
+        """Allowed sources of images; empty allows all."""
         return self._platform.image.registries if self._platform is not None else []
 
     @property
@@ -145,7 +145,7 @@ class Settings:
 
     @property
     def storage_default(self) -> StorageDefault | None:
-        """The source of workdirs that name none; None: the node's disk."""
+        """Source of workdirs that name none; None: the node's disk."""
         return self._platform.storage.default if self._platform is not None else None
 
     def is_on_node(self, workdir: Workdir) -> bool:
@@ -156,21 +156,21 @@ class Settings:
 
     @property
     def host_paths(self) -> Sequence[str]:
-        """The paths of nodes that jobs may mount; empty: all but system directories."""
+        """Paths of nodes that jobs may mount; empty: all but system directories."""
         return self._platform.policy.hostPaths if self._platform is not None else []
 
     @property
     def service_type(self) -> str:
-        """The kind of Service of jobs that name none."""
+        """Service type of jobs that name none."""
         return self._platform.service.type if self._platform is not None else "NodePort"
 
     def defaults_of(self, kind: str) -> Mapping[str, Any]:
-        """What documents of a kind leave out: a part of such a document."""
+        """Return the platform's defaults for documents of a kind: a partial document."""
         return (getattr(self._platform.defaults, kind) or {}) if self._platform is not None else {}
 
     @cached_property
     def gpus(self) -> dict[str, Gpu]:
-        """Vendor -> its GPUs: what the platform names, then the built-in ones it does not."""
+        """Vendor -> its GPUs: the platform's vendors, then the other built-in ones."""
         table: dict[str, Gpu] = {}
         for name, vendor in self._vendors.items():
             builtin = BUILTIN_VENDORS.get(name)
@@ -182,17 +182,17 @@ class Settings:
 
     @cached_property
     def gpu_resources(self) -> frozenset[str]:
-        """The extended resources that are GPUs, such as ``nvidia.com/gpu``."""
+        """Extended resources that are GPUs, such as ``nvidia.com/gpu``."""
         return frozenset(gpu.resource for gpu in self.gpus.values())
 
     @cached_property
     def default_vendor(self) -> str:
-        """Return the vendor of jobs and quotas that name none: the platform's ``gpu.default``, else nvidia."""
+        """Vendor of jobs and quotas that name none: the platform's ``gpu.default``, else nvidia."""
         return (self._platform.gpu.default if self._platform is not None else None) or "nvidia"
 
     @cached_property
     def used_vendors(self) -> list[str]:
-        """Return the default vendor and those that the platform names: what a quota limits."""
+        """The default vendor and the platform's vendors: those that a quota limits."""
         return list(self._vendors) if self.default_vendor in self._vendors else [self.default_vendor, *self._vendors]
 
     @property
@@ -201,15 +201,15 @@ class Settings:
 
     @property
     def gpu_types(self) -> Mapping[str, Mapping[str, str | list[str]]]:
-        """GPU type -> the node labels that tell it, and their values, where the platform says so."""
+        """GPU type -> node labels and values that identify it, if the platform maps the type."""
         return self._platform.gpu.types if self._platform is not None else {}
 
     def gpu_of(self, resources: Resources) -> Gpu | None:
-        """The GPUs a job asks for, or None when its vendor is unknown."""
+        """Return the GPUs that a job requests; None if its vendor is unknown."""
         return self.gpus.get(resources.gpu_vendor or self.default_vendor)
 
     def is_shared(self, resources: Resources) -> bool:
-        """Whether pods get parts of cards, and something enforces it."""
+        """Return True if pods get shares of cards and a system enforces them."""
         share = resources.gpu_share
         return (
             share is not None
@@ -220,13 +220,13 @@ class Settings:
         )
 
     def cards_of(self, resources: Resources) -> Fraction | None:
-        """How many whole cards a pod takes; None for a share in memory, as nobody says how much a card has."""
+        """Return the number of whole cards of a pod; None for a share in memory: the memory of a card is unknown."""
         share = parse_quantity(resources.gpu_share or "1") if self.is_shared(resources) else Fraction(1)
         return resources.gpu * share if share is not None and share <= 1 else None
 
     @cached_property
     def priorities(self) -> dict[str, PriorityClass]:
-        """high, medium and low with their PriorityClasses."""
+        """high, medium and low -> PriorityClass."""
         if self._platform is None:
             return {level: PriorityClass(*default) for level, default in DEFAULT_PRIORITIES.items()}
         table = {}
@@ -241,11 +241,11 @@ class Settings:
 
     @cached_property
     def external_pools(self) -> dict[str, ExternalPool]:
-        """Pools that the platform says exist elsewhere."""
+        """Pools that the platform declares to exist elsewhere, by name."""
         return {pool.name: pool for pool in (self._platform.pools if self._platform is not None else ())}
 
     def queue_of(self, pool: str) -> str | None:
-        """The Kueue LocalQueue of a pool's trainings."""
+        """Return the Kueue LocalQueue of a pool's trainings; None if it has none."""
         return self._platform.training.queue.get(pool) if self._platform is not None else None
 
 

@@ -1,7 +1,7 @@
 """Spelling of keys: ``gpu-type``, ``gpu_type`` and ``gpuType`` are one key.
 
-Keys are matched after removing ``-`` and ``_`` and the case. Each key has one canonical spelling: the model's
-alias. Keys that users invent (labels, env names, nodes, users) are never folded.
+Keys are compared without ``-``, ``_`` and case. Each key has one canonical spelling: the model's alias. Keys that users
+choose (labels, variables, nodes, users) are never folded.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from functools import lru_cache
 from itertools import islice
 
 _MOST_CANDIDATES = 500
-"""Candidates that a word is compared with: a document can have thousands of words and of candidates."""
+"""Maximum number of candidates a word is compared with: a document can have thousands of both."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _FOLDING = str.maketrans(_LETTERS.upper(), _LETTERS, "-_")
 
 
 @lru_cache(maxsize=4096)
 def fold(key: str) -> str:
-    """The form under which two spellings of one key are equal. Only ASCII letters have two cases here."""
+    """Return a form that is equal for all spellings of one key. Only ASCII letters are case-folded."""
     return key.translate(_FOLDING)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a misspelt ``word`` most likely means, or None when nothing is close.
+    """Return the candidate that a misspelt ``word`` most likely means; None if none is similar.
 
-    The comparison is on folded text, so ``gpuTyp`` finds ``gpu-type``. The first of equally near candidates wins,
-    which keeps messages deterministic.
+    Folded texts are compared, so ``gpuTyp`` finds ``gpu-type``. Of equally similar candidates the first one is
+    returned, which keeps messages deterministic.
     """
     by_fold: dict[str, str] = {}
     for candidate in islice(candidates, _MOST_CANDIDATES):
@@ -37,7 +37,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def spelling_pattern(key: str) -> str:
-    """A regular expression (ECMA 262, as JSON Schema wants it) that matches every spelling of ``key``."""
+    """Return a regular expression (ECMA 262, for JSON Schema) that matches every spelling of ``key``."""
     parts = []
     for letter in fold(key):
         parts.append(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter)

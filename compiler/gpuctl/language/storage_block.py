@@ -1,4 +1,4 @@
-"""The ``storage:`` block: what is mounted into the container."""
+"""The ``storage:`` block: volumes mounted into the container."""
 
 from typing import Literal
 
@@ -37,19 +37,19 @@ class NfsSource(Block):
 
 
 class EmptyDirSource(Block):
-    """Scratch space that lives as long as the pod."""
+    """Scratch space with the lifetime of the pod."""
 
-    size: Memory | None = Field(None, description="Most it may hold.", examples=["100Gi"])
+    size: Memory | None = Field(None, description="Maximum size.", examples=["100Gi"])
     medium: Literal["", "Memory"] = Field(
         "", description="`Memory` for a RAM disk (counts as the pod's memory).", examples=["Memory"]
     )
 
 
 class Workdir(Block):
-    """One mount: by default a directory of the node, at the same path inside."""
+    """One mount: by default a directory of the node, at the same path in the container."""
 
     path: AbsolutePath = Field(
-        description="Path on the node, and inside the container unless `mountPath` says otherwise.",
+        description="Path on the node, and inside the container unless `mountPath` is set.",
         examples=["/data/models"],
     )
     mountPath: AbsolutePath | None = Field(  # noqa: N815
@@ -57,9 +57,9 @@ class Workdir(Block):
     )
     type: HostPathType | None = Field(
         None,
-        description="What `path` is on the node. Default: `File` when the last segment ends in a well-known file "
-        "extension (.json, .yaml, .csv, .safetensors ...); otherwise `Directory` with `readOnly`, which has to exist, "
-        "and `DirectoryOrCreate` without.",
+        description="Type of `path` on the node. Default: `File` when the last segment ends in a well-known file "
+        "extension (.json, .yaml, .csv, .safetensors ...); otherwise `Directory` with `readOnly`, which must "
+        "exist, and `DirectoryOrCreate` without.",
         examples=["Directory"],
     )
     readOnly: Boolean = Field(  # noqa: N815
@@ -93,12 +93,12 @@ class Workdir(Block):
 
     @property
     def target(self) -> str:
-        """Where it appears inside the container, normalised."""
+        """Mount path in the container, normalised."""
         return normal_path(self.mountPath or self.path)
 
 
 class Storage(Block):
-    """What is mounted into the container."""
+    """Volumes mounted into the container."""
 
     workdirs: list[Workdir] = Field(
         default_factory=empty_list,

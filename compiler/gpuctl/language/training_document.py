@@ -1,4 +1,4 @@
-"""``kind: training``: a job that runs to its end, on one node or several."""
+"""``kind: training``: a job that runs to completion, on one node or several."""
 
 from typing import Annotated, Literal
 
@@ -27,36 +27,36 @@ class TrainingJob(JobBlock):
     )
     master_port: Port = Field(
         DEFAULT_MASTER_PORT,
-        description="Port at which the nodes meet: MASTER_PORT in the pods. Trainings with `hostNetwork` that share a "
+        description="Rendezvous port of the nodes: MASTER_PORT in the pods. Trainings with `hostNetwork` that share a "
         "node need different ones.",
         examples=[29501],
     )
     retries: Annotated[Count, Field(le=1000)] = Field(
         0,
-        description="How often a failed run is started again. An eviction by a more urgent job does not count on one "
-        "node.",
+        description="How often a failed run is started again. On one node, preemption by a more urgent job does not "
+        "count.",
         examples=[2],
     )
     max_runtime: PositiveDuration | None = Field(
         None,
-        description="Longest one attempt may run, counted while its pod runs and not while it waits for GPUs.",
+        description="Maximum run time of one attempt, counted while its pod runs, not while it waits for GPUs.",
         examples=["12h"],
     )
     ttl: Duration | None = Field(
         None,
-        description="Delete the finished job after this time. Default: never; nothing is deleted unasked.",
+        description="Delete the finished job after this time. Default: never.",
         examples=["7d"],
     )
 
 
 class TrainingDocument(Workload):
-    """A training run: becomes a batch/v1 Job, or a JobSet where the platform says so."""
+    """A training run: becomes a batch/v1 Job, or a JobSet if the platform is set up for it."""
 
     kind: Literal["training"] = Field(description="The kind of document.")
-    job: TrainingJob = Field(description="Who the job is.")
+    job: TrainingJob = Field(description="Name, namespace, priority and options of the job.")
     resources: TrainingResources = Field(
         default_factory=TrainingResources,
-        description="What each pod gets, from which pool, on how many nodes.",
+        description="Resources of each pod, its pool, and the number of nodes.",
     )
 
     @model_validator(mode="after")

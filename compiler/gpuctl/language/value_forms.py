@@ -1,4 +1,4 @@
-"""What may stand at a place of a document, derived from the models' annotations, and its type in words."""
+"""The forms of value allowed at each place of a document, derived from the models' annotations, and their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Checks = tuple[Callable[..., Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class SingleValue:
-    """A single value: how it is read, the checks of its text, its closed list of choices, its range."""
+    """A single value: its scalar type, the checks of its text, its allowed choices and its range."""
 
     scalar: Scalar
     checks: Checks = ()
@@ -32,10 +32,10 @@ class SingleValue:
 
 @dataclass(frozen=True, slots=True)
 class ValueForm:
-    """What may stand at one place of a document; a union is more than one of a single value, a list and a mapping.
+    """The values allowed at one place of a document. A union sets several of: single value, list, mapping.
 
-    A mapping is a ``block`` with known keys, the ``partial`` document of a kind, a mapping from invented ``key`` to
-    ``value``, or ``free``: somebody else's schema.
+    A mapping is a ``block`` with known keys, the ``partial`` document of a kind, a mapping from user-chosen ``key`` to
+    ``value``, or ``free``: a schema that gpuctl does not define.
     """
 
     single: SingleValue | None = None
@@ -48,7 +48,7 @@ class ValueForm:
 
 
 def keys_of(model: type[Block]) -> Iterator[tuple[str, FieldInfo]]:
-    """The canonical keys of a block with their fields, in the order of the model."""
+    """Yield the canonical keys of a block with their fields, in the order of the model."""
     for name, info in model.model_fields.items():
         yield info.alias or name, info
 
@@ -60,7 +60,7 @@ def _field_form(model: type[Block], key: str) -> ValueForm:
 
 
 def form_of(model: type[Block], key: str) -> ValueForm:
-    """What may stand at a field of a block."""
+    """Return the values allowed for a field of a block."""
     return _field_form(model, key)
 
 
@@ -91,7 +91,7 @@ def _form(annotation: Any, metadata: tuple[Any, ...]) -> ValueForm:
 
 
 def _unpacked(metadata: Iterable[Any]) -> Iterator[Any]:
-    """Metadata of ``Annotated``, with what ``Field(ge=...)`` stands for in its place."""
+    """Yield the metadata of ``Annotated``, with ``Field(ge=...)`` replaced by the constraints it stands for."""
     for item in metadata:
         if isinstance(item, FieldInfo):
             yield from item.metadata
@@ -108,7 +108,7 @@ def _single(metadata: tuple[Any, ...]) -> SingleValue:
 
 
 def _merged(options: list[ValueForm]) -> ValueForm:
-    """A union as one form: the options differ in the YAML node that they are written as."""
+    """Return a union as one form: its options differ in the kind of their YAML node."""
     merged = options[0]
     for option in options[1:]:
         merged = ValueForm(
@@ -124,7 +124,7 @@ def _merged(options: list[ValueForm]) -> ValueForm:
 
 
 def checks_of(alias: Any) -> Checks:
-    """The checks that one of the types of :mod:`gpuctl.language.fields` makes; they identify the type."""
+    """Return the checks of one of the types of :mod:`gpuctl.language.fields`. They identify the type."""
     return tuple(item.func for item in typing.get_args(alias) if isinstance(item, Check))
 
 
@@ -168,7 +168,7 @@ QUANTITIES = tuple(
 
 
 def type_name(form: ValueForm) -> str:
-    """A type in words: ``list of text``, ``whole number >= 0``, ``one of high, medium, low``."""
+    """Return a type in words: ``list of text``, ``whole number >= 0``, ``one of high, medium, low``."""
     names = []
     if form.single is not None:
         names.append(_single_name(form.single))

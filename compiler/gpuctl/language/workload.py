@@ -1,4 +1,4 @@
-"""The ``job:`` block that every workload has, and the document that every workload is."""
+"""The ``job:`` block of every workload, and the fields that all workload documents share."""
 
 from typing import Annotated, Literal
 
@@ -14,13 +14,13 @@ from gpuctl.language.storage_block import Storage
 PriorityName = Literal["high", "medium", "low"]
 Version = Literal["v0.1"]
 
-# Written by the platform; a user's value would break selectors or the reading of objects back into documents.
+# Written by gpuctl or Kubernetes. A user's value would break selectors or the lifting of objects back to documents.
 RESERVED_PREFIXES = ("app.kubernetes.io/", "applyset.kubernetes.io/", "batch.kubernetes.io/", "jobset.sigs.k8s.io/")
 RESERVED_LABELS = frozenset({"app", "job-name", "controller-uid", "pod-template-hash", "controller-revision-hash"})
 
 
 class JobBlock(Block):
-    """Who the job is: its name, where it lives, how urgent it is."""
+    """Name, namespace, priority, labels and checkpoint of the job."""
 
     name: JobName = Field(
         description="Name of the job, and of its Kubernetes objects. A DNS-1035 label: lower-case letters, digits and "
@@ -36,7 +36,7 @@ class JobBlock(Block):
     priority: PriorityName = Field(
         "medium",
         description="Scheduling priority: the PriorityClass `gpuctl-high`, `gpuctl-medium` or `gpuctl-low`. High and "
-        "medium may evict lower ones to get their GPUs; low never does.",
+        "medium may preempt lower ones to get their GPUs; low never does.",
         examples=["high"],
     )
     description: Text | None = Field(
@@ -44,40 +44,41 @@ class JobBlock(Block):
     )
     labels: Annotated[dict[LabelKey, LabelValue], UserKeys()] = Field(
         default_factory=empty_dict,
-        description="Labels added to the workload and its pods. The platform's own keys are refused.",
+        description="Labels added to the workload and its pods. Keys reserved for the platform are rejected.",
         examples=[{"team": "nlp"}],
     )
     annotations: Annotated[dict[LabelKey, Text], UserKeys()] = Field(
         default_factory=empty_dict,
-        description="Annotations added to the workload and its pods. The platform's own keys are refused.",
+        description="Annotations added to the workload and its pods. Keys reserved for the platform are rejected.",
         examples=[{"example.com/owner": "zhang@example.com"}],
     )
     checkpoint: Checkpoint | None = Field(
         None,
-        description="How the job saves its progress: run in its pods before gpuctl replaces, pauses or deletes it "
-        "while it runs. What Kubernetes ends by itself (evictions, nodes that are lost, Kueue) gets SIGTERM and the "
-        "grace period alone.",
+        description="Command or signal that saves the job's progress. gpuctl uses it before it replaces, pauses or "
+        "deletes the running job. When Kubernetes ends the pods (evictions, lost nodes, Kueue), they only get "
+        "SIGTERM and the grace period.",
         examples=[{"command": ["python", "save.py"], "timeout": "5m"}],
     )
 
 
 class Workload(Block):
-    """What training, inference, notebook and compute documents share."""
+    """Fields shared by training, inference, notebook and compute documents."""
 
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
-    job: JobBlock = Field(description="Who the job is.")
-    environment: Environment = Field(description="What runs: image, command and variables.")
-    resources: Resources = Field(default_factory=Resources, description="What each pod gets, and from which pool.")
-    storage: Storage = Field(default_factory=Storage, description="What is mounted into the container.")
+    job: JobBlock = Field(description="Name, namespace, priority and options of the job.")
+    environment: Environment = Field(description="Image, command and variables of the container.")
+    resources: Resources = Field(default_factory=Resources, description="Resources of each pod, and its pool.")
+    storage: Storage = Field(default_factory=Storage, description="Volumes mounted into the container.")
     placement: Placement | None = Field(
         None,
-        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        description="Clusters of the document. Default: every cluster.",
         examples=[{"clusters": ["prod"]}],
     )
     podPatch: Free | None = Field(  # noqa: N815 - the language's own spelling
         None,
-        description="The escape hatch: a partial Kubernetes PodSpec merged into the pod last, after the platform's for "
-        "the kind and the pool's (containers, volumes and env by name). Strictly validated, and so is the pod that "
-        "comes out; it cannot change names, GPUs or the platform's labels.",
+        description="A partial Kubernetes PodSpec for settings that the language does not cover. It is merged into the "
+        "pod last, after the platform's patches for the kind and the pool (containers, volumes and env by "
+        "name). The patch and the merged pod are validated strictly. It cannot change names, GPUs or the "
+        "platform's labels.",
         examples=[{"hostIPC": True, "containers": [{"name": "main", "securityContext": {"privileged": True}}]}],
     )

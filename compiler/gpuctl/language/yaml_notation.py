@@ -1,4 +1,4 @@
-"""Values in YAML as a person would write them in a document."""
+"""Values written in YAML as in a document."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NOT_TEXT = re.compile(r"(?i:true|false|yes|no|on|off|y|n|null)\Z|.*: |.* #")
 
 
 def in_yaml(value: Any, form: ValueForm | None = None) -> str:
-    """A value on one line, as a person would write it in a document.
+    """Return a value on one line of YAML, as written in a document.
 
-    Text that another YAML reader would take for something else is quoted, but not the quantities of ``form``:
-    everybody writes ``cpu: 8``.
+    Text that another YAML reader would not read as text is quoted, except the quantities of ``form``: ``cpu: 8`` is the
+    common notation.
     """
     if isinstance(value, dict):
         pairs = (f"{in_yaml(key)}: {in_yaml(item)}" for key, item in value.items())
@@ -31,7 +31,7 @@ def in_yaml(value: Any, form: ValueForm | None = None) -> str:
 
 
 def as_written(value: Any, form: ValueForm) -> Any:
-    """A default or an example as people write it: a quantity of digits is a number, ``cpu: 8``."""
+    """Return a default or an example in the usual notation: a quantity of digits is a number, ``cpu: 8``."""
     if form.single is not None and form.single.checks in QUANTITIES and isinstance(value, str) and value.isdigit():
         return int(value)
     return value

@@ -1,4 +1,4 @@
 """Kubernetes objects as data: kinds and keys, gpuctl's labels and annotations, quantities, and the state of workloads.
 
-The ground floor: every other room may import it, and it imports none of them.
+The lowest layer: every other package may import it, and it imports none of them.
 """

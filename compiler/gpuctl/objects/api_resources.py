@@ -1,4 +1,4 @@
-"""The API's resources that gpuctl works with: kind -> where it lives."""
+"""The API resources that gpuctl works with, and their paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 class Resource(NamedTuple):
-    """A resource of the API: ``plural`` is its name in paths and RBAC rules."""
+    """An API resource. ``plural`` is its name in paths and RBAC rules."""
 
     group: str
     version: str
@@ -24,16 +24,16 @@ class Resource(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As kubectl prints it: ``deployment.apps``, ``service``."""
+        """Name as printed by kubectl: ``deployment.apps``, ``service``."""
         return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
 
     @property
     def group_kind(self) -> str:
-        """``Deployment.apps``, ``Service``: kubectl's form in annotations."""
+        """Name as in kubectl's annotations: ``Deployment.apps``, ``Service``."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
-        """Its path on the server; without a namespace of a namespaced resource, in all namespaces."""
+        """Return its path on the server; without a namespace, that of all namespaces."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -69,29 +69,29 @@ _TABLE = (
     Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False),
 )
 RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE}
-"""Kind -> resource. Kinds are unique among what gpuctl yields."""
+"""Kind -> resource. Kinds are unique among the objects that gpuctl emits."""
 
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet")
-"""Kinds that run pods: changed by deleting and creating again."""
+"""Kinds that run pods; changed by deleting and creating them again."""
 
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
-"""What devices of drivers (DRA) are counted from, in the order in which it is read."""
+"""Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
 OPTIONAL = frozenset({"JobSet"})
-"""Kinds that exist only where something is installed."""
+"""Kinds that exist only if their controller is installed."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-"""The label that puts a workload into one of Kueue's queues."""
+"""Label that puts a workload into a Kueue queue."""
 TRAININGS = frozenset({"Job", "JobSet"})
-"""The kinds of a training."""
+"""Kinds of a training."""
 DEFAULT_QUEUE = "default"
-"""The queue of trainings that name none, where their namespace has it."""
+"""Queue of trainings that name none, if it exists in their namespace."""
 
 
 _DOTS = (".", "..")
 
 
 class Key(NamedTuple):
-    """Which object: kind, namespace ("" at cluster scope), name."""
+    """Identifies an object: kind, namespace ("" for cluster-scoped ones), name."""
 
     kind: str
     namespace: str
@@ -104,7 +104,7 @@ class Key(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether anything can be called so: as a part of a path `..` and the like mean another resource.
+        """False if no object can have this name: as a path segment, `..` and the like address another resource.
 
         Source: ``apimachinery/pkg/api/validation/path/name.go``, IsValidPathSegmentName.
         """
@@ -121,22 +121,21 @@ class Key(NamedTuple):
 
 
 def key_of(obj: Object) -> Key:
-    """The key of an object."""
     metadata = obj["metadata"]
     return Key(obj["kind"], metadata.get("namespace") or "", metadata["name"])
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
-    """An object's annotations, which may be absent."""
+    """Return an object's annotations; empty if it has none."""
     return obj["metadata"].get("annotations") or {}
 
 
 def controller_of(obj: Object) -> Object | None:
-    """The owner that controls an object, of which there is one at most; others may be anybody's."""
+    """Return the owner reference of an object's controller, None without one. An object has at most one controller."""
     owners = obj["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def labels_of(obj: Object) -> dict[str, str]:
-    """An object's labels, which may be absent."""
+    """Return an object's labels; empty if it has none."""
     return obj["metadata"].get("labels") or {}

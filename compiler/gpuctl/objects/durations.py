@@ -18,13 +18,13 @@ _UNITS = {
     **dict.fromkeys(("y", "yr", "year"), 365 * 86400),
 }
 MAX_CHECKPOINT_SECONDS = 3600
-"""Seconds that somebody may have to wait until a job can be deleted."""
+"""Longest checkpoint, seconds: the deletion of a job may have to wait for it."""
 MAX_SECONDS = 2**31 - 1
 
 
 @lru_cache(maxsize=1024)
 def parse_duration(text: str) -> int | None:
-    """Whole seconds, or None when ``text`` is not a duration or does not fit Kubernetes' 32-bit fields."""
+    """Return whole seconds; None if ``text`` is not a duration or exceeds Kubernetes' 32-bit fields."""
     if len(text) > 32 or re.match(_DURATION, text) is None:
         return None
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
@@ -32,7 +32,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def suggest_duration(text: str) -> str | None:
-    """What somebody who wrote ``1w``, ``2 days``, ``1.5h`` or ``90 min`` most likely means, or None."""
+    """Return the duration that ``1w``, ``2 days``, ``1.5h`` or ``90 min`` most likely means; None for other text."""
     match = re.fullmatch(r"(?a)\s*(\d{1,9}(?:\.\d{1,3})?)\s*([a-zA-Z]+)\s*", text)
     unit = _UNITS.get(match[2].lower().removesuffix("s") or "s") if match else None
     if match is None or unit is None:
@@ -42,12 +42,12 @@ def suggest_duration(text: str) -> str | None:
 
 
 def is_too_long(text: str) -> bool:
-    """Whether it is a duration that no field of Kubernetes can hold."""
+    """Return True for a duration that no Kubernetes field can hold."""
     return re.match(_DURATION, text) is not None and parse_duration(text) is None
 
 
 def rough_duration(seconds: float) -> str:
-    """How long something took, in its largest unit of which there are two (of hours one): ``90s``, ``12m``, ``3h``."""
+    """Return a duration in its largest unit with a value of at least 2 (1 for hours): ``90s``, ``12m``, ``3h``."""
     whole = max(0, int(seconds))
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if whole >= (size if unit == "h" else 2 * size):
@@ -56,7 +56,7 @@ def rough_duration(seconds: float) -> str:
 
 
 def format_duration(seconds: int) -> str:
-    """The shortest text that ``parse_duration`` reads as ``seconds``: 5400 -> ``1h30m``."""
+    """Return the shortest text that ``parse_duration`` reads as ``seconds``: 5400 -> ``1h30m``."""
     if seconds == 0:
         return "0s"
     parts = []

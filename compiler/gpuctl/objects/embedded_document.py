@@ -1,6 +1,6 @@
-"""The document that an object carries in an annotation: its text, plain or compressed, and how it is read back.
+"""The document in an object's annotation: writes its text, plain or compressed, and reads it back.
 
-Anyone who may write an object in a namespace can write this annotation, so a reader limits what it unpacks.
+Anyone who may write objects in a namespace can write this annotation, so a reader limits the unpacked size.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_ANNOTATION_BYTES = 240 * 1024
-"""Bytes of annotations that gpuctl writes at most. Kubernetes takes 256 KiB (TotalAnnotationSizeLimitB): the rest is
-for the marks of an apply and for other tools."""
+"""Maximum size of the annotations that gpuctl writes, bytes. Kubernetes' limit is 256 KiB (TotalAnnotationSizeLimitB);
+the rest is for records of an apply and for other tools.
+"""
 MAX_DOCUMENT_BYTES = 2 * 2**20
-"""Bytes of the largest document that is embedded or read. No API server stores an object of that size."""
+"""Size of the largest document that is embedded or read, bytes. No API server stores an object of that size."""
 _PLAIN = 128 * 1024
-"""Bytes of the largest document that is embedded as it is."""
+"""Size of the largest document that is embedded uncompressed, bytes."""
 _PACKED = "bz2:"
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def document_text(document: dict[str, Any], beside: Mapping[str, str]) -> str | None:
-    """Return the annotation's text for a document, or None if there is no room for it.
+    """Return the annotation's text for a document; None if it does not fit.
 
-    :param beside: the other annotations of the object.
+    :param beside: the object's other annotations.
     """
     text = _COMPACT(document)
     data = text.encode("utf-8", "surrogatepass")
@@ -34,13 +35,13 @@ def document_text(document: dict[str, Any], beside: Mapping[str, str]) -> str | 
         return text
     if len(data) > MAX_DOCUMENT_BYTES:
         return None
-    # Few documents need these modules. bzip2: unlike zlib, every build of it compresses to the same bytes.
+    # Imported here: few documents need these modules. Unlike zlib, all builds of bzip2 compress to the same bytes.
     packed = _PACKED + base64.b64encode(bz2.compress(data)).decode()
     return packed if used + len(packed) <= MAX_ANNOTATION_BYTES else None
 
 
 def document_of(obj: Mapping[str, Any], key: str) -> dict[str, Any] | None:
-    """Return the document in an object's annotation ``key``, or None if there is none that can be read."""
+    """Return the document in an object's annotation ``key``; None if it is absent or invalid."""
     text = ((obj.get("metadata") or {}).get("annotations") or {}).get(key)
     if not isinstance(text, str):
         return None
@@ -52,7 +53,7 @@ def document_of(obj: Mapping[str, Any], key: str) -> dict[str, Any] | None:
 
 
 def is_same_document(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
-    """Return True if two objects carry equal documents, however these are written."""
+    """Return True if two objects contain equal documents, compressed or not."""
     texts = [((obj.get("metadata") or {}).get("annotations") or {}).get(key) for obj in (one, other)]
     if texts[0] is None or texts[1] is None:
         return False
@@ -63,7 +64,10 @@ def is_same_document(one: Mapping[str, Any], other: Mapping[str, Any], key: str)
 
 
 def _unpacked(text: str) -> bytes:
-    """:raises ValueError: for data that is damaged, or larger than :data:`MAX_DOCUMENT_BYTES`."""
+    """Return the unpacked bytes.
+
+    :raises ValueError: the data is damaged, or larger than :data:`MAX_DOCUMENT_BYTES`.
+    """
     unpacking = bz2.BZ2Decompressor()
     try:
         data = unpacking.decompress(base64.b64decode(text[len(_PACKED) :], validate=True), MAX_DOCUMENT_BYTES + 1)

@@ -1,8 +1,8 @@
-"""Names that carry a hash of what they name: a training that changed is another object, one that did not is the same.
+"""Names with a hash of the object's content: a changed training is a new object, an unchanged one keeps its name.
 
-A Job cannot be changed in place, and a GitOps controller that is told to replace Jobs may replace those that did not
-change too: gitops-engine applies every object of a sync unless ``ApplyOutOfSyncOnly`` is set. With the hash in the
-name a controller creates what changed, prunes what it replaces, and finds everything else as it is.
+A Job cannot be changed in place. A GitOps controller that is configured to replace Jobs may also replace unchanged
+ones: gitops-engine applies every object of a sync unless ``ApplyOutOfSyncOnly`` is set. With the hash in the name, a
+controller creates what changed, prunes what it replaces, and leaves everything else alone.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from collections.abc import Iterable
 from gpuctl.objects.api_resources import Object
 
 LOWERED_FROM = "lowered-from"
-"""The annotation, under the platform's domain, of a Job or JobSet with a hash in its name: the digest of what it was
-lowered from. By it a build recognises what another version of gpuctl lowered from the same document."""
+"""Annotation, under the platform's domain, of a Job or JobSet with a hash in its name: digest of its lowering input.
+With it a build recognises objects that another version of gpuctl lowered from the same document.
+"""
 HOSTFILE = "-hostfile"
-"""What stands behind a training's name in that of the ConfigMap with its hostfile."""
+"""Suffix of the ConfigMap with a training's hostfile."""
 _DIGITS = 6
 SUFFIX = _DIGITS + 1
 """Characters that the hash and its hyphen add to a name."""
 _GENERATION = r"(.+)-[0-9a-f]{6}"
 
-# kind -> fields of the spec that can be changed without touching what runs. Sources: k8s.io/kubernetes
-# pkg/apis/batch/validation, ValidateJobUpdate; JobSet's types (failurePolicy is immutable) and its webhook.
+# kind -> fields of the spec that can change while the job runs. Sources: k8s.io/kubernetes pkg/apis/batch/validation,
+# ValidateJobUpdate; JobSet's types (failurePolicy is immutable) and its webhook.
 CHANGEABLE: dict[str, tuple[str, ...]] = {
     "Job": ("backoffLimit", "ttlSecondsAfterFinished", "suspend"),
     "JobSet": ("ttlSecondsAfterFinished", "suspend"),
@@ -33,10 +34,10 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
 
 
 def spec_digest(objects: Iterable[Object]) -> str:
-    """The hash of what cannot change in place while a training runs: its spec and its mounted files.
+    """Return the hash of the parts that cannot change while a training runs: its spec and its mounted files.
 
-    Metadata of the objects and what :data:`CHANGEABLE` lists stay out, so that changing them restarts nothing; so does
-    the Service, which holds nothing that a pod has read.
+    Metadata and the fields in :data:`CHANGEABLE` are excluded, so that changing them restarts nothing. So is the
+    Service, whose content no pod reads.
     """
     parts = []
     for obj in objects:
@@ -51,17 +52,17 @@ def spec_digest(objects: Iterable[Object]) -> str:
 
 
 def hashed_name(job: str, digest: str) -> str:
-    """What the objects of a training are called that has this hash."""
+    """Return the name of a training's objects with this hash."""
     return f"{job}-{digest}"
 
 
 def is_hashed_name(name: str, job: str) -> bool:
-    """Whether an object of a job is called after the job and a hash."""
+    """Return True if the name is the job's name plus a hash."""
     return job_of_hashed_name(name) == job
 
 
 def unhashed_name(obj: Object) -> str:
-    """The name of a job's object without the hash that it may have: that of a main object is the job's then."""
+    """Return the name of a job's object without the hash, if it has one. For a main object that is the job's name."""
     name: str = obj["metadata"]["name"]
     job = (obj["metadata"].get("labels") or {}).get("app")
     own = name.removesuffix(HOSTFILE) if obj.get("kind") == "ConfigMap" else name
@@ -69,12 +70,12 @@ def unhashed_name(obj: Object) -> str:
 
 
 def hashed_name_of(obj: Object) -> str:
-    """The name with a hash that a job's object was built under; "" of one without."""
+    """Return the hashed name under which a job's object was built; "" for an object without a hash."""
     name: str = obj["metadata"]["name"]
     return "" if unhashed_name(obj) == name else name.removesuffix(HOSTFILE)
 
 
 def job_of_hashed_name(name: str) -> str | None:
-    """The job that a name with a hash would be of; None for a name that ends in none."""
+    """Return the job whose hashed name this could be; None if the name does not end in a hash."""
     match = re.fullmatch(_GENERATION, name)
     return match[1] if match else None

@@ -1,7 +1,7 @@
 """Names of objects that the caller may not see.
 
-They count where room is looked for, so each stands for one object; whatever is written with them says `(others)`.
-A sentence that lists names lists :func:`unique_names` ones, so that it does not say how many of them are hidden.
+They take part in capacity calculations, so each stands for one object, but every text shows `(others)`. A sentence that
+lists names lists :func:`unique_names`, so that it does not show how many are hidden.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 OTHERS = "(others)"
-"""The text of every hidden name. No object can have it: names have no parentheses."""
+"""Text of every hidden name. No object can have it: names have no parentheses."""
 
 
 class HiddenName(str):
-    """A name that reads as :data:`OTHERS`, and equals only the hidden name of the same object.
+    """A name that reads as :data:`OTHERS` and equals only the hidden name of the same object.
 
-    :param number: distinguishes objects; it is never part of a text.
-    :param prefix: text in front of the name, such as a kind; it distinguishes names and is never part of a text.
+    :param number: distinguishes objects; never part of a text.
+    :param prefix: text in front of the name, such as a kind; distinguishes names, never part of a text.
     """
 
     __slots__ = ("_number", "_prefix")
@@ -25,13 +25,12 @@ class HiddenName(str):
     _prefix: str
 
     def __new__(cls, number: int, prefix: str = "") -> HiddenName:
-        """Return the name of an object."""
         found = super().__new__(cls, OTHERS)
         found._number, found._prefix = number, prefix
         return found
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return the arguments of a copy."""
+        """Return the constructor's arguments, for copies."""
         return self._number, self._prefix
 
     def __eq__(self, other: object) -> bool:
@@ -61,12 +60,12 @@ def _key(name: str) -> tuple[str, int]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return True if a name, or what was made of one, is that of an object that the caller may not see."""
+    """Return True if a text is, or ends in, a hidden name."""
     return name.endswith(OTHERS)
 
 
 def prefixed(prefix: str, name: str) -> str:
-    """Return a name with a text in front, which still stands for the same object."""
+    """Return a name with a prefix that still stands for the same object."""
     if isinstance(name, HiddenName):
         return HiddenName(name._number, prefix + name._prefix)
     return name if name == OTHERS else prefix + name
@@ -78,7 +77,7 @@ def in_namespace(name: str, namespace: str) -> str:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Return names for a sentence: of hidden ones that read alike, only the first."""
+    """Return names for a sentence: hidden ones that read alike appear once."""
     found: list[str] = []
     for name in names:
         text = f"{name}"

@@ -1,4 +1,4 @@
-"""Labels and annotations that gpuctl writes on objects, and what they say about who owns a job."""
+"""Labels and annotations that gpuctl writes on objects, and the labels that name a job's owner."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "gpuctl"
-"""The value of that label on what gpuctl makes."""
+"""Value of that label on objects that gpuctl creates."""
 OWNERS = ("team", "creator", "project")
-"""Labels of the user's own whose value says whose a job is: the first that it has."""
+"""Labels of the user whose value names the owner of a job; the first one present counts."""
 CHECKPOINT = "checkpoint"
-"""The annotation, under the platform's domain, that says how a workload saves its progress, as JSON."""
+"""Annotation, under the platform's domain, with a workload's checkpoint settings as JSON."""
 
 LABEL_MAX = 63
-"""Characters of a label's value, and of the name of a label, at most."""
+"""Maximum length of a label's value, and of a label's name, characters."""
 
 
 def owner_of(labels: Mapping[str, str]) -> str | None:
@@ -22,5 +22,5 @@ def owner_of(labels: Mapping[str, str]) -> str | None:
 
 
 def managed_labels() -> dict[str, str]:
-    """Labels of objects that belong to no job."""
+    """Return the labels of objects that belong to no job."""
     return {MANAGED_BY: MANAGER}

@@ -1,4 +1,4 @@
-"""What gpuctl writes on objects when it applies them, so that the next apply can tell what happened since."""
+"""Metadata that gpuctl writes on objects when it applies them, so that the next apply can detect changes since then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuctl.release import __version__
 PART_OF = "applyset.kubernetes.io/part-of"
 _TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 HELD_QUEUE = "gpuctl/held-queue"
-"""The queue of a job that is kept out of it, where the label that keeps it out has no room for the whole name."""
+"""Annotation with the full queue name of a held job, if the queue label is too short for it."""
 
 
 class Domain(Protocol):
@@ -26,7 +26,7 @@ class Domain(Protocol):
 
 
 class Records(NamedTuple):
-    """The keys of our records under the platform's domain."""
+    """The keys of gpuctl's records, under the platform's domain."""
 
     hash: str
     lowered_by: str
@@ -45,17 +45,19 @@ class Records(NamedTuple):
     lowered_from: str
 
     def is_record(self, key: str) -> bool:
-        """Return True for an annotation or label that no document states: it is about how the object came to be."""
+        """Return True for an annotation or label about how the object was created, which no document contains."""
         own = (self.hash, self.lowered_by, self.lowered_from, self.applied_by, self.paused, self.request, self.idle)
         return key in (*own, PART_OF, HELD_QUEUE)
 
     def is_lasting(self, key: str) -> bool:
-        """Return True if a label or annotation is never removed: a record, or one of a tool that brought the object."""
+        """Return True if a label or annotation is never removed: a record of gpuctl or of a tool that delivered the
+        object.
+        """
         return self.is_record(key) or key.startswith(_TOOLS)
 
 
 def records(settings: Domain) -> Records:
-    """The record keys of a platform."""
+    """Return the record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     return Records(
         *(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM))
@@ -66,14 +68,14 @@ _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":
 
 
 def hash_of(obj: Object) -> str:
-    """What an object's stamp says of it as lowered; it says nothing about the set."""
+    """Return the hash of an object as lowered, without its set."""
     return hashlib.sha256(_TEXT(obj).encode()).hexdigest()[:32]
 
 
 def stamp(obj: Object, keys: Records, part_of: str | None, known: str | None = None) -> Object:
-    """The object as it is sent: with its own hash, the version that lowered it, and the set it belongs to.
+    """Return the object to send: with its hash, the gpuctl version that lowered it, and its set.
 
-    :param known: its hash, where that was taken before.
+    :param known: its hash, if already computed.
     """
     metadata = dict(obj["metadata"])
     metadata["annotations"] = {
@@ -87,32 +89,32 @@ def stamp(obj: Object, keys: Records, part_of: str | None, known: str | None = N
 
 
 def marked(obj: Object, keys: Records, mark: str) -> Object:
-    """The object with the mark of the request that creates it: that request knows its own by it, if it is repeated."""
+    """Return the object with the mark of the request that creates it, by which a repeated request recognises it."""
     metadata = obj["metadata"]
     return {**obj, "metadata": {**metadata, "annotations": {**annotations_of(obj), keys.request: mark}}}
 
 
 def is_ours(obj: Object) -> bool:
-    """Whether an object says that gpuctl manages it."""
+    """Return True if an object is labelled as managed by gpuctl."""
     return labels_of(obj).get(MANAGED_BY) == "gpuctl"
 
 
 def job_title(labels: Mapping[str, str], keys: Records) -> str:
-    """``training/x``: the job whose pod has these labels; "" where they are nobody's of ours."""
+    """Return the job of a pod with these labels, as ``training/x``; "" if the pod is not gpuctl's."""
     kind, name = labels.get(keys.job_type), labels.get("app")
     return prefixed(f"{kind}/", name) if kind and name else ""
 
 
 def is_shared(obj: Object, keys: Records) -> bool:
-    """Whether an object is shared by jobs: never pruned, never deleted with one."""
+    """Return True if jobs share the object: it is never pruned and never deleted with a job."""
     return annotations_of(obj).get(keys.shared) == "true"
 
 
 def is_controlled(obj: Object) -> bool:
-    """Whether a controller made the object: it is that controller's to delete."""
+    """Return True if a controller created the object, which also deletes it."""
     return controller_of(obj) is not None
 
 
 def set_lease(name: str) -> str:
-    """The lease of a set."""
+    """Return the name of a set's Lease."""
     return f"gpuctl-set-{name}"

@@ -8,10 +8,11 @@ from gpuctl.objects.api_resources import Object
 
 
 def pod_templates(workload: Object) -> list[tuple[Object, int]]:
-    """The pod templates of an object and how many pods of each run at once; a Pod is its own, other kinds have none.
+    """Return the pod templates of an object and how many pods of each run at once. A Pod is its own template; other
+    kinds have none.
 
-    Templates are those of the object, not copies. A suspended workload has its templates with 0 pods. What has
-    succeeded, by the object's status, does not come again; of a JobSet only whole Jobs are known, which Kueue counts
+    Templates are parts of the object, not copies. A suspended workload has its templates with 0 pods. Pods that have
+    succeeded, by the object's status, are not counted. For a JobSet only whole Jobs are known, which Kueue counts
     likewise (``jobset_controller.go``, ReclaimablePods).
     """
     kind, spec, status = workload["kind"], workload.get("spec") or {}, workload.get("status") or {}
@@ -25,7 +26,7 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
     if kind == "JobSet":
         done = {item.get("name"): _number(item, "succeeded", 0) for item in _list(status, "replicatedJobsStatus")}
         names = [item.get("name") for item in _list(spec, "replicatedJobs")]
-        # A `suspend` of the inner job is overwritten by the JobSet's (jobset_controller.go, constructJob).
+        # The JobSet overwrites `suspend` of the inner job (jobset_controller.go, constructJob).
         return [
             (job["spec"]["template"], 0 if suspended else max(0, number - done.get(name, 0)) * _job_pods(job["spec"]))
             for name, (job, number) in zip(names, job_templates(workload), strict=True)
@@ -34,7 +35,7 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
 
 
 def job_templates(jobset: Object) -> list[tuple[Object, int]]:
-    """The Job templates of a JobSet and how many Jobs it makes of each."""
+    """Return the Job templates of a JobSet and how many Jobs it creates from each."""
     replicated = _list(jobset["spec"], "replicatedJobs")
     return [(item["template"], _number(item, "replicas", 1)) for item in replicated]
 
@@ -45,14 +46,15 @@ def pods_left(workload: Object) -> int:
 
 
 def replicas(workload: Object) -> int:
-    """Return how many pods an object runs at once in full, with those that have succeeded."""
+    """Return how many pods an object runs at once in full, including those that have succeeded."""
     return pods_left({**workload, "status": {}})
 
 
 def _job_pods(spec: Object, status: Object | None = None) -> int:
-    """Source: ``pkg/apis/batch/v1/defaults.go`` (SetDefaults_Job), ``job_controller.go`` (manageJob).
+    """Return the number of pods of a Job that run at once.
 
-    Without a number of completions no pod is made once one has succeeded.
+    Source: ``pkg/apis/batch/v1/defaults.go`` (SetDefaults_Job), ``job_controller.go`` (manageJob): without completions,
+    no further pod is created after one has succeeded.
     """
     status = status or {}
     parallelism, done = _number(spec, "parallelism", 1), _number(status, "succeeded", 0)

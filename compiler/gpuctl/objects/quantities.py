@@ -34,9 +34,9 @@ GIBIBYTE = 2**30
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Fraction | None:
-    """The exact value of a quantity (bytes for memory, cores for cpu), or None when ``text`` is not one.
+    """Return the exact value of a quantity (bytes of memory, cores of cpu); None if ``text`` is not a quantity.
 
-    Values over 2^63-1 are refused too: the API server caps them silently.
+    Values over 2^63-1 are rejected: the API server caps them silently.
     """
     match = _QUANTITY.match(text)
     if match is None or len(text) > 64:
@@ -53,7 +53,7 @@ def parse_quantity(text: str) -> Fraction | None:
 
 
 def suggest_quantity(text: str) -> str | None:
-    """What somebody who wrote ``128GB``, ``128 Gi`` or ``64gb`` most likely means, or None."""
+    """Return the quantity that ``128GB``, ``128 Gi`` or ``64gb`` most likely means; None for other text."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])i?b?\s*", text, re.IGNORECASE)
     if match is None:
         return None
@@ -62,7 +62,7 @@ def suggest_quantity(text: str) -> str | None:
 
 
 def format_bytes(value: int) -> str:
-    """Bytes as the shortest exact quantity with a binary suffix: 68719476736 -> ``64Gi``."""
+    """Return bytes as the shortest exact quantity with a binary suffix: 68719476736 -> ``64Gi``."""
     for suffix in ("Ti", "Gi", "Mi", "Ki"):
         unit = int(_SUFFIXES[suffix])
         if value and value % unit == 0:
@@ -71,7 +71,7 @@ def format_bytes(value: int) -> str:
 
 
 def format_number(value: Fraction) -> str:
-    """A value for people: at most two decimals, without trailing zeros."""
+    """Return a value with at most two decimals, without trailing zeros."""
     if value.denominator == 1:
         return str(value.numerator)
     return f"{float(value):.2f}".rstrip("0").rstrip(".")

@@ -1,8 +1,9 @@
-"""A training and the queue of Kueue that it names: waiting in it, kept out of it, and what Kueue writes into it.
+"""A training and its Kueue queue: waiting in it, held back from it, and the fields that Kueue writes.
 
-Kueue starts whatever names one of its queues, suspended or not. What must not start is given the name of a queue that
-does not exist, which is made of its own queue's: no other mark can be lost without the name. Without a name Kueue's
-webhook would give it that of the LocalQueue ``default``, where there is one (``ApplyDefaultLocalQueue``).
+Kueue starts every workload that names one of its queues, even a suspended one. To hold a job back, its queue label is
+renamed to `<queue>.held-by-gpuctl`, a queue that does not exist. The label itself carries the original name, so it
+cannot be lost. Without the label, Kueue's webhook would set the LocalQueue ``default`` if it exists
+(``ApplyDefaultLocalQueue``).
 """
 
 from __future__ import annotations
@@ -13,48 +14,50 @@ from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates
 
 _KUEUE = "kueue.x-k8s.io/"
-# The one of Kueue's keys that a document may set.
+# The only Kueue key that a document may set.
 _OURS = frozenset({f"{_KUEUE}priority-class"})
 _HELD = ".held-by-gpuctl"
 
 
 def queue_of(obj: Object) -> str:
-    """The LocalQueue of a workload, also of one that is kept out of it; "" when it has none."""
+    """Return the LocalQueue of a workload, also of a held one; "" if it has none."""
     label, whole = labels_of(obj).get(QUEUE_LABEL, ""), annotations_of(obj).get(HELD_QUEUE, "")
-    # Left of an earlier time, or written by others, the annotation may tell of another queue.
+    # The annotation may be stale or written by another tool, and name another queue.
     return whole if whole and label == _held(whole) else label.removesuffix(_HELD)
 
 
 def _held(queue: str) -> str:
-    """The name that keeps out of a queue: the beginning of a long one. Kueue refuses what is no DNS subdomain."""
+    """Return the queue name that holds a job back, with a long name cut. Kueue rejects names that are not DNS
+    subdomains.
+    """
     return queue[: LABEL_MAX - len(_HELD)].rstrip("-.") + _HELD
 
 
 def is_held(obj: Object) -> bool:
-    """Whether a workload is kept out of its queue, see :func:`hold`."""
+    """Return True if a workload is held back from its queue, see :func:`hold`."""
     return labels_of(obj).get(QUEUE_LABEL, "").endswith(_HELD)
 
 
 def is_defaulted(live: Object, desired: Object) -> bool:
-    """Whether Kueue may have chosen the queue of a live training that is to name none: it would do so again."""
+    """Return True if Kueue may have set the queue of a live training whose document names none, and would again."""
     return live["kind"] in TRAININGS and not queue_of(desired) and queue_of(live) == DEFAULT_QUEUE
 
 
 def is_queued(obj: Object, keys: Records) -> bool:
-    """Whether a workload waits for Kueue: suspended, and neither paused nor kept out of its queue."""
+    """Return True if a workload waits for Kueue: suspended, neither paused nor held back."""
     suspended = bool((obj.get("spec") or {}).get("suspend"))
     return suspended and bool(queue_of(obj)) and not is_held(obj) and keys.paused not in annotations_of(obj)
 
 
 def was_admitted(obj: Object) -> bool:
-    """Whether Kueue wrote into the pod templates of an object, as it does when it admits it."""
+    """Return True if Kueue wrote into the object's pod templates, as it does on admission."""
     metadata = [template.get("metadata") or {} for template, _ in pod_templates(obj)]
     keys = [key for item in metadata for part in ("labels", "annotations") for key in item.get(part) or {}]
     return any(key.startswith(_KUEUE) and key not in _OURS for key in keys)
 
 
 def hold(obj: Object) -> None:
-    """Keep an object that will be created, or is suspended, out of its queue."""
+    """Hold an object back from its queue, before it is created or while it is suspended."""
     name = queue_of(obj)
     if not name:
         return
@@ -75,10 +78,10 @@ def release(obj: Object) -> None:
 
 
 def forget_admission(obj: Object) -> None:
-    """Take out of the pod templates what Kueue wrote when it admitted the object.
+    """Remove from the pod templates what Kueue wrote on admission.
 
-    It never starts an object that names another Workload than the one it makes for it. Labels of nodes and tolerations
-    of the flavor stay: see :func:`as_submitted`.
+    Kueue never starts an object that names a Workload other than the one Kueue creates for it. Node labels and
+    tolerations of the flavor stay: see :func:`as_submitted`.
     """
     if not queue_of(obj):
         return
@@ -92,10 +95,10 @@ def forget_admission(obj: Object) -> None:
 
 
 def as_submitted(obj: Object, workload: Object) -> None:
-    """Give the pod templates back where they may run, as Kueue's Workload has it: with a flavor's nodes they could be
-    admitted to no other.
+    """Restore the scheduling fields of the pod templates from Kueue's Workload. With the nodes of one flavor, another
+    flavor could not admit them.
 
-    Source: Kueue's ``podset.RestorePodSpec``; of a JobSet a pod set is named after its replicated job.
+    Source: Kueue's ``podset.RestorePodSpec``. A JobSet's pod set is named after its replicated job.
     """
     sets = {item.get("name", "main"): item for item in (workload.get("spec") or {}).get("podSets") or []}
     names = [item["name"] for item in obj["spec"]["replicatedJobs"]] if obj["kind"] == "JobSet" else ["main"]

@@ -1,4 +1,4 @@
-"""Kubernetes' selectors of labels, and tolerations of taints."""
+"""Matching of Kubernetes label selectors, and of tolerations with taints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def selects(selector: Object | None, labels: Labels) -> bool:
-    """Whether a label selector matches: None matches nothing, an empty one everything.
+    """Return True if a label selector matches. None matches nothing, an empty selector everything.
 
     Source: ``apimachinery/pkg/apis/meta/v1/helpers.go``, LabelSelectorAsSelector.
     """
@@ -23,7 +23,7 @@ def selects(selector: Object | None, labels: Labels) -> bool:
 
 
 def holds(expression: Object, labels: Labels) -> bool:
-    """One requirement of a selector. Source: ``apimachinery/pkg/labels/selector.go``, Requirement.Matches."""
+    """Return True if one requirement matches. Source: ``apimachinery/pkg/labels/selector.go``, Requirement.Matches."""
     operator: str = expression["operator"]
     value, wanted = labels.get(expression["key"]), [str(item) for item in expression.get("values") or []]
     if operator in ("Exists", "DoesNotExist"):
@@ -38,7 +38,7 @@ def holds(expression: Object, labels: Labels) -> bool:
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Source: ``k8s.io/api/core/v1/toleration.go``, ToleratesTaint."""
+    """Return True if a toleration tolerates a taint. Source: ``k8s.io/api/core/v1/toleration.go``, ToleratesTaint."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint["key"]:

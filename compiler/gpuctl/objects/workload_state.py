@@ -1,4 +1,4 @@
-"""What a live workload is doing: running, finished, paused; and how it can be made again."""
+"""The state of a live workload (running, finished, paused), and its form for creating it again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
 def condition(obj: Object, kind: str) -> Any:
-    """The condition of a type that holds, or None."""
+    """Return the condition of a type if its status is True, else None."""
     for item in (obj.get("status") or {}).get("conditions") or []:
         if item.get("type") == kind and item.get("status") == "True":
             return item
@@ -44,7 +44,7 @@ def condition(obj: Object, kind: str) -> Any:
 
 
 def finished(obj: Object) -> str | None:
-    """``finished`` or ``failed`` for a Job or JobSet that has ended, else None."""
+    """Return ``finished`` or ``failed`` for a Job or JobSet that has ended, else None."""
     if obj["kind"] == "Job":
         if condition(obj, "Complete") or condition(obj, "SuccessCriteriaMet"):
             return "finished"
@@ -63,7 +63,7 @@ _ENDS = {
 def ended(obj: Object) -> str | None:
     """Return ``finished 3h ago (Complete)`` for a Job or JobSet that has ended, else None.
 
-    The word in brackets is the type of the condition that says so, ``Failed`` for a training that has failed.
+    In brackets is the type of its end condition; it is ``Failed`` for a failed training.
     """
     found = next(filter(None, (condition(obj, kind) for kind in _ENDS.get(obj["kind"], ()))), None)
     if found is None:
@@ -73,9 +73,9 @@ def ended(obj: Object) -> str | None:
 
 
 def running(obj: Object) -> str | None:
-    """``running for 3h`` when a workload's status says that it has pods, so that something may be lost; else None.
+    """Return ``running for 3h`` if a workload's status shows pods, so that work may be lost; else None.
 
-    Pods that never started count too: :func:`work_of` tells.
+    Pods that never started are counted; :func:`work_of` excludes them.
     """
     status = obj.get("status") or {}
     since = obj["metadata"].get("creationTimestamp")
@@ -101,9 +101,10 @@ def running(obj: Object) -> str | None:
 
 
 def work_of(pods: Iterable[Object]) -> str | None:
-    """What is lost with pods: ``running for 3h`` (the time since the first container started) or that they have run.
+    """Return the work that is lost with pods: ``running for 3h`` (since the first container started), or that they have
+    run.
 
-    None when no container has started: pods that wait for nodes or images lose nothing, nor do those that failed.
+    None if no container has started: pods that wait for nodes or images lose nothing. Failed pods are ignored.
     """
     started: list[str] = []
     restarts, ran = 0, False
@@ -125,7 +126,7 @@ def work_of(pods: Iterable[Object]) -> str | None:
 
 
 def pod_labels(workload: Object) -> str:
-    """The label selector of a workload's pods, "" when it has none."""
+    """Return the label selector of a workload's pods; "" if it has none."""
     selector = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     if workload["kind"] == "JobSet":
         selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
@@ -133,12 +134,12 @@ def pod_labels(workload: Object) -> str:
 
 
 def is_pod_of(pod: Object, workload: Object) -> bool:
-    """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
+    """Return True if a workload, its ReplicaSet or its Job controls a pod. Labels do not count: anyone can set them."""
     return bool(pods_of_each([pod], [workload])[0])
 
 
 def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[list[Object]]:
-    """The pods of each of some workloads, all of one namespace, as :func:`is_pod_of` has it."""
+    """Return the pods of each workload, as :func:`is_pod_of` decides. All are in one namespace."""
     found: list[list[Object]] = [[] for _ in workloads]
     by_uid = {workload["metadata"]["uid"]: mine for workload, mine in zip(workloads, found, strict=True)}
     by_made = {
@@ -153,15 +154,18 @@ def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[li
 
 
 class IntermediateOwner(NamedTuple):
-    """What a controller makes of a workload before any pod: ``beginning`` is its name but for the last word, see
-    :func:`without_last_word`. A name that merely begins with the workload's may be another workload's."""
+    """An object that a controller creates between a workload and its pods.
+
+    ``beginning``: its name without the generated suffix (see :func:`without_generated_suffix`). A name that merely
+    starts with the workload's name may belong to another workload.
+    """
 
     kind: str
     beginning: str
 
 
 def intermediate_owners(workload: Object) -> list[IntermediateOwner]:
-    """What a workload's controller makes of it before any pod.
+    """Return the objects between a workload and its pods: the ReplicaSet of a Deployment, the Jobs of a JobSet.
 
     Source: ``pkg/controller/deployment/sync.go`` (getNewReplicaSet); JobSet's ``placement.go`` (GenJobName).
     """
@@ -176,12 +180,12 @@ def intermediate_owners(workload: Object) -> list[IntermediateOwner]:
 
 
 def without_generated_suffix(name: str) -> str:
-    """A name without the hash or number that a controller has put behind its last hyphen."""
+    """Return a name without the hash or number that a controller appended after a hyphen."""
     return name.rpartition("-")[0]
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:
-    """How long ago a time of the API (RFC 3339) was: ``45s``, ``12m``, ``3h``, ``2d``."""
+    """Return the time since an API timestamp (RFC 3339): ``45s``, ``12m``, ``3h``, ``2d``."""
     if not timestamp:
         return "unknown time"
     then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
@@ -189,10 +193,10 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
 
 
 def recreatable(live: Object) -> Object:
-    """A live object as it can be created again, without what the server or a controller filled in.
+    """Return a live object in a form that can be created again, without fields set by the server or a controller.
 
-    A finished Job comes back suspended, and kept out of its queue: it must not run a second time unasked. Its
-    ``selector`` and the labels that name its pods are the server's (batch/v1 ``generateSelector``).
+    A finished Job is suspended and held back from its queue, so that it does not run a second time. Its ``selector``
+    and the labels of its pods are removed: the server generates them (batch/v1 ``generateSelector``).
     """
     metadata = {key: value for key, value in live["metadata"].items() if key not in _SERVER_METADATA}
     finalizers = [name for name in live["metadata"].get("finalizers") or [] if "/" in name]
@@ -227,11 +231,11 @@ def recreatable(live: Object) -> Object:
 
 
 def restorable(live: Object, keys: Records, queued: Object | None) -> Object:
-    """A live object as it is put back where what was to come in its place cannot be created.
+    """Return a live object in a form that restores it after its replacement could not be created.
 
-    A pause lasts: Kueue, which would start what is new in one of its queues, is kept from it.
+    A paused job stays paused: it is held back from Kueue, which would start a new object in its queue.
 
-    :param queued: Kueue's Workload of it, if there is one: it may run again where it was to run, not only where it ran.
+    :param queued: the Kueue Workload, if any. Its original node selector is restored instead of the one Kueue injected.
     """
     result = recreatable(live)
     if queued is not None:
@@ -243,7 +247,7 @@ def restorable(live: Object, keys: Records, queued: Object | None) -> Object:
 
 
 def own_strategy(live: Object, keys: Records) -> str | None:
-    """How a live object says that it is to be changed, by an annotation of somebody's own: not by its document's."""
+    """Return the change strategy of a live object if a user set its annotation; None if it comes from the document."""
     value = annotations_of(live).get(keys.strategy)
     if value is None:
         return None
@@ -254,12 +258,14 @@ def own_strategy(live: Object, keys: Records) -> str | None:
 def carried_over(
     desired: Object, live: Object, keys: Records, *, autoscaled: bool = False, again: bool = True
 ) -> Object:
-    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, its set, its strategy.
+    """Return the desired object with the state it keeps from the live one: a pause, an autoscaler's replicas, the set,
+    a user's strategy.
 
-    This is all; docs/cluster.md lists it.
+    Nothing else is kept; docs/cluster.md lists it.
 
-    :param autoscaled: an autoscaler of somebody else sets the replicas, whatever the document says.
-    :param again: it is created again, so that a pause has to keep it out of its queue; else it is changed in place.
+    :param autoscaled: an autoscaler that is not in the document sets the replicas.
+    :param again: True if the object is created again, so that a pause must hold it back from its queue; False if it is
+        changed in place.
     """
     result = copy.deepcopy(desired)
     metadata, spec = result["metadata"], result["spec"]
