@@ -9,9 +9,9 @@ type Administered struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// What is worth knowing of it.
+	// Notes about the change.
 	Notes []string `json:"notes"`
-	// Of a dry run: what would be done to which objects.
+	// Plan of a dry run: what would be done to which objects.
 	Plan *PlanAnswer `json:"plan"`
 }
 
@@ -120,7 +120,7 @@ type ChangedPool struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// What is worth knowing of it.
+	// Notes about the change.
 	Notes []string   `json:"notes"`
 	Plan  PlanAnswer `json:"plan"`
 }
@@ -194,9 +194,9 @@ type CreatedQuota struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// What is worth knowing of it.
+	// Notes about the change.
 	Notes []string `json:"notes"`
-	// Of a dry run: what would be done to which objects.
+	// Plan of a dry run: what would be done to which objects.
 	Plan  *PlanAnswer `json:"plan"`
 	Users []string    `json:"users"`
 }
@@ -1604,9 +1604,11 @@ type RerunJob struct {
 	Plan    PlanAnswer `json:"plan"`
 }
 
-// RightAnswer: Whether somebody may do something, and what decides it.
+// RightAnswer: The decision about an action.
 type RightAnswer struct {
-	Allowed bool   `json:"allowed"`
+	// True if the caller may do this.
+	Allowed bool `json:"allowed"`
+	// The decision and its reason.
 	Message string `json:"message"`
 }
 
@@ -1844,10 +1846,10 @@ type JobsWaitQuestion struct {
 	Waited *float64 `json:"waited,omitempty"`
 }
 
-// WaitQuestion: The condition to wait for, and a limit in seconds.
+// WaitQuestion: The condition to wait for, and a timeout.
 type WaitQuestion struct {
 	Condition string `json:"condition"`
-	// Seconds.
+	// Maximum wait, seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
 }
 
@@ -1951,11 +1953,15 @@ type NodeNames struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// RightQuestion: A right that is asked about.
+// RightQuestion: An action on a resource.
 type RightQuestion struct {
-	Resource  string `json:"resource"`
-	Action    string `json:"action"`
-	Pool      string `json:"pool,omitempty"`
+	// Resource, such as jobs, logs or pools.
+	Resource string `json:"resource"`
+	// get, create, update or delete.
+	Action string `json:"action"`
+	// Pool; null: not about one pool.
+	Pool string `json:"pool,omitempty"`
+	// Namespace; null: not about one namespace.
 	Namespace string `json:"namespace,omitempty"`
 }
 

@@ -15,15 +15,15 @@ type ListJobsOptions struct {
 	Pool      string
 	Status    string
 	Namespace string
-	// Only jobs of this id or name, or with a pod of this name.
+	// Only jobs with this id or name, or with a pod of this name.
 	Name string
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListJobs: The jobs that may be seen, the newest first.
+// ListJobs: List the visible jobs, newest first.
 func (c *Client) ListJobs(ctx context.Context, options *ListJobsOptions) (*JobPage, error) {
 	if options == nil {
 		options = &ListJobsOptions{}
@@ -68,15 +68,16 @@ func (c *Client) AllJobs(ctx context.Context, options *ListJobsOptions) *Iterato
 type CreateJobsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
 
-// CreateJobs: Create what documents describe; what exists already is 409. With `dryRun` they are only checked.
+// CreateJobs: Create what documents describe. If an object already exists, the answer is 409. With `dryRun` documents
+// are only checked.
 func (c *Client) CreateJobs(ctx context.Context, documents string, options *CreateJobsOptions) (*Submitted, error) {
 	if options == nil {
 		options = &CreateJobsOptions{}
@@ -100,7 +101,7 @@ type GetJobOptions struct {
 	Namespace string
 }
 
-// GetJob: A job, with its document and its pods.
+// GetJob: Return a job, with its document and its pods.
 func (c *Client) GetJob(ctx context.Context, jobID string, options *GetJobOptions) (*JobDescription, error) {
 	if options == nil {
 		options = &GetJobOptions{}
@@ -118,17 +119,17 @@ func (c *Client) GetJob(ctx context.Context, jobID string, options *GetJobOption
 type UpdateJobOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 }
 
-// UpdateJob: Apply the changed document of a job. What ends running work has to be confirmed.
+// UpdateJob: Apply the changed document of a job. A change that ends running work must be confirmed.
 func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, options *UpdateJobOptions) (*ChangedJob, error) {
 	if options == nil {
 		options = &UpdateJobOptions{}
@@ -151,17 +152,17 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 
 // DeleteJobOptions are the optional parameters of DeleteJob.
 type DeleteJobOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// End the pods without their grace period.
 	Force bool
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// DeleteJob: Have a job deleted.
+// DeleteJob: Delete a job, without waiting until its pods are gone.
 func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJobOptions) (*JobState, error) {
 	if options == nil {
 		options = &DeleteJobOptions{}
@@ -180,28 +181,29 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 
 // ListPodsOptions are the optional parameters of ListPods.
 type ListPodsOptions struct {
-	// Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
+	// Ids or names of jobs, or names of their pods, separated by commas. Each must exist.
 	Names string
-	// Labels, as kubectl's `-l` has them.
+	// Label selector, in the syntax of `kubectl -l`.
 	Selector string
 	Kind     string
 	Pool     string
-	// A status word or a phase, in any case.
+	// A status word or a phase, case-insensitive.
 	Status    string
 	Namespace string
 	// One item per job; `ready` counts its pods.
 	ByJob bool
-	// Without items for the pods that jobs lack.
+	// Leave out the items for missing pods.
 	PodsOnly bool
 	// Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
 	Reasons bool
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListPods: The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods.
+// ListPods: List the pods of the visible jobs, by namespace and name. A job with missing pods has an additional item
+// for them.
 func (c *Client) ListPods(ctx context.Context, options *ListPodsOptions) (*PodPage, error) {
 	if options == nil {
 		options = &ListPodsOptions{}
@@ -251,7 +253,7 @@ type GetGPUUseOptions struct {
 	Namespace string
 }
 
-// GetGPUUse: The GPUs that jobs hold and wait for: the jobs that may be seen.
+// GetGPUUse: Return the number of GPUs that the visible jobs hold and wait for.
 func (c *Client) GetGPUUse(ctx context.Context, options *GetGPUUseOptions) (*GpusOfJobs, error) {
 	if options == nil {
 		options = &GetGPUUseOptions{}
@@ -267,11 +269,11 @@ func (c *Client) GetGPUUse(ctx context.Context, options *GetGPUUseOptions) (*Gpu
 
 // GetJobWhyOptions are the optional parameters of GetJobWhy.
 type GetJobWhyOptions struct {
-	// Where the job is.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobWhy: The cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
+// GetJobWhy: Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do.
 func (c *Client) GetJobWhy(ctx context.Context, jobID string, options *GetJobWhyOptions) (*WhyAnswer, error) {
 	if options == nil {
 		options = &GetJobWhyOptions{}
@@ -287,11 +289,11 @@ func (c *Client) GetJobWhy(ctx context.Context, jobID string, options *GetJobWhy
 
 // GetJobTimelineOptions are the optional parameters of GetJobTimeline.
 type GetJobTimelineOptions struct {
-	// Where the job is.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobTimeline: The history of a job: the stages of its pods, the conditions of its workload, and its events.
+// GetJobTimeline: Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events.
 func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJobTimelineOptions) (*JobTimeline, error) {
 	if options == nil {
 		options = &GetJobTimelineOptions{}
@@ -307,12 +309,12 @@ func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJ
 
 // GetJobDetailsOptions are the optional parameters of GetJobDetails.
 type GetJobDetailsOptions struct {
-	// Where the job is.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobDetails: The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it
-// waiting.
+// GetJobDetails: Return the full description of a job: pods, timeline, addresses, events, and the reason for which it
+// waits.
 func (c *Client) GetJobDetails(ctx context.Context, jobID string, options *GetJobDetailsOptions) (*JobDetails, error) {
 	if options == nil {
 		options = &GetJobDetailsOptions{}
@@ -328,12 +330,12 @@ func (c *Client) GetJobDetails(ctx context.Context, jobID string, options *GetJo
 
 // GetJobHistoryOptions are the optional parameters of GetJobHistory.
 type GetJobHistoryOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobHistory: Which documents of a job were applied, the newest first: by whom, when, from which commit, and what
-// each changed. A job that has gone has its history still, by its name.
+// GetJobHistory: List the applied documents of a job, newest first: user, time, commit, and the changes of each one.
+// The history of a deleted job is found by its name.
 func (c *Client) GetJobHistory(ctx context.Context, jobID string, options *GetJobHistoryOptions) (*JobDocuments, error) {
 	if options == nil {
 		options = &GetJobHistoryOptions{}
@@ -349,11 +351,11 @@ func (c *Client) GetJobHistory(ctx context.Context, jobID string, options *GetJo
 
 // GetJobRevisionOptions are the optional parameters of GetJobRevision.
 type GetJobRevisionOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobRevision: One of the documents of a job that were applied, without its credentials.
+// GetJobRevision: Return an applied document of a job, with credentials masked.
 func (c *Client) GetJobRevision(ctx context.Context, jobID string, revision string, options *GetJobRevisionOptions) (*JobRevision, error) {
 	if options == nil {
 		options = &GetJobRevisionOptions{}
@@ -367,7 +369,8 @@ func (c *Client) GetJobRevision(ctx context.Context, jobID string, revision stri
 	return &answer, nil
 }
 
-// WaitJobs: Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others.
+// WaitJobs: Wait until at least one of several jobs meets the condition or can no longer meet it. Send another request
+// for the others.
 func (c *Client) WaitJobs(ctx context.Context, body JobsWaitQuestion) (*JobsWaitAnswer, error) {
 	var answer JobsWaitAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/wait", body: body, repeatable: true}, &answer); err != nil {
@@ -378,11 +381,11 @@ func (c *Client) WaitJobs(ctx context.Context, body JobsWaitQuestion) (*JobsWait
 
 // WaitJobOptions are the optional parameters of WaitJob.
 type WaitJobOptions struct {
-	// Where the job is.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// WaitJob: Wait until a job runs, is ready, done or deleted, or until it can no longer become so.
+// WaitJob: Wait until a job is running, ready, done or deleted, or until it can no longer be.
 func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, options *WaitJobOptions) (*WaitAnswer, error) {
 	if options == nil {
 		options = &WaitJobOptions{}
@@ -406,33 +409,33 @@ type ApplyDocumentsOptions struct {
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
 	Confirmed []string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
 	Force bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
-	// The namespace of jobs whose documents name none.
+	// Namespace of jobs whose documents do not have one.
 	Namespace string
 	// Reject documents with warnings.
 	Strict bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
-	// How a changed service is changed.
+	// Rollout strategy of a changed service. Default: that of the running service, else of the platform.
 	Strategy string
-	// Change objects also if only a newer gpuctl makes others of their documents.
+	// Also update objects that differ only because a newer gpuctl generates other objects.
 	Relower bool
-	// Make it a note, not an error, when a trial pod is refused.
+	// Report the rejection of a trial pod as a note instead of an error.
 	NoProbe bool
-	// Create also a namespace that no document names.
+	// Create the namespace of the request if it does not exist.
 	CreateNamespace bool
-	// Reject documents whose objects exist already.
+	// Reject documents whose objects already exist.
 	CreateOnly bool
 }
 
-// ApplyDocuments: Create and change what documents describe. What ends running work has to be confirmed.
+// ApplyDocuments: Create and update what documents describe. A change that ends running work must be confirmed.
 func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *ApplyDocumentsOptions) (*PlanAnswer, error) {
 	if options == nil {
 		options = &ApplyDocumentsOptions{}
@@ -480,17 +483,17 @@ type DeleteDocumentsOptions struct {
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
 	Confirmed []string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
 	Force bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
-	// Leave the labels of a pool on its nodes.
+	// Keep the labels of a pool on its nodes.
 	KeepLabels bool
-	// The namespace of jobs whose documents name none.
+	// Namespace of jobs whose documents do not have one.
 	Namespace string
 	// Reject documents with warnings.
 	Strict bool
@@ -539,29 +542,29 @@ type PlanDocumentsOptions struct {
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
 	Confirmed []string
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
-	// `objects`: answer each object before and after, masked.
+	// `objects`: include each object before and after the change, with secrets masked.
 	Show string
-	// The namespace of jobs whose documents name none.
+	// Namespace of jobs whose documents do not have one.
 	Namespace string
 	// Reject documents with warnings.
 	Strict bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
-	// How a changed service is changed.
+	// Rollout strategy of a changed service. Default: that of the running service, else of the platform.
 	Strategy string
-	// Change objects also if only a newer gpuctl makes others of their documents.
+	// Also update objects that differ only because a newer gpuctl generates other objects.
 	Relower bool
-	// Make it a note, not an error, when a trial pod is refused.
+	// Report the rejection of a trial pod as a note instead of an error.
 	NoProbe bool
-	// Create also a namespace that no document names.
+	// Create the namespace of the request if it does not exist.
 	CreateNamespace bool
-	// Reject documents whose objects exist already.
+	// Reject documents whose objects already exist.
 	CreateOnly bool
 }
 
-// PlanDocuments: Return what applying documents would do; nothing is written.
+// PlanDocuments: Return what applying documents would do. Writes nothing.
 func (c *Client) PlanDocuments(ctx context.Context, documents string, options *PlanDocumentsOptions) (*PlanAnswer, error) {
 	if options == nil {
 		options = &PlanDocumentsOptions{}
@@ -599,18 +602,18 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 
 // CreateJobBatchOptions are the optional parameters of CreateJobBatch.
 type CreateJobBatchOptions struct {
-	// Only check them; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
 
-// CreateJobBatch: Create what each entry describes, each on its own: what failed says why. With `dryRun` only check
-// them.
+// CreateJobBatch: Create the documents of each entry independently. Failed entries have an error. With `dryRun` they
+// are only checked.
 func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options *CreateJobBatchOptions) (*Batch, error) {
 	if options == nil {
 		options = &CreateJobBatchOptions{}
@@ -631,15 +634,15 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 
 // DeleteJobsOptions are the optional parameters of DeleteJobs.
 type DeleteJobsOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
 	Force bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
 }
 
@@ -663,17 +666,17 @@ func (c *Client) DeleteJobs(ctx context.Context, body NamesBody, options *Delete
 
 // RerunJobsOptions are the optional parameters of RerunJobs.
 type RerunJobsOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
 }
 
-// RerunJobs: Run trainings again that have ended. One that has gone is named alone, and has to be confirmed.
+// RerunJobs: Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJobsOptions) (*PlanAnswer, error) {
 	if options == nil {
 		options = &RerunJobsOptions{}
@@ -692,14 +695,14 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 
 // PauseJobsOptions are the optional parameters of PauseJobs.
 type PauseJobsOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 }
 
-// PauseJobs: End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in
-// `items`.
+// PauseJobs: Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
+// before it in `items`.
 func (c *Client) PauseJobs(ctx context.Context, body NamesBody, options *PauseJobsOptions) (*PausedJobs, error) {
 	if options == nil {
 		options = &PauseJobsOptions{}
@@ -716,13 +719,13 @@ func (c *Client) PauseJobs(ctx context.Context, body NamesBody, options *PauseJo
 
 // ResumeJobsOptions are the optional parameters of ResumeJobs.
 type ResumeJobsOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
 }
 
-// ResumeJobs: Let paused jobs make their pods again. Evicting others has to be confirmed.
+// ResumeJobs: Resume paused jobs. Preempting pods of other jobs must be confirmed.
 func (c *Client) ResumeJobs(ctx context.Context, body NamesBody, options *ResumeJobsOptions) (*PausedJobs, error) {
 	if options == nil {
 		options = &ResumeJobsOptions{}
@@ -739,15 +742,15 @@ func (c *Client) ResumeJobs(ctx context.Context, body NamesBody, options *Resume
 
 // PauseJobOptions are the optional parameters of PauseJob.
 type PauseJobOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// PauseJob: End a job's pods, which frees its GPUs, and keep the job.
+// PauseJob: Pause a job: end its pods, which frees its GPUs, and keep the job.
 func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOptions) (*JobState, error) {
 	if options == nil {
 		options = &PauseJobOptions{}
@@ -765,15 +768,15 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 
 // ResumeJobOptions are the optional parameters of ResumeJob.
 type ResumeJobOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// ResumeJob: Let a paused job make its pods again. Evicting others has to be confirmed.
+// ResumeJob: Resume a paused job. Preempting pods of other jobs must be confirmed.
 func (c *Client) ResumeJob(ctx context.Context, jobID string, options *ResumeJobOptions) (*JobState, error) {
 	if options == nil {
 		options = &ResumeJobOptions{}
@@ -791,17 +794,17 @@ func (c *Client) ResumeJob(ctx context.Context, jobID string, options *ResumeJob
 
 // RerunJobOptions are the optional parameters of RerunJob.
 type RerunJobOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// RerunJob: Run a training again that has ended. One that has gone runs by its last document, which has to be
+// RerunJob: Run a finished training again. A deleted training is created from its last document, which must be
 // confirmed.
 func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOptions) (*RerunJob, error) {
 	if options == nil {
@@ -821,29 +824,29 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 
 // RollbackJobOptions are the optional parameters of RollbackJob.
 type RollbackJobOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// The revision of its history. Default: the newest that is another.
+	// Revision of the history. Default: the newest one that differs from the current document.
 	To *int64
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Create a job also where a quota is full: it starts when there is room.
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
-	// How a changed service is changed.
+	// Rollout strategy of a changed service. Default: that of the running service, else of the platform.
 	Strategy string
-	// Make it a note, not an error, when a trial pod is refused.
+	// Report the rejection of a trial pod as a note instead of an error.
 	NoProbe bool
-	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
 	Force bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// RollbackJob: Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
+// RollbackJob: Apply an earlier document of a job again. This must be confirmed. The job may have been deleted.
 func (c *Client) RollbackJob(ctx context.Context, jobID string, options *RollbackJobOptions) (*ChangedJob, error) {
 	if options == nil {
 		options = &RollbackJobOptions{}
@@ -868,17 +871,17 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 
 // RecoverOptions are the optional parameters of Recover.
 type RecoverOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// Recover: Finish what killed runs left. The creation of objects has to be confirmed.
+// Recover: Finish the work of interrupted runs. Creating objects must be confirmed.
 func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recoveries, error) {
 	if options == nil {
 		options = &RecoverOptions{}
@@ -897,11 +900,11 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 
 // ListRecoveriesOptions are the optional parameters of ListRecoveries.
 type ListRecoveriesOptions struct {
-	// Where the job is, if its name is in several.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// ListRecoveries: List interrupted runs, and what a recovery would do.
+// ListRecoveries: List the unfinished work of interrupted runs, and what a recovery would do.
 func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOptions) (*Recoveries, error) {
 	if options == nil {
 		options = &ListRecoveriesOptions{}
@@ -917,23 +920,23 @@ func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOpti
 
 // GetJobLogsOptions are the optional parameters of GetJobLogs.
 type GetJobLogsOptions struct {
-	// How many of the last lines of each pod. Default: 100; with `since` all.
+	// Number of last lines of each pod. Default: 100; with `since`: all.
 	Tail *int64
-	// Only of this pod: its name, its index in the job, or the end of its name.
+	// Only this pod: its name, its index in the job, or the end of its name.
 	Pod string
-	// Lines not older than this: a length of time (10m, 1h30m), or a time.
+	// Only lines that are not older: a duration (10m, 1h30m), or a time (RFC 3339).
 	Since string
-	// Only lines that contain this text, exactly as it is.
+	// Only lines that contain this text, case-sensitive.
 	Grep string
-	// Another container than the job's own.
+	// Container name. Default: the main container of the job.
 	Container string
-	// Of the run before the container was restarted.
+	// Lines of the previous run, before the last restart of the container.
 	Previous bool
-	// Where the job has to be.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobLogs: What the pods of a job have printed, in the order of time.
+// GetJobLogs: Return the output of a job's pods, ordered by time.
 func (c *Client) GetJobLogs(ctx context.Context, jobID string, options *GetJobLogsOptions) (*LogsValue, error) {
 	if options == nil {
 		options = &GetJobLogsOptions{}
@@ -955,17 +958,17 @@ func (c *Client) GetJobLogs(ctx context.Context, jobID string, options *GetJobLo
 
 // GetJobMetricsOptions are the optional parameters of GetJobMetrics.
 type GetJobMetricsOptions struct {
-	// Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or another that is set.
+	// Only this metric: gpuUtilization (percent), memoryUsage (GiB per GPU), throughput, or another of the settings.
 	Metric string
-	// From when on, RFC 3339. Default: the job's start.
+	// Start, RFC 3339. Default: the start of the job.
 	StartTime string
-	// Until when. Default: now.
+	// End, RFC 3339. Default: now.
 	EndTime string
-	// Where the job has to be.
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
-// GetJobMetrics: What is measured of a job over time, at most 500 points of each metric.
+// GetJobMetrics: Return the metrics of a job over time, at most 500 points each.
 func (c *Client) GetJobMetrics(ctx context.Context, jobID string, options *GetJobMetricsOptions) (map[string][]MetricPoint, error) {
 	if options == nil {
 		options = &GetJobMetricsOptions{}
@@ -982,7 +985,7 @@ func (c *Client) GetJobMetrics(ctx context.Context, jobID string, options *GetJo
 	return answer, nil
 }
 
-// ListPools: The pools by name; `default` has the nodes that are in no other.
+// ListPools: List the visible pools, by name. `default` has the nodes that are in no other pool.
 func (c *Client) ListPools(ctx context.Context) (*PoolList, error) {
 	var answer PoolList
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/pools", repeatable: true}, &answer); err != nil {
@@ -993,7 +996,7 @@ func (c *Client) ListPools(ctx context.Context) (*PoolList, error) {
 
 // CreatePoolOptions are the optional parameters of CreatePool.
 type CreatePoolOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
 }
 
@@ -1011,7 +1014,7 @@ func (c *Client) CreatePool(ctx context.Context, body PoolBody, options *CreateP
 	return &answer, nil
 }
 
-// GetPool: A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
+// GetPool: Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
 func (c *Client) GetPool(ctx context.Context, poolName string) (*PoolDetail, error) {
 	var answer PoolDetail
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/pools/", segment(poolName)), repeatable: true}, &answer); err != nil {
@@ -1022,11 +1025,11 @@ func (c *Client) GetPool(ctx context.Context, poolName string) (*PoolDetail, err
 
 // UpdatePoolOptions are the optional parameters of UpdatePool.
 type UpdatePoolOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
 }
 
-// UpdatePool: Change a pool: nodes that it no longer names leave it.
+// UpdatePool: Change a pool. Nodes that the body does not name are removed from it.
 func (c *Client) UpdatePool(ctx context.Context, poolName string, body PoolBody, options *UpdatePoolOptions) (*ChangedPool, error) {
 	if options == nil {
 		options = &UpdatePoolOptions{}
@@ -1042,13 +1045,13 @@ func (c *Client) UpdatePool(ctx context.Context, poolName string, body PoolBody,
 
 // DeletePoolOptions are the optional parameters of DeletePool.
 type DeletePoolOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// DeletePool: Delete a pool; its nodes lose its label, its jobs go on running.
+// DeletePool: Delete a pool. Its nodes lose the label, its jobs continue to run.
 func (c *Client) DeletePool(ctx context.Context, poolName string, options *DeletePoolOptions) (*Administered, error) {
 	if options == nil {
 		options = &DeletePoolOptions{}
@@ -1065,13 +1068,13 @@ func (c *Client) DeletePool(ctx context.Context, poolName string, options *Delet
 
 // ListNodesWithLabelOptions are the optional parameters of ListNodesWithLabel.
 type ListNodesWithLabelOptions struct {
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListNodesWithLabel: One label of all nodes that have it.
+// ListNodesWithLabel: List the nodes that have a label, with its value.
 func (c *Client) ListNodesWithLabel(ctx context.Context, key string, options *ListNodesWithLabelOptions) (*LabelPage, error) {
 	if options == nil {
 		options = &ListNodesWithLabelOptions{}
@@ -1110,13 +1113,13 @@ func (c *Client) AllNodesWithLabel(ctx context.Context, key string, options *Lis
 
 // ListGPULabelsOptions are the optional parameters of ListGPULabels.
 type ListGPULabelsOptions struct {
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListGPULabels: The labels of all nodes that tell a type of GPU, and the pools.
+// ListGPULabels: List the GPU type labels and the pool of each node.
 func (c *Client) ListGPULabels(ctx context.Context, options *ListGPULabelsOptions) (*GpuLabelPage, error) {
 	if options == nil {
 		options = &ListGPULabelsOptions{}
@@ -1152,7 +1155,7 @@ func (c *Client) AllGPULabels(ctx context.Context, options *ListGPULabelsOptions
 	}}
 }
 
-// ListNodeLabels: All labels of a node, by key.
+// ListNodeLabels: List the labels of a node, by key.
 func (c *Client) ListNodeLabels(ctx context.Context, nodeName string) (*LabelPage, error) {
 	var answer LabelPage
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/nodes/", segment(nodeName), "/labels"), repeatable: true}, &answer); err != nil {
@@ -1161,7 +1164,9 @@ func (c *Client) ListNodeLabels(ctx context.Context, nodeName string) (*LabelPag
 	return &answer, nil
 }
 
-// SetNodeLabel: Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
+// SetNodeLabel: Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
+// `LabelConflict`. Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
+// `LabelConflict`.
 func (c *Client) SetNodeLabel(ctx context.Context, nodeName string, body NewLabel) (*SetLabel, error) {
 	var answer SetLabel
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/nodes/", segment(nodeName), "/labels"), body: body, repeatable: true}, &answer); err != nil {
@@ -1170,7 +1175,7 @@ func (c *Client) SetNodeLabel(ctx context.Context, nodeName string, body NewLabe
 	return &answer, nil
 }
 
-// GetNodeLabel: A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`.
+// GetNodeLabel: Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`.
 func (c *Client) GetNodeLabel(ctx context.Context, nodeName string, key string) (*KeptLabel, error) {
 	var answer KeptLabel
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/nodes/", segment(nodeName), "/labels/", segment(key)), repeatable: true}, &answer); err != nil {
@@ -1181,7 +1186,7 @@ func (c *Client) GetNodeLabel(ctx context.Context, nodeName string, key string) 
 
 // DeleteNodeLabelOptions are the optional parameters of DeleteNodeLabel.
 type DeleteNodeLabelOptions struct {
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
@@ -1199,7 +1204,7 @@ func (c *Client) DeleteNodeLabel(ctx context.Context, nodeName string, key strin
 	return &answer, nil
 }
 
-// SetLabelOfNodes: Set a label of several nodes: what can be done is done, the rest is in `failed`.
+// SetLabelOfNodes: Set a label of several nodes. Nodes that fail are listed in `failed`.
 func (c *Client) SetLabelOfNodes(ctx context.Context, body NewLabels) (*BatchReport, error) {
 	var answer BatchReport
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/nodes/labels/batch", body: body, repeatable: true}, &answer); err != nil {
@@ -1208,7 +1213,8 @@ func (c *Client) SetLabelOfNodes(ctx context.Context, body NewLabels) (*BatchRep
 	return &answer, nil
 }
 
-// ChangeLabelsOfNodes: Set labels of several nodes, and delete those whose value is null: of a node all or none.
+// ChangeLabelsOfNodes: Set several labels of several nodes, and delete those whose value is null. For each node all
+// changes are made, or none.
 func (c *Client) ChangeLabelsOfNodes(ctx context.Context, body LabelChanges) (*BatchReport, error) {
 	var answer BatchReport
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/nodes/labels/changes", body: body}, &answer); err != nil {
@@ -1217,7 +1223,7 @@ func (c *Client) ChangeLabelsOfNodes(ctx context.Context, body LabelChanges) (*B
 	return &answer, nil
 }
 
-// DeleteLabelsOfNodes: Delete labels of several nodes: of a node all or none.
+// DeleteLabelsOfNodes: Delete several labels of several nodes. For each node all are deleted, or none.
 func (c *Client) DeleteLabelsOfNodes(ctx context.Context, body LabelDeletions) (*BatchReport, error) {
 	var answer BatchReport
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/nodes/labels/deletions", body: body}, &answer); err != nil {
@@ -1228,22 +1234,22 @@ func (c *Client) DeleteLabelsOfNodes(ctx context.Context, body LabelDeletions) (
 
 // ListNodesOptions are the optional parameters of ListNodes.
 type ListNodesOptions struct {
-	// Nodes of this pool.
+	// Only nodes of this pool.
 	Pool string
-	// Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or `KEY=VALUE`; a label's key: nodes
-	// that have it.
+	// Only nodes with this GPU type, case-insensitive: `a100-80g`, `nvidia.com/a100-80g` or `KEY=VALUE`. The key of a
+	// label: nodes that have the label.
 	GPUType string
 	// `active`; `maintaining`: cordoned; `faulty`: not ready.
 	Status string
-	// Nodes by their labels, as kubectl's `-l`.
+	// Label selector, in the syntax of `kubectl -l`.
 	Selector string
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListNodes: The nodes by name.
+// ListNodes: List the visible nodes, by name.
 func (c *Client) ListNodes(ctx context.Context, options *ListNodesOptions) (*NodePage, error) {
 	if options == nil {
 		options = &ListNodesOptions{}
@@ -1285,14 +1291,14 @@ func (c *Client) AllNodes(ctx context.Context, options *ListNodesOptions) *Itera
 
 // ListGPUsOptions are the optional parameters of ListGPUs.
 type ListGPUsOptions struct {
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListGPUs: The GPUs of all nodes that have any, one by one. Kubernetes counts the GPUs that pods have asked for, and
-// does not say which: `gpuId` is a number, not a device.
+// ListGPUs: List the GPUs of all nodes one by one. Kubernetes counts the GPUs that pods request, but does not record
+// which devices: `gpuId` is a number, not a device.
 func (c *Client) ListGPUs(ctx context.Context, options *ListGPUsOptions) (*GpuPage, error) {
 	if options == nil {
 		options = &ListGPUsOptions{}
@@ -1328,7 +1334,7 @@ func (c *Client) AllGPUs(ctx context.Context, options *ListGPUsOptions) *Iterato
 	}}
 }
 
-// ListGPUTypes: The types of GPU that the nodes have by name, how many there are, and where.
+// ListGPUTypes: List the GPU types of the nodes, with their number of GPUs and their nodes.
 func (c *Client) ListGPUTypes(ctx context.Context) (*GpuTypeList, error) {
 	var answer GpuTypeList
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-types", repeatable: true}, &answer); err != nil {
@@ -1337,7 +1343,7 @@ func (c *Client) ListGPUTypes(ctx context.Context) (*GpuTypeList, error) {
 	return &answer, nil
 }
 
-// GetNode: A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
+// GetNode: Return a node: capacity, requests, labels, and the visible jobs on it.
 func (c *Client) GetNode(ctx context.Context, nodeName string) (*NodeDetail, error) {
 	var answer NodeDetail
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/nodes/", segment(nodeName)), repeatable: true}, &answer); err != nil {
@@ -1346,7 +1352,7 @@ func (c *Client) GetNode(ctx context.Context, nodeName string) (*NodeDetail, err
 	return &answer, nil
 }
 
-// ListQuotas: The quotas of the namespaces that may be seen.
+// ListQuotas: List the quotas of the visible namespaces.
 func (c *Client) ListQuotas(ctx context.Context) (*QuotaList, error) {
 	var answer QuotaList
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/quotas", repeatable: true}, &answer); err != nil {
@@ -1357,11 +1363,11 @@ func (c *Client) ListQuotas(ctx context.Context) (*QuotaList, error) {
 
 // CreateQuotaOptions are the optional parameters of CreateQuota.
 type CreateQuotaOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
 }
 
-// CreateQuota: Create quotas of users, with their namespaces.
+// CreateQuota: Create quotas of users, and their namespaces.
 func (c *Client) CreateQuota(ctx context.Context, body QuotaBody, options *CreateQuotaOptions) (*CreatedQuota, error) {
 	if options == nil {
 		options = &CreateQuotaOptions{}
@@ -1392,7 +1398,7 @@ func (a *GetQuotaAnswer) UnmarshalJSON(data []byte) error {
 	return errNoOption
 }
 
-// GetQuota: The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
+// GetQuota: Return the quota of a user and its usage. For the name of a quota document: the quotas of all its users.
 func (c *Client) GetQuota(ctx context.Context, userName string) (*GetQuotaAnswer, error) {
 	var answer GetQuotaAnswer
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/quotas/", segment(userName)), repeatable: true}, &answer); err != nil {
@@ -1403,13 +1409,13 @@ func (c *Client) GetQuota(ctx context.Context, userName string) (*GetQuotaAnswer
 
 // DeleteQuotaOptions are the optional parameters of DeleteQuota.
 type DeleteQuotaOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Check everything and return what would be done; nothing is written.
+	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
 
-// DeleteQuota: Delete the quota of a user; the namespace, and all that is in it, stays.
+// DeleteQuota: Delete the quota of a user. The namespace and its content stay.
 func (c *Client) DeleteQuota(ctx context.Context, userName string, options *DeleteQuotaOptions) (*Administered, error) {
 	if options == nil {
 		options = &DeleteQuotaOptions{}
@@ -1424,7 +1430,7 @@ func (c *Client) DeleteQuota(ctx context.Context, userName string, options *Dele
 	return &answer, nil
 }
 
-// AddNodes: Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are.
+// AddNodes: Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 func (c *Client) AddNodes(ctx context.Context, poolName string, body PoolMembers) (*BatchReport, error) {
 	var answer BatchReport
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/pools/", segment(poolName), "/nodes/add"), body: body, repeatable: true}, &answer); err != nil {
@@ -1433,8 +1439,7 @@ func (c *Client) AddNodes(ctx context.Context, poolName string, body PoolMembers
 	return &answer, nil
 }
 
-// RemoveNodes: Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where
-// they are.
+// RemoveNodes: Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 func (c *Client) RemoveNodes(ctx context.Context, poolName string, body NodeNames) (*BatchReport, error) {
 	var answer BatchReport
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/pools/", segment(poolName), "/nodes/remove"), body: body}, &answer); err != nil {
@@ -1445,15 +1450,15 @@ func (c *Client) RemoveNodes(ctx context.Context, poolName string, body NodeName
 
 // DeletePoolsOptions are the optional parameters of DeletePools.
 type DeletePoolsOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
-	// Leave the labels of a pool on its nodes.
+	// Keep the labels of a pool on its nodes.
 	KeepLabels bool
 }
 
-// DeletePools: Delete pools; their nodes lose the label, their jobs continue to run.
+// DeletePools: Delete pools. Their nodes lose the label, their jobs continue to run.
 func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *DeletePoolsOptions) (*PlanAnswer, error) {
 	if options == nil {
 		options = &DeletePoolsOptions{}
@@ -1471,13 +1476,13 @@ func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *Delet
 
 // DeleteQuotasOptions are the optional parameters of DeleteQuotas.
 type DeleteQuotasOptions struct {
-	// What a plan asks is confirmed: running work may end.
+	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Seconds for deletions and late quotas; the service waits at most 600.
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
 }
 
-// DeleteQuotas: Delete the quotas of users; the namespaces, and all that is in them, stay.
+// DeleteQuotas: Delete the quotas of users. The namespaces and their content stay.
 func (c *Client) DeleteQuotas(ctx context.Context, body NamesBody, options *DeleteQuotasOptions) (*PlanAnswer, error) {
 	if options == nil {
 		options = &DeleteQuotasOptions{}
@@ -1494,11 +1499,11 @@ func (c *Client) DeleteQuotas(ctx context.Context, body NamesBody, options *Dele
 
 // ListNamespacesOptions are the optional parameters of ListNamespaces.
 type ListNamespacesOptions struct {
-	// Also those without jobs and quotas.
+	// Include namespaces without jobs and quotas.
 	All bool
 }
 
-// ListNamespaces: The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+// ListNamespaces: List the visible namespaces that gpuctl has created, or that have its jobs or quotas.
 func (c *Client) ListNamespaces(ctx context.Context, options *ListNamespacesOptions) (*NamespaceList, error) {
 	if options == nil {
 		options = &ListNamespacesOptions{}
@@ -1512,7 +1517,7 @@ func (c *Client) ListNamespaces(ctx context.Context, options *ListNamespacesOpti
 	return &answer, nil
 }
 
-// GetNamespace: A namespace: what limits it, what runs in it, and what waits.
+// GetNamespace: Return a namespace: its limits, and its running and waiting jobs.
 func (c *Client) GetNamespace(ctx context.Context, namespaceName string) (*NamespaceDetail, error) {
 	var answer NamespaceDetail
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/namespaces/", segment(namespaceName)), repeatable: true}, &answer); err != nil {
@@ -1528,16 +1533,15 @@ type FitDocumentsOptions struct {
 	Files  []map[string]any
 	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
 	Platform map[string]any
-	// Of jobs that name none.
+	// Namespace of jobs whose documents do not have one.
 	Namespace string
-	// Find the smallest changes with which jobs that do not fit would, of 20 documents.
+	// Search for the smallest changes with which jobs would fit. At most 20 documents.
 	Suggest bool
-	// Reject documents that have warnings.
+	// Reject documents with warnings.
 	Strict bool
 }
 
-// FitDocuments: Judge whether all pods of each job would find room at once, and which pods they would evict. Changes
-// nothing.
+// FitDocuments: Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 func (c *Client) FitDocuments(ctx context.Context, documents string, options *FitDocumentsOptions) (*FitAnswer, error) {
 	if options == nil {
 		options = &FitDocumentsOptions{}
@@ -1569,7 +1573,7 @@ type FitWaitingOptions struct {
 	Namespace string
 }
 
-// FitWaiting: Return the same of each job whose pods wait for a node now.
+// FitWaiting: Check the fit of each job whose pods are waiting for a node.
 func (c *Client) FitWaiting(ctx context.Context, options *FitWaitingOptions) (*FitAnswer, error) {
 	if options == nil {
 		options = &FitWaitingOptions{}
@@ -1583,7 +1587,7 @@ func (c *Client) FitWaiting(ctx context.Context, options *FitWaitingOptions) (*F
 	return &answer, nil
 }
 
-// CheckRight: Whether whoever asks may do something: what the routes themselves decide by.
+// CheckRight: Check if the caller may do something. All routes use the same decision.
 func (c *Client) CheckRight(ctx context.Context, body RightQuestion) (*RightAnswer, error) {
 	var answer RightAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/auth/check", body: body, repeatable: true}, &answer); err != nil {
@@ -1594,27 +1598,27 @@ func (c *Client) CheckRight(ctx context.Context, body RightQuestion) (*RightAnsw
 
 // ListAuditOptions are the optional parameters of ListAudit.
 type ListAuditOptions struct {
-	// Of this caller.
+	// Name of the caller.
 	Caller string
-	// A method, or method and path: `DELETE`, `POST /jobs`.
+	// HTTP method, or method and path: `DELETE`, `POST /jobs`.
 	Action string
 	// Part of an object's name.
 	Object string
-	// Of objects in this namespace.
+	// Namespace of the objects.
 	Namespace string
-	// A status, or the name of an error: `201`, `Forbidden`.
+	// HTTP status, or name of an error: `201`, `Forbidden`.
 	Result string
-	// From this time on, RFC 3339.
+	// Start, inclusive, RFC 3339.
 	Since string
-	// Before this time.
+	// End, exclusive, RFC 3339.
 	Until string
-	// Which page, from 1.
+	// Page number, from 1.
 	Page int
-	// Items of a page.
+	// Items per page.
 	PageSize int
 }
 
-// ListAudit: Writes, and attempts of them, the newest first.
+// ListAudit: List writes and rejected writes, newest first.
 func (c *Client) ListAudit(ctx context.Context, options *ListAuditOptions) (*AuditPage, error) {
 	if options == nil {
 		options = &ListAuditOptions{}
@@ -1657,8 +1661,8 @@ func (c *Client) AllAudit(ctx context.Context, options *ListAuditOptions) *Itera
 	}}
 }
 
-// ListUsageClusters: Names of clusters; the first is the default. Others than that of this service are only listed for
-// callers who see all namespaces and pools.
+// ListUsageClusters: List the names of clusters; the first one is the default. Clusters other than that of this service
+// are only listed for callers who see all namespaces and pools.
 func (c *Client) ListUsageClusters(ctx context.Context) (*UsageNames, error) {
 	var answer UsageNames
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/clusters", repeatable: true}, &answer); err != nil {
@@ -1674,7 +1678,7 @@ type ListUsageNamespacesOptions struct {
 	Cluster string
 }
 
-// ListUsageNamespaces: Namespaces in which GPUs were held, of those that may be seen.
+// ListUsageNamespaces: List the visible namespaces in which GPUs were allocated.
 func (c *Client) ListUsageNamespaces(ctx context.Context, options *ListUsageNamespacesOptions) (*UsageNames, error) {
 	if options == nil {
 		options = &ListUsageNamespacesOptions{}
@@ -1690,14 +1694,15 @@ func (c *Client) ListUsageNamespaces(ctx context.Context, options *ListUsageName
 
 // ListUsageKeysOptions are the optional parameters of ListUsageKeys.
 type ListUsageKeysOptions struct {
-	// What kind of dimension it is.
+	// Kind of the dimension.
 	DimensionType string
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
 }
 
-// ListUsageKeys: Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
+// ListUsageKeys: List the keys of labels or annotations by which usage is aggregated. Only for callers who see all
+// namespaces.
 func (c *Client) ListUsageKeys(ctx context.Context, options *ListUsageKeysOptions) (*UsageNames, error) {
 	if options == nil {
 		options = &ListUsageKeysOptions{}
@@ -1714,14 +1719,14 @@ func (c *Client) ListUsageKeys(ctx context.Context, options *ListUsageKeysOption
 
 // ListUsageValuesOptions are the optional parameters of ListUsageValues.
 type ListUsageValuesOptions struct {
-	// What kind of dimension it is.
+	// Kind of the dimension.
 	DimensionType string
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
 }
 
-// ListUsageValues: Values that a label, or an annotation, has had. For those who see all namespaces.
+// ListUsageValues: List the values that a label or annotation has had. Only for callers who see all namespaces.
 func (c *Client) ListUsageValues(ctx context.Context, dimensionKey string, options *ListUsageValuesOptions) (*UsageNames, error) {
 	if options == nil {
 		options = &ListUsageValuesOptions{}
@@ -1742,28 +1747,28 @@ type GetClusterUsageOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	// Start, inclusive, RFC 3339. Required without `hours`.
 	StartTime string
-	// Before this time. Required without `hours`.
+	// End, exclusive, RFC 3339. Required without `hours`.
 	EndTime string
-	// So many hours, up to now with the one that runs, or with one of the two times.
+	// Number of hours: from start_time, or up to end_time, or up to and including the current hour.
 	Hours *int64
-	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	// Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
 	Tz string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
-	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
-	// move no others.
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer. New rows do not shift the
+	// others.
 	Cursor string
-	// `csv`: rows alone, below their names.
+	// `csv`: rows only, with a header.
 	Format string
 }
 
-// GetClusterUsage: A cluster, hour by hour. For those who see all namespaces.
+// GetClusterUsage: Return the usage of a cluster, one row per step. Only for callers who see all namespaces.
 func (c *Client) GetClusterUsage(ctx context.Context, options *GetClusterUsageOptions) (*ClusterUsage, error) {
 	if options == nil {
 		options = &GetClusterUsageOptions{}
@@ -1788,37 +1793,37 @@ func (c *Client) GetClusterUsage(ctx context.Context, options *GetClusterUsageOp
 
 // GetNamespaceUsageOptions are the optional parameters of GetNamespaceUsage.
 type GetNamespaceUsageOptions struct {
-	// Of this namespace. Default: of all that may be seen.
+	// Namespace. Default: all visible namespaces.
 	Namespace string
-	// Namespaces that are left out, separated by commas.
+	// Namespaces to leave out, separated by commas.
 	ExcludeNamespaces string
-	// Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
+	// Include rows of zero for those that held GPUs within the retention period, but not in this step.
 	IncludeIdle bool
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	// Start, inclusive, RFC 3339. Required without `hours`.
 	StartTime string
-	// Before this time. Required without `hours`.
+	// End, exclusive, RFC 3339. Required without `hours`.
 	EndTime string
-	// So many hours, up to now with the one that runs, or with one of the two times.
+	// Number of hours: from start_time, or up to end_time, or up to and including the current hour.
 	Hours *int64
-	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	// Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
 	Tz string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
-	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
-	// move no others.
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer. New rows do not shift the
+	// others.
 	Cursor string
-	// `csv`: rows alone, below their names.
+	// `csv`: rows only, with a header.
 	Format string
 }
 
-// GetNamespaceUsage: Namespaces, hour by hour, of those that may be seen.
+// GetNamespaceUsage: Return the usage of the visible namespaces, one row per namespace and step.
 func (c *Client) GetNamespaceUsage(ctx context.Context, options *GetNamespaceUsageOptions) (*NamespaceUsage, error) {
 	if options == nil {
 		options = &GetNamespaceUsageOptions{}
@@ -1846,35 +1851,36 @@ func (c *Client) GetNamespaceUsage(ctx context.Context, options *GetNamespaceUsa
 
 // GetLabelUsageOptions are the optional parameters of GetLabelUsage.
 type GetLabelUsageOptions struct {
-	// Of this value. Default: of all.
+	// Value of the label or annotation. Default: all.
 	DimensionValue string
-	// Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
+	// Include rows of zero for those that held GPUs within the retention period, but not in this step.
 	IncludeIdle bool
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	// Start, inclusive, RFC 3339. Required without `hours`.
 	StartTime string
-	// Before this time. Required without `hours`.
+	// End, exclusive, RFC 3339. Required without `hours`.
 	EndTime string
-	// So many hours, up to now with the one that runs, or with one of the two times.
+	// Number of hours: from start_time, or up to end_time, or up to and including the current hour.
 	Hours *int64
-	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	// Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
 	Tz string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
-	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
-	// move no others.
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer. New rows do not shift the
+	// others.
 	Cursor string
-	// `csv`: rows alone, below their names.
+	// `csv`: rows only, with a header.
 	Format string
 }
 
-// GetLabelUsage: The values of a label or annotation, hour by hour. For those who see all namespaces.
+// GetLabelUsage: Return usage by the values of a label or annotation, one row per value and step. Only for callers who
+// see all namespaces.
 func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimensionKey string, options *GetLabelUsageOptions) (*LabelUsage, error) {
 	if options == nil {
 		options = &GetLabelUsageOptions{}
@@ -1903,43 +1909,44 @@ func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimens
 
 // GetWorkloadUsageOptions are the optional parameters of GetWorkloadUsage.
 type GetWorkloadUsageOptions struct {
-	// Of this namespace. Default: of all that may be seen.
+	// Namespace. Default: all visible namespaces.
 	Namespace string
-	// Namespaces that are left out, separated by commas.
+	// Namespaces to leave out, separated by commas.
 	ExcludeNamespaces string
-	// Of this name.
+	// Name of the workload.
 	WorkloadName string
-	// Of this kind.
+	// Kind of the workload.
 	WorkloadType string
-	// By what; what is not known is last.
+	// Sort key; unknown values are last.
 	OrderBy string
-	// The least first, or the most.
+	// Ascending or descending.
 	OrderDirection string
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	// Start, inclusive, RFC 3339. Required without `hours`.
 	StartTime string
-	// Before this time. Required without `hours`.
+	// End, exclusive, RFC 3339. Required without `hours`.
 	EndTime string
-	// So many hours, up to now with the one that runs, or with one of the two times.
+	// Number of hours: from start_time, or up to end_time, or up to and including the current hour.
 	Hours *int64
-	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	// Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
 	Tz string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
-	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
-	// move no others.
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer. New rows do not shift the
+	// others.
 	Cursor string
-	// `csv`: rows alone, below their names.
+	// `csv`: rows only, with a header.
 	Format string
 }
 
-// GetWorkloadUsage: Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV.
+// GetWorkloadUsage: Return the usage of workloads in the visible namespaces, one row per workload and step. JSON always
+// has pages; CSV only if a page is requested.
 func (c *Client) GetWorkloadUsage(ctx context.Context, options *GetWorkloadUsageOptions) (*WorkloadUsage, error) {
 	if options == nil {
 		options = &GetWorkloadUsageOptions{}
@@ -1973,24 +1980,24 @@ type ListHeldModelsOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Of this namespace. Default: of all that may be seen.
+	// Namespace. Default: all visible namespaces.
 	Namespace string
-	// From when on, RFC 3339. Default: 24 hours before the end.
+	// Start, inclusive, RFC 3339. Default: 24 hours before the end.
 	StartTime string
-	// Before this time. Default: now.
+	// End, exclusive, RFC 3339. Default: now.
 	EndTime string
-	// What kind of dimension it is.
+	// Kind of the dimension.
 	DimensionType string
-	// Also by this label or annotation.
+	// Key of a label or annotation to group by, in addition to the model.
 	DimensionKey string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
 }
 
-// ListHeldModels: GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are
-// kept.
+// ListHeldModels: Return the GPU-seconds that workloads held, by GPU model. For hours within the retention period they
+// add up to the ledger.
 func (c *Client) ListHeldModels(ctx context.Context, options *ListHeldModelsOptions) (*HeldModelsAnswer, error) {
 	if options == nil {
 		options = &ListHeldModelsOptions{}
@@ -2013,42 +2020,42 @@ func (c *Client) ListHeldModels(ctx context.Context, options *ListHeldModelsOpti
 
 // GetUsageLedgerOptions are the optional parameters of GetUsageLedger.
 type GetUsageLedgerOptions struct {
-	// What a row is about.
+	// Unit of a row.
 	By string
-	// Of a label or annotation.
+	// Key of the label or annotation; required for these.
 	Key string
-	// Of this namespace, value, workload (uid), node or model. Default: of all.
+	// Only this namespace, value, workload (uid), node or model. Default: all.
 	Value string
-	// Of this namespace. Default: of all that may be seen.
+	// Namespace. Default: all visible namespaces.
 	Namespace string
-	// Namespaces that are left out, separated by commas.
+	// Namespaces to leave out, separated by commas.
 	ExcludeNamespaces string
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	// Start, inclusive, RFC 3339. Required without `hours`.
 	StartTime string
-	// Before this time. Required without `hours`.
+	// End, exclusive, RFC 3339. Required without `hours`.
 	EndTime string
-	// So many hours, up to now with the one that runs, or with one of the two times.
+	// Number of hours: from start_time, or up to end_time, or up to and including the current hour.
 	Hours *int64
-	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	// Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
 	Tz string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
-	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
-	// move no others.
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer. New rows do not shift the
+	// others.
 	Cursor string
-	// `csv`: rows alone, below their names.
+	// `csv`: rows only, with a header.
 	Format string
 }
 
-// GetUsageLedger: What became of every GPU-second. What is not of namespaces or workloads is for those who see all
-// namespaces.
+// GetUsageLedger: Return the use of all GPU-seconds: what they were available for, allocated to and used by. Rows other
+// than namespaces and workloads are only for callers who see all namespaces.
 func (c *Client) GetUsageLedger(ctx context.Context, options *GetUsageLedgerOptions) (*LedgerAnswer, error) {
 	if options == nil {
 		options = &GetUsageLedgerOptions{}
@@ -2081,17 +2088,19 @@ type GetUsageWasteOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// Of this namespace. Default: of all that may be seen.
+	// Namespace. Default: all visible namespaces.
 	Namespace string
-	// From when on, RFC 3339. Default: 24 hours before the end.
+	// Start, inclusive, RFC 3339. Default: 24 hours before the end.
 	StartTime string
-	// Before this time. Default: now.
+	// End, exclusive, RFC 3339. Default: now.
 	EndTime string
-	// Percent: an hour with less use is idle.
+	// Percent: an hour with a lower utilization is idle.
 	Below *float64
 }
 
-// GetUsageWaste: Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
+// GetUsageWaste: Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of
+// a period. Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
+// period.
 func (c *Client) GetUsageWaste(ctx context.Context, options *GetUsageWasteOptions) (*WasteAnswer, error) {
 	if options == nil {
 		options = &GetUsageWasteOptions{}
@@ -2116,7 +2125,7 @@ type GetLatestSnapshotOptions struct {
 	Cluster string
 }
 
-// GetLatestSnapshot: Who held GPUs when that was looked at last, of the namespaces that may be seen.
+// GetLatestSnapshot: Return the GPU allocation of the visible namespaces at the last snapshot.
 func (c *Client) GetLatestSnapshot(ctx context.Context, options *GetLatestSnapshotOptions) (*LatestAllocation, error) {
 	if options == nil {
 		options = &GetLatestSnapshotOptions{}
@@ -2135,21 +2144,21 @@ type ListSnapshotsOptions struct {
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
-	// From when on, RFC 3339. Default: 24 hours before the end.
+	// Start, inclusive, RFC 3339. Default: 24 hours before the end.
 	StartTime string
-	// Before this time. Default: now.
+	// End, exclusive, RFC 3339. Default: now.
 	EndTime string
-	// Whether to tell of every workload. Default: where there are no more than 300 snapshots.
+	// Include every workload. Default: true for at most 300 snapshots.
 	IncludeDetails bool
-	// One snapshot of so long at most, the first: minutes, hours or days. Default: every one.
+	// Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
 	Interval string
-	// Which page, from 1: then the answer is one.
+	// Page number, from 1. Without it, the answer has no pages.
 	Page int
-	// Rows of a page. Default: 20.
+	// Rows per page. Default: 20.
 	PageSize *int64
 }
 
-// ListSnapshots: Who held GPUs, every five minutes, of the namespaces that may be seen.
+// ListSnapshots: Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes.
 func (c *Client) ListSnapshots(ctx context.Context, options *ListSnapshotsOptions) (*AllocationHistory, error) {
 	if options == nil {
 		options = &ListSnapshotsOptions{}

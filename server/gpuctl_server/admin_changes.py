@@ -65,13 +65,13 @@ class AdministeredState(BaseModel):
     name: str
     status: str
     message: str
-    notes: list[str] = Field(default_factory=list, description="What is worth knowing of it.")
+    notes: list[str] = Field(default_factory=list, description="Notes about the change.")
 
 
 class Administered(AdministeredState):
     """The result of creating or deleting a pool or quota. A dry run has the plan."""
 
-    plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
+    plan: PlanAnswer | None = Field(None, description="Plan of a dry run: what would be done to which objects.")
 
 
 class ChangedPool(AdministeredState):
@@ -124,7 +124,8 @@ class AdminBody(NamedTuple):
 class AdminOptions(NamedTuple):
     """Options of a change.
 
-    :param confirmed: the user has confirmed the questions of the plan. :param dry_run: write nothing.
+    :param confirmed: the user has confirmed the questions of the plan.
+    :param dry_run: write nothing.
     """
 
     confirmed: bool
@@ -134,7 +135,8 @@ class AdminOptions(NamedTuple):
 async def pool_of(request: Request) -> AdminBody:
     """Return the body of a request about a pool.
 
-    :raises RequestValidationError: the fields are invalid. :raises Problem: 400.
+    :raises RequestValidationError: the fields are invalid.
+    :raises Problem: 400.
     """
     text, value = await _read(request)
     return AdminBody(None, pool=validated(PoolBody, value)) if text is None else AdminBody(text)
@@ -143,7 +145,8 @@ async def pool_of(request: Request) -> AdminBody:
 async def quota_of(request: Request) -> AdminBody:
     """Return the body of a request about quotas.
 
-    :raises RequestValidationError: the fields are invalid. :raises Problem: 400.
+    :raises RequestValidationError: the fields are invalid.
+    :raises Problem: 400.
     """
     text, value = await _read(request)
     return AdminBody(None, quota=validated(QuotaBody, value)) if text is None else AdminBody(text)
@@ -203,7 +206,8 @@ def delete_pool(
 ) -> Administered:
     """Delete a pool. Its jobs continue to run.
 
-    :raises NotThere: the pool does not exist. :raises Problem: 403, 409.
+    :raises NotThere: the pool does not exist.
+    :raises Problem: 403, 409.
     """
     require_access(caller, AccessRequest("delete", "pools", pool=name))
     touched.append(f"pool/{name}")
@@ -241,7 +245,8 @@ def delete_quota(
 ) -> Administered:
     """Delete the quota of a user. The namespace and its content stay.
 
-    :raises NotThere: the quota does not exist. :raises Problem: 403, 409.
+    :raises NotThere: the quota does not exist.
+    :raises Problem: 403, 409.
     """
     require_access(caller, AccessRequest("delete", "quotas", name))
     touched.append(f"quota/{name}")
@@ -311,9 +316,9 @@ def _apply_pool(
     submission = _compiled(service, caller, session, text or "", "pool", planning, touched)
     found = name_of(submission.documents[0])
     if name is not None and found != name:
-        raise Problem(400, f"the document has to be that of pool/{name}, and is of pool/{found}", error="AnotherPool")
+        raise Problem(400, f"the document must describe pool/{name}, not pool/{found}", error="AnotherPool")
     if found == DEFAULT_POOL:
-        raise Problem(400, f"{DEFAULT_POOL} has the nodes that are in no other pool: it cannot be defined")
+        raise Problem(400, f"the pool {DEFAULT_POOL} cannot be defined: it has the nodes that are in no other pool")
     require_document_access(caller, "create" if name is None else "update", submission.documents)
     if name is not None:
         _see_that_it_is_there(service, session, name)
@@ -339,9 +344,7 @@ def _compiled(
     touched += submission.titles
     kinds = [document.kind for document in submission.documents]
     if kinds != [kind]:
-        raise Problem(
-            400, f"this takes one document of kind {kind}, and is given {', '.join(kinds)}", error="WrongKind"
-        )
+        raise Problem(400, f"expected one document of kind {kind}, got {', '.join(kinds)}", error="WrongKind")
     return submission
 
 
@@ -383,9 +386,9 @@ def _await_seen(service: Service, session: Session, plan: Plan) -> None:
 def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:
     """Return the pool document that is equivalent to the fields of the API."""
     if body.name is None and name is None:
-        raise Problem(400, "name: a pool has one", error="InvalidRequest")
+        raise Problem(400, "name: is required", error="InvalidRequest")
     if len(set(body.nodes)) != len(body.nodes):
-        raise Problem(400, "nodes: a node stands twice", error="InvalidRequest")
+        raise Problem(400, "nodes: a node is listed twice", error="InvalidRequest")
     types = _types(service, session, body)
     document = {
         "kind": "pool",
@@ -411,10 +414,10 @@ def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]
             continue
         labelled = gpus.type_of(node) if node is not None else None
         if labelled is not None and labelled.casefold() not in known:
-            raise Problem(409, f"node {name} has GPUs of the type {labelled}, which gpuType does not name")
+            raise Problem(409, f"node {name} has GPUs of type {labelled}, which is not in gpuType")
         if labelled is None and len(body.gpuType) > 1:
-            hint = "label the node with its type, or send a pool document, which names the type of each node"
-            raise Problem(400, f"which of these types node {name} has is not known", error="UnknownType", hint=hint)
+            hint = "label the node with its GPU type, or send a pool document with the type of each node"
+            raise Problem(400, f"the GPU type of node {name} is unknown", error="UnknownType", hint=hint)
         found[name] = labelled or body.gpuType[0]
     return found
 

@@ -117,9 +117,11 @@ class AuditFile(logging.Handler):
 def audit(caller: str, action: str, objects: Sequence[str], result: str, write: str = "") -> None:
     """Write a line.
 
-    :param caller: name of the caller, "" if authentication failed. :param action: method and path, such as ``POST
-    /jobs``. :param objects: names of the objects; never content of a document. :param result: :data:`BEGUN`, or the
-    HTTP status, followed by the error name if the request was rejected. :param write: id of the write.
+    :param caller: name of the caller, "" if authentication failed.
+    :param action: method and path, such as ``POST /jobs``.
+    :param objects: names of the objects; never content of a document.
+    :param result: :data:`BEGUN`, or the HTTP status, followed by the error name if the request was rejected.
+    :param write: id of the write.
     """
     named = [item[:_LONGEST] for item in objects]
     fields = {"caller": caller, "action": action, "objects": named, "result": result, "requestId": request_id()}
@@ -166,7 +168,8 @@ def audit_to(path: Path | None, memory: AuditMemory) -> None:
     """Write the audit to a file that only its owner can read instead of to the log, and keep the newest lines in
     memory.
 
-    :param path: None: the log. :raises OSError: the file cannot be written.
+    :param path: None: the log.
+    :raises OSError: the file cannot be written.
     """
     AUDIT.handlers[:] = [memory]
     AUDIT.propagate = path is None

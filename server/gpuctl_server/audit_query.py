@@ -69,8 +69,9 @@ class AuditMatches(NamedTuple):
 def read_audit(path: Path | None, memory: AuditMemory, wanted: AuditFilter, most: int = READ) -> AuditMatches:
     """Return the matching lines of the audit.
 
-    :param path: file of the audit; None, or not a regular file, such as a pipe: search the memory. :param most: maximum
-    number of bytes to read from the end of the file. :raises OSError: the file cannot be read.
+    :param path: file of the audit; None, or not a regular file, such as a pipe: search the memory.
+    :param most: maximum number of bytes to read from the end of the file.
+    :raises OSError: the file cannot be read.
     """
     path = None if path is None else path.expanduser()
     if path is None or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):

@@ -33,13 +33,13 @@ def read_json(body: bytes) -> Any:
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except InvalidBody as error:
-        raise InvalidBody(f"the body is no JSON: {error}") from None
+        raise InvalidBody(f"the body is not valid JSON: {error}") from None
     except RecursionError:
         raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
     except UnicodeDecodeError:
-        raise InvalidBody("the body is no UTF-8 text") from None
+        raise InvalidBody("the body is not UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise InvalidBody(f"the body is no JSON: {error}") from None
+        raise InvalidBody(f"the body is not valid JSON: {error}") from None
     except ValueError:
         # Python's message would mention a Python function.
         raise InvalidBody("the body has a number with too many digits") from None
@@ -58,14 +58,14 @@ def read_yaml(body: bytes) -> Any:
         finally:
             loader.dispose()
     except UnicodeDecodeError:
-        raise InvalidBody("the body is no UTF-8 text") from None
+        raise InvalidBody("the body is not UTF-8 text") from None
     except InvalidBody:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # libyaml reads ahead after a bracket; newer versions have their own depth limit (1000 levels).
         if "maximum nesting depth" in str(error):
             raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
-        raise InvalidBody(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
+        raise InvalidBody(f"the body is not valid YAML: {' '.join(str(error).split())[:300]}") from None
     return _checked(value)
 
 
@@ -107,11 +107,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _twice(keys: list[str]) -> str:
     key = Counter(keys).most_common(1)[0][0]
-    return f"the key {json.dumps(key)[:80]} is there twice"
+    return f"the key {json.dumps(key)[:80]} is given twice"
 
 
 def _no_number(text: str) -> Any:
-    raise InvalidBody(f"{text} is no number")
+    raise InvalidBody(f"{text} is not a number")
 
 
 def _checked(value: Any) -> Any:
@@ -130,18 +130,18 @@ def _checked(value: Any) -> Any:
             _see_that_it_is_text(item)
         elif isinstance(item, float):
             if not math.isfinite(item):
-                raise InvalidBody("the body has a number that is infinite, or none")
+                raise InvalidBody("the body has a number that is infinite or NaN")
         elif isinstance(item, dict | list):
             if depth == DEEPEST:
                 raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels")
             if isinstance(item, dict):
                 for key in item:
                     if not isinstance(key, str):
-                        raise InvalidBody(f"the key {json.dumps(key, default=str)[:80]} is no text: quote it")
+                        raise InvalidBody(f"the key {json.dumps(key, default=str)[:80]} is not a string: quote it")
                     waiting.append((key, depth))
             waiting += ((part, depth + 1) for part in (item.values() if isinstance(item, dict) else item))
         elif item is not None and not isinstance(item, bool | int):
-            raise InvalidBody("the body has values that JSON has not, such as times: quote them")
+            raise InvalidBody("the body has values that JSON does not have, such as times: quote them")
     return value
 
 
@@ -150,5 +150,5 @@ def _see_that_it_is_text(text: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidBody(
-            "the body has half of a surrogate pair (`\\ud800` to `\\udfff`), which is no character"
+            "the body has half of a surrogate pair (`\\ud800` to `\\udfff`), which is not a character"
         ) from None

@@ -26,7 +26,8 @@ def intended(said: str) -> str:
 def plan_answer(plan: Plan, keys: Records | None = None, **more: Any) -> PlanAnswer:
     """Return the answer about a plan.
 
-    :param keys: as in :func:`answer_value`. :param more: further fields of the answer.
+    :param keys: as in :func:`answer_value`.
+    :param more: further fields of the answer.
     """
     return PlanAnswer(**merge_hidden(answer_value(plan, keys)), **more)
 
@@ -43,8 +44,8 @@ def require_all_done(plan: Plan) -> None:
     away = plan.outage or plan.interrupted
     text = "; ".join(redact(step.error) for step in (*wrong, *left) if step.error)
     if plan.interrupted and not wrong:
-        text = text or "the service ends, and this was not begun any more"
-    hint = "`POST /recoveries` finishes what was begun" if plan.unfinished else None
+        text = text or "the service is shutting down; this was not started"
+    hint = "`POST /recoveries` finishes the interrupted change" if plan.unfinished else None
     raise Problem(
         503 if away else 409,
         text or "not everything was done",

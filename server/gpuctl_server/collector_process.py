@@ -56,7 +56,7 @@ def _listen(lines: TextIO, health: CollectorHealth, stopping: threading.Event) -
 def _tell(health: CollectorHealth, stopping: threading.Event) -> None:
     while not stopping.wait(_TOLD):
         if not health.is_alive:
-            LOG.error("the collector of usage goes on with nothing; it is ended")
+            LOG.error("the usage collector hangs; its process exits")
             os._exit(4)
         _say(health.state())
 

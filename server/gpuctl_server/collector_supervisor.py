@@ -70,7 +70,7 @@ class CollectorSupervisor:
             try:
                 process.wait(_ENDS_IN)
             except subprocess.TimeoutExpired:
-                LOG.warning("the collector of usage is killed: it does not end")
+                LOG.warning("the usage collector did not exit in time; it is killed")
                 process.kill()
         if self._thread.is_alive():
             self._thread.join()
@@ -118,7 +118,7 @@ class CollectorSupervisor:
                 return
             failures = 1 if time.monotonic() - begun > _LASTED else failures + 1
             pause = _PAUSES[min(failures, len(_PAUSES)) - 1]
-            LOG.error("the collector of usage has ended; it is started again", extra={"exit": code, "after": pause})
+            LOG.error("the usage collector has exited; it is restarted", extra={"exit": code, "after": pause})
             self._ending.wait(pause)
 
     def _run(self) -> int | str:

@@ -37,8 +37,9 @@ def connection_limit(wanted: int) -> int:
 class Connections:
     """Accepts connections, and keeps their number below a limit.
 
-    :param most: the limit. :param handshake: timeout of a TLS handshake, seconds. :param established: uvicorn's set of
-    connections that have a protocol.
+    :param most: the limit.
+    :param handshake: timeout of a TLS handshake, seconds.
+    :param established: uvicorn's set of connections that have a protocol.
     """
 
     def __init__(self, most: int, handshake: float, established: Set[object]) -> None:

@@ -25,8 +25,8 @@ _PATIENCE = 30.0
 def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
     """Return the fit of documents. Objects that the caller may not see count, but their names are hidden.
 
-    :param suggest: search for changes with which jobs would fit. :raises Problem: 400 for too many documents to search
-    for changes, 429 while another search runs.
+    :param suggest: search for changes with which jobs would fit.
+    :raises Problem: 400 for too many documents to search for changes, 429 while another search runs.
     """
     if not suggest:
         return _by_cluster(service, caller, found, suggest=False)
@@ -34,11 +34,11 @@ def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, sugg
     if number > MOST_SUGGESTED:
         raise Problem(
             400,
-            f"changes are looked for in {MOST_SUGGESTED} documents at most, and these are {number}",
+            f"a search for changes takes at most {MOST_SUGGESTED} documents, got {number}",
             error="TooManyDocuments",
         )
     if not _SUGGESTING.acquire(timeout=_PATIENCE):
-        raise Problem(429, "changes of other documents are being looked for; try again in a moment")
+        raise Problem(429, "another search for changes is running; try again in a moment")
     try:
         return _by_cluster(service, caller, found, suggest=True)
     finally:

@@ -80,7 +80,7 @@ class UnknownPath(Problem):
     """404 for a path that the service does not have. A header distinguishes it from a 404 for a missing object."""
 
     def __init__(self, hint: str | None = None) -> None:
-        super().__init__(404, "there is nothing at this path", hint=hint)
+        super().__init__(404, "this path does not exist", hint=hint)
 
 
 def forbidden(message: str) -> Problem:
@@ -124,7 +124,7 @@ def usage_form(problem: Problem) -> dict[str, Any]:
 def problem_of(error: BaseException) -> Problem | None:
     """Return the problem for an error of gpuctl; None for any other error."""
     if isinstance(error, AuditFailed):
-        return Problem(503, f"nothing is changed while the audit cannot be written: {error}")
+        return Problem(503, f"nothing is changed: the audit cannot be written: {error}")
     meaning = meaning_of(error)
     if meaning is None:
         return None
@@ -148,7 +148,7 @@ def problem_for(error: Exception, path: str) -> Problem:
 def unexpected(error: BaseException, path: str) -> Problem:
     """Log an unexpected error, and return a 500 that names the request id in the log."""
     LOG.error("internal error", exc_info=error, extra={"path": path})
-    text = f"the service failed; its log has more under the request id {request_id()}"
+    text = f"internal error; its cause is in the log of the service, under the request id {request_id()}"
     return Problem(500, text, error="InternalError")
 
 
@@ -217,7 +217,7 @@ def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
     }
 
 
-_SAID = {"missing": "is required", "extra_forbidden": "is not known here"}
+_SAID = {"missing": "is required", "extra_forbidden": "is unknown"}
 """Replacements for pydantic's messages."""
 
 

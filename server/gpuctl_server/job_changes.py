@@ -39,7 +39,7 @@ from gpuctl_server.submissions import (
     title_of,
 )
 
-_NAME_ONE = "name one of your namespaces with ?namespace="
+_NAME_ONE = "name one of your namespaces with `?namespace=`"
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
@@ -57,15 +57,16 @@ def change_session(
 ) -> Iterator[Session]:
     """Open a session for a change, within the limit of concurrent changes.
 
-    :param max_age: maximum age of the lists of all pods and nodes. :param dry_run: write nothing; requests to the API
-    server are dry runs as well. :raises Problem: 429 above the limit, 503 during shutdown.
+    :param max_age: maximum age of the lists of all pods and nodes.
+    :param dry_run: write nothing; requests to the API server are dry runs as well.
+    :raises Problem: 429 above the limit, 503 during shutdown.
     """
     if service.change_slots.is_ending():
-        raise Problem(503, "the service ends; nothing was changed")
+        raise Problem(503, "the service is shutting down; nothing was changed")
     try:
         service.change_slots.begin(caller.name)
     except NoFreeSlot as full:
-        text = "too many changes of this token are under way" if full.is_own else "too many changes are under way"
+        text = "too many changes of this token are running" if full.is_own else "too many changes are running"
         raise Problem(429, f"{text}; nothing was changed, try again in a moment") from None
     try:
         with service.live_session(caller, max_age, dry_run=dry_run) as session:
@@ -296,7 +297,7 @@ def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
     wanted = title_of_job(item)
     if len(documents) != 1 or title_of(documents[0]) != wanted:
         found = ", ".join(submission.titles)
-        raise Problem(400, f"the document has to be that of {wanted}, and is of {found}", error="AnotherJob")
+        raise Problem(400, f"the document must describe {wanted}, not {found}", error="AnotherJob")
 
 
 def _changed(

@@ -41,8 +41,9 @@ from gpuctl_server.submissions import (
 class SubmitRequest(NamedTuple):
     """A request to create what documents describe.
 
-    :param key: the client's Idempotency-Key; None without one. :param confirmed: the user has confirmed the questions
-    of the plan. :param queue: create jobs even if a quota is exhausted.
+    :param key: the client's Idempotency-Key; None without one.
+    :param confirmed: the user has confirmed the questions of the plan.
+    :param queue: create jobs even if a quota is exhausted.
     """
 
     text: str
@@ -54,7 +55,8 @@ class SubmitRequest(NamedTuple):
 def create(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
     """Create what documents describe. The caller must call :func:`await_listed` afterwards.
 
-    :param touched: receives the titles of the documents. :raises Problem: 400, 403, 409.
+    :param touched: receives the titles of the documents.
+    :raises Problem: 400, 403, 409.
     """
     with change_session(service, caller) as session:
         submission = submission_of(service, caller, session, request, touched)
@@ -114,8 +116,9 @@ def submission_of(
 ) -> Submission:
     """Compile the documents of a request, and check that the caller may create them.
 
-    :param touched: receives the titles of the documents. :raises InvalidDocuments: the documents have errors. :raises
-    Problem: 400, 403.
+    :param touched: receives the titles of the documents.
+    :raises InvalidDocuments: the documents have errors.
+    :raises Problem: 400, 403.
     """
     submission = compile_documents(
         service, caller, session, request.text, planning=PlanOptions(create_only=True, queue=request.queue)
@@ -158,7 +161,7 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     if any(text.partition(".")[0] == given and text != mark for text in known):
         raise Problem(
             409,
-            "other documents were sent under this Idempotency-Key; each request has one of its own",
+            "other documents were sent with this Idempotency-Key; use a new key for each request",
             error="IdempotencyKeyReused",
         )
     return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
@@ -222,7 +225,7 @@ def _answers(
             yield _answer(document, None, None, "created", f"{kind}/{name} is created")
         elif obj is None:
             # The job was deleted between its creation and this read.
-            raise Problem(409, f"{key} was deleted meanwhile")
+            raise Problem(409, f"{key} was deleted during this request")
         else:
             text = f"{document.kind}/{name_of(document)} is submitted to the pool {_pool(document)}"
             text += f"; it {waits[key]}" if key in waits else ""

@@ -42,7 +42,7 @@ def simulating(service: Service) -> Iterator[None]:
     :raises Problem: 429 if no slot became free in time.
     """
     if not service.simulations.acquire(timeout=_PATIENCE):
-        raise Problem(429, "other plans are being worked out; try again in a moment")
+        raise Problem(429, "other plans are being computed; try again in a moment")
     try:
         yield
     finally:
@@ -55,7 +55,7 @@ def board_of(service: Service) -> Board:
     :raises Problem: 503 until the cluster was read for the first time: an empty list would be wrong.
     """
     if not service.board.ready:
-        raise Problem(503, "the cluster is not read yet; /readyz says how far it is")
+        raise Problem(503, "the cluster has not been read yet; see /readyz")
     return service.board.now()
 
 
@@ -105,8 +105,8 @@ async def require_visible_namespace(service: Service, caller: Caller) -> None:
     names = service.mirror.names("Namespace")
     if len(names) <= MOST_REVIEWED and not await decided(caller, lambda: any(map(caller.sees, names))):
         raise forbidden(
-            f"{caller.name} may see jobs in no namespace: Kubernetes does not allow to list pods in any; an "
-            "administrator binds roles, as docs/operations.md shows"
+            f"{caller.name} may not see jobs in any namespace: RBAC does not allow to list pods; ask an "
+            "administrator for a role binding, see docs/operations.md"
         )
 
 
@@ -126,7 +126,7 @@ def several_jobs(text: str, found: Sequence[ListedJob]) -> Problem:
         {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind} for item in found
     ]
     where = ", ".join(f"{item['jobId']} in {item['namespace']}" for item in listed)
-    said = f"{text} means several jobs: {where}; name one by its jobId"
+    said = f"{text} matches several jobs: {where}; name one by its jobId"
     return Problem(409, said, error="SeveralFound", details=listed)
 
 
@@ -135,9 +135,9 @@ def find_job(
 ) -> ListedJob:
     """Return the job that a path names by its id, its name, or the name of one of its pods.
 
-    :param namespace: namespace of the job; None if not given. :raises Problem: 403 for a namespace that the caller may
-    not use; 404 for a job that does not exist or that the caller
-        may not see; 409 for several jobs; 503 until the cluster was read.
+    :param namespace: namespace of the job; None if not given.
+    :raises Problem: 403 for a namespace that the caller may not use; 404 for a job that does not exist or that the
+        caller may not see; 409 for several jobs; 503 until the cluster was read.
     """
     require_access(caller, AccessRequest(action, resource, namespace))
 

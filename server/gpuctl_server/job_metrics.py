@@ -44,13 +44,14 @@ def metrics_over_time(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the series of a job, at most :data:`MOST_POINTS` points each.
 
-    :param names: the metrics; empty: all that have a query. :param start: None: the start of the job. ``end``: None:
-    now. :raises Problem: 400 for an unknown metric or an invalid time range; 503 without Prometheus.
+    :param names: the metrics; empty: all that have a query.
+    :param start: None: the start of the job. ``end``: None: now.
+    :raises Problem: 400 for an unknown metric or an invalid time range; 503 without Prometheus.
     """
     queries = table(service)
     known = [name for name in queries if name not in NO_SERIES]
     if unknown := [name for name in names if name not in known]:
-        raise _invalid(f"metric: there is no {unknown[0][:80]}, but {', '.join(sorted(known))}")
+        raise _invalid(f"metric: `{unknown[0][:80]}` is unknown; known are {', '.join(sorted(known))}")
     wanted = names or [name for name in known if queries[name].query]
     first, last = _range(item, start, end)
     prometheus = service.prometheus
@@ -121,7 +122,7 @@ def _over_time(
         return []
     found = prometheus.over_time(query.filled(values), *times, max(0.1, deadline - time.monotonic()))
     if len(found) > 1:
-        raise PrometheusProblem(f"its query gives {len(found)} series: it has to make one of them, as avg(...) does")
+        raise PrometheusProblem(f"its query returns {len(found)} series; it must return one, as with avg(...)")
     return found
 
 

@@ -35,8 +35,9 @@ from gpuctl_server.submissions import Submission, compile_documents
 def visible_history(service: Service, caller: Caller, reader: Reader, name: str) -> DocumentHistory:
     """Return the history of a job that the caller may see.
 
-    :param reader: a read context of the caller; receives the notes about the history. :raises NoSuchJob: no job, or
-    several jobs, have the name. :raises Problem: 403.
+    :param reader: a read context of the caller; receives the notes about the history.
+    :raises NoSuchJob: no job, or several jobs, have the name.
+    :raises Problem: 403.
     """
     namespace = reader.scope.namespace
     require_access(caller, AccessRequest("get", "jobs", namespace))
@@ -104,7 +105,8 @@ def job_documents(service: Service, caller: Caller, ref: JobRef) -> JobDocuments
 def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -> JobRevision:
     """Return one revision of a job, with its document.
 
-    :raises NotThere: the revision is not kept. :raises Problem: 403, 404, 409.
+    :raises NotThere: the revision is not kept.
+    :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, ref)
     return JobRevision.of(history.row(revision))
@@ -144,7 +146,8 @@ def rerun_removed(
 ) -> PlanAnswer:
     """Create a deleted training again from its last document.
 
-    :raises NoHistory: no such training is known. :raises Problem: 403, 409, 503.
+    :raises NoHistory: no such training is known.
+    :raises Problem: 403, 409, 503.
     """
     with service.read_context(caller, ref.namespace) as reader:
         history = visible_history(service, caller, reader, ref.text)
@@ -179,7 +182,8 @@ def roll_back(
 ) -> ChangedJob:
     """Apply an earlier document of a job again.
 
-    :raises NotThere: the revision is not kept. :raises Problem: 403, 404, 409.
+    :raises NotThere: the revision is not kept.
+    :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, ref)
     with change_session(service, caller, dry_run=run.dry_run) as session:

@@ -39,11 +39,12 @@ class _Progress:
     def __call__(self, text: str) -> None:
         """Keep a progress text.
 
-        :raises _Pause: the wait is over. :raises Problem: 503 during shutdown.
+        :raises _Pause: the wait is over.
+        :raises Problem: 503 during shutdown.
         """
         self.text = text
         if self._service.change_slots.is_ending():
-            raise Problem(503, "the service is being stopped")
+            raise Problem(503, "the service is shutting down")
         if self._is_enough() or time.monotonic() >= self._end:
             raise _Pause
 

@@ -14,8 +14,8 @@ from gpuctl_server.http_protocols import LimitedHttp
 class LimitedServer(uvicorn.Server):
     """A server for bound sockets.
 
-    :param connections: maximum number of connections. :param head_timeout: time limit for a TLS handshake, and for the
-    head of a request, seconds.
+    :param connections: maximum number of connections.
+    :param head_timeout: time limit for a TLS handshake, and for the head of a request, seconds.
     """
 
     def __init__(self, config: uvicorn.Config, connections: int, head_timeout: float) -> None:

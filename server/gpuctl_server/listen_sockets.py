@@ -6,11 +6,11 @@ import errno
 import os
 import socket
 
-_IN_USE = "the port is in use; --port, or GPUCTL_SERVER_PORT, names another, and 0 takes a free one"
+_IN_USE = "the port is in use; set another with --port or GPUCTL_SERVER_PORT, or 0 for a free one"
 _WHY = {
     errno.EADDRINUSE: _IN_USE,
-    errno.EADDRNOTAVAIL: "this machine has no such address",
-    errno.EACCES: "only root may take a port below 1024; --port, or GPUCTL_SERVER_PORT, names another",
+    errno.EADDRNOTAVAIL: "this machine does not have this address",
+    errno.EACCES: "only root may use a port below 1024; set another with --port or GPUCTL_SERVER_PORT",
 }
 
 
@@ -37,7 +37,7 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
         close_sockets(sockets)
         number = error.errno if isinstance(error, OSError) else None
         if isinstance(error, socket.gaierror | UnicodeError) or number is None:
-            raise CannotListen(f"cannot listen on {host}: it is no address of this machine") from None
+            raise CannotListen(f"cannot listen on {host}: it is not an address of this machine") from None
         raise CannotListen(f"cannot listen on {_told(host, port)}: {_WHY.get(number, os.strerror(number))}") from None
     return sockets
 

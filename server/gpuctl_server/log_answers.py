@@ -52,8 +52,7 @@ def since(text: str) -> dict[str, Any]:
     except InvalidTime:
         raise Problem(
             400,
-            f"since: `{text[:80]}` is neither a length of time such as 10m or 1h30m nor a time such as "
-            "2024-06-01T10:00:00Z",
+            f"since: `{text[:80]}` is neither a duration such as 10m or 1h30m nor a time such as 2024-06-01T10:00:00Z",
             error="InvalidRequest",
         ) from None
 
@@ -97,7 +96,8 @@ def present_logs(service: Service, item: ListedJob, log_filter: LogFilter) -> di
 def present_events(service: Service, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
     """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, with problems after the lines.
 
-    :raises ClusterError: the logs cannot be read; only before the first event. :raises NoLog: the job has no log.
+    :raises ClusterError: the logs cannot be read; only before the first event.
+    :raises NoLog: the job has no log.
     """
     is_begun = False
     try:
@@ -164,7 +164,7 @@ class _Newest:
         if not self._lost:
             return []
         text = (
-            f"the {self._lost} oldest lines are left out: an answer has at most {LARGEST // 2**20} MiB; "
-            "narrow it with pod, since, grep or a smaller tail"
+            f"the oldest {self._lost} lines are left out: an answer has at most {LARGEST // 2**20} MiB; "
+            "use pod, since, grep or a smaller tail"
         )
         return [{"pod": None, "message": text}]

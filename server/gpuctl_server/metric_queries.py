@@ -27,23 +27,28 @@ class MetricQuery(BaseModel):
 
     query: str = Field(
         max_length=10_000,
-        description="PromQL that gives one series. $namespace and $job stand for names, $pods and $nodes for regular "
-        'expressions, all of them within "...". Empty: not measured.',
+        description="PromQL that returns one series. $namespace and $job are replaced by names, $pods and $nodes by "
+        'regular expressions, all of them within "...". Empty: not measured.',
     )
-    text: str = Field("{value}", max_length=100, pattern=r"^[^{}]*\{value\}[^{}]*$", description="As `{value}ms`.")
+    text: str = Field(
+        "{value}",
+        max_length=100,
+        pattern=r"^[^{}]*\{value\}[^{}]*$",
+        description="Text of a value, such as `{value}ms`.",
+    )
 
     @field_validator("query")
     @classmethod
     def _check(cls, query: str) -> str:
         outside = _STRING.sub(lambda match: "" if match["text"] is not None else match[0], query)
         if found := _PLACE.search(outside):
-            raise ValueError(f'{found[0]} stands outside of "...": the name would be a part of the query')
+            raise ValueError(f'{found[0]} must be within "...": outside, the name would be a part of the query')
         for match in _STRING.finditer(query):
             for place in _PLACE.findall(match["text"] or ""):
                 if place not in _PLACES:
-                    raise ValueError(f"there is no ${place}, but ${', $'.join(sorted(_PLACES))}")
+                    raise ValueError(f"${place} is unknown; known are ${', $'.join(sorted(_PLACES))}")
                 if place in _LISTS and not match["operator"]:
-                    raise ValueError(f"${place} is a regular expression: it has to follow =~ or !~")
+                    raise ValueError(f"${place} is a regular expression: it must follow =~ or !~")
         return query
 
     def filled(self, values: Mapping[str, Value]) -> str:

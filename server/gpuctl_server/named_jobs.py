@@ -165,7 +165,7 @@ def _carried_out(
     with change_session(service, caller, dry_run=run.dry_run) as session:
         namespaces = {job.identity.namespace for job in _resolve_jobs(service, caller, action, names, where, touched)}
         if len(namespaces) > 1:
-            hint = f"name those of one at a time, {IN_NAMESPACE}"
+            hint = f"name the jobs of one namespace at a time, {IN_NAMESPACE}"
             raise NotPossible("these jobs are in several namespaces", hint)
         (namespace,) = namespaces
         return PlanRun(service, touched, confirmation).execute(

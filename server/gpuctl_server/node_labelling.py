@@ -32,9 +32,10 @@ def label(
 ) -> NodeChangeReport:
     """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
 
-    :param overwrite: replace other values. :param dry_run: only let the API server check the change. :raises
-    InvalidOptions: a key or value is invalid in Kubernetes. :raises Problem: 403 for a key that the service does not
-    set, 429, 503.
+    :param overwrite: replace other values.
+    :param dry_run: only let the API server check the change.
+    :raises InvalidOptions: a key or value is invalid in Kubernetes.
+    :raises Problem: 403 for a key that the service does not set, 429, 503.
     """
     check_labels(labels)
     for key in labels:
@@ -75,8 +76,8 @@ def label_one(
 ) -> tuple[str, list[str]]:
     """Set a label of one node, or delete it (None). Return a message, and notes.
 
-    :raises Problem: 404 for a node or label that does not exist, 409 for another value, 403. :raises ClusterError: the
-    API server rejected the change.
+    :raises Problem: 404 for a node or label that does not exist, 409 for another value, 403.
+    :raises ClusterError: the API server rejected the change.
     """
     report = label(service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run)
     for failed in report.failed:

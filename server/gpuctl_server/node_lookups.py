@@ -43,8 +43,8 @@ def visible_pools(service: Service, caller: Caller) -> list[PoolState]:
 def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
     """Return a pool.
 
-    :raises Problem: 403 for a pool that the caller may not see, even if it does not exist. :raises NotThere: it does
-    not exist.
+    :raises Problem: 403 for a pool that the caller may not see, even if it does not exist.
+    :raises NotThere: it does not exist.
     """
     require_access(caller, AccessRequest("get", "pools", None, name))
     pools = visible_pools(service, caller)

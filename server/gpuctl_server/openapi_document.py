@@ -1,4 +1,6 @@
-"""The OpenAPI document, as 3.0.3: many generators and gateways know no later version, and FastAPI writes 3.1 only."""
+"""Conversion of the OpenAPI document to version 3.0.3. FastAPI writes 3.1, which many generators and gateways do not
+support.
+"""
 
 from __future__ import annotations
 
@@ -13,78 +15,82 @@ _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf")
 _UNKNOWN = frozenset(
     {"$schema", "$id", "$comment", "propertyNames", "patternProperties", "contentEncoding", "contentSchema"}
 )
-"""Keywords that 3.0 has not, and that narrow what is valid: without them more is."""
+"""Keywords that 3.0 does not have. They only restrict values, so leaving them out accepts more."""
 
 PROBLEM: dict[str, Any] = {
     "type": "object",
     "required": ["error", "message", "details"],
     "properties": {
-        "error": {"type": "string", "description": "What programs compare.", "example": "NotFound"},
+        "error": {"type": "string", "description": "Name of the error, for programs.", "example": "NotFound"},
         "message": {
             "type": "string",
-            "description": "What went wrong, for people.",
+            "description": "What went wrong, for users.",
             "example": "there is no job train",
         },
         "details": {
             "type": "array",
             "items": {},
-            "description": "More, one by one; of documents their diagnostics.",
+            "description": "Details of the error, one object each; for invalid documents, the diagnostics.",
             "example": [],
         },
-        "hint": {"type": "string", "description": "What to do.", "example": "name one by its jobId"},
+        "hint": {"type": "string", "description": "What the user can do.", "example": "name one by its jobId"},
         "plan": {"$ref": "#/components/schemas/PlanAnswer"},
         "items": {
             "type": "array",
             "items": {},
-            "description": "Of several jobs, those that were changed before the failure.",
+            "description": "Jobs that were changed before the error.",
             "example": [],
         },
     },
 }
 PROBLEMS: dict[int, str] = {
-    400: "Something in the request is invalid.",
-    401: "The token is missing, wrong, or no longer valid.",
-    403: "The token does not give the right.",
-    404: "There is no such thing, or it may not be seen.",
-    405: "The path has no such method.",
-    408: "The body did not come in time.",
-    409: "It contradicts what is there, or has to be confirmed.",
+    400: "The request is invalid.",
+    401: "The token is missing, invalid or expired.",
+    403: "The caller does not have the right.",
+    404: "The object does not exist, or the caller may not see it.",
+    405: "The path does not have this method.",
+    408: "The body did not arrive in time.",
+    409: "The request conflicts with the current state, or must be confirmed.",
     413: "The body is too large, or its documents take too long to compile.",
-    429: "Too many requests at once; try again.",
+    429: "Too many concurrent requests; try again.",
     431: "The request line and headers are too large.",
-    500: "The service, or the cluster, failed.",
-    503: "The cluster cannot be reached, or something is not set up.",
+    500: "An internal error of the service or of the cluster.",
+    503: "The cluster cannot be reached, or a feature is not configured.",
 }
-"""Status -> what it means."""
+"""HTTP status -> its meaning."""
 _EXAMPLES: dict[int, tuple[str, str, str | None]] = {
     400: (
         "InvalidRequest",
         "the query parameter page is invalid: input should be greater than 0",
         None,
     ),
-    401: ("Unauthorized", "the token is missing, wrong, or no longer valid", None),
+    401: ("Unauthorized", "the token is missing, invalid or expired", None),
     403: ("Forbidden", "anna may not create jobs in the namespace team-b", None),
     404: ("NotFound", "there is no job train", "name one by its jobId"),
     405: ("MethodNotAllowed", "Method Not Allowed", None),
-    408: ("RequestTimeout", "the body did not come within 15 s", None),
+    408: ("RequestTimeout", "the body did not arrive within 15 s", None),
     409: ("AlreadyExists", "job.batch/train in team-a exists already", "PUT /jobs/{jobId} changes what exists"),
     413: ("RequestEntityTooLarge", "the body is larger than 1048576 bytes", None),
     429: ("TooManyRequests", "the service is busy; try again in a moment", None),
     431: ("RequestHeaderFieldsTooLarge", "the request line and headers are larger than 32768 bytes", None),
-    500: ("InternalError", "the service failed; its log has more under the request id 5f0c6a1e", None),
+    500: (
+        "InternalError",
+        "internal error; its cause is in the log of the service, under the request id 5f0c6a1e",
+        None,
+    ),
     503: ("ServiceUnavailable", "https://10.0.0.1:6443 cannot be reached: timed out", None),
 }
-"""Status -> error, message and hint of an example."""
+"""HTTP status -> error, message and hint of an example."""
 NULLABLE = "OrNull"
-"""Ends the name of a schema's twin that may be null."""
+"""Suffix of the name of a schema's nullable twin."""
 ALWAYS = (400, 401, 403, 429, 431, 500, 503)
 _OF_BODIES = (408, 413)
 _SCOPES = frozenset({"namespace", "pool", "cluster", "name"})
-"""Query parameters that can name what does not exist."""
+"""Query parameters that can name an object that does not exist."""
 
 
 def problem_statuses(method: str, path: str, operation: Mapping[str, Any]) -> list[int]:
-    """Return the statuses other than success that an operation answers."""
+    """Return the error statuses of an operation."""
     found = {*ALWAYS}
     named = {item["name"] for item in operation.get("parameters", ()) if item["in"] == "query"}
     if method != "get" or "{" in path or named & _SCOPES:
@@ -97,7 +103,7 @@ def problem_statuses(method: str, path: str, operation: Mapping[str, Any]) -> li
 
 
 def table_of_problems() -> str:
-    """Return the statuses and errors as a table of Markdown."""
+    """Return the statuses and errors as a Markdown table."""
     rows = [f"| {status} | `{_EXAMPLES[status][0]}` | {text} |" for status, text in PROBLEMS.items()]
     return "\n".join(["| status | `error`, for example | meaning |", "|---|---|---|", *rows])
 
@@ -108,7 +114,7 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def _add_nulls(example: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> None:
-    """Add to an example the fields that are required and may be null: FastAPI drops what is null."""
+    """Add required fields with null to an example: FastAPI drops null values."""
     schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     if isinstance(example, list):
         for item in example:
@@ -122,17 +128,17 @@ def _add_nulls(example: Any, schema: Mapping[str, Any], schemas: Mapping[str, An
 
 
 def example_of(status: int) -> dict[str, Any]:
-    """Return an example of a problem."""
+    """Return an example of an error answer."""
     error, message, hint = _EXAMPLES[status]
     value = {"error": error, "message": message, "details": []}
     return value if hint is None else {**value, "hint": hint}
 
 
 def as_3_0(document: Mapping[str, Any]) -> dict[str, Any]:
-    """An OpenAPI 3.1 document as one of 3.0.3 that says the same, as far as 3.0 can; it is not changed.
+    """Return an OpenAPI 3.1 document as version 3.0.3, as far as 3.0 can express it. The argument is not modified.
 
-    ``null`` in a union becomes ``nullable``, ``const`` an ``enum`` of one, ``prefixItems`` ``items``, ``examples`` of a
-    schema its first one, exclusive bounds flags. Every operation gets the problems that it can answer.
+    ``null`` in a union becomes ``nullable``, ``const`` an ``enum`` with one value, ``prefixItems`` ``items``,
+    ``examples`` of a schema its first one, and exclusive bounds become flags. Every operation gets its error answers.
     """
     paths = {path: _path(path, item) for path, item in document.get("paths", {}).items()}
     components = {
@@ -157,7 +163,7 @@ def as_3_0(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "openapi": VERSION,
         "info": info,
-        "servers": [{"url": "/", "description": "The service that this document is of."}],
+        "servers": [{"url": "/", "description": "The service that serves this document."}],
         **rest,
         "security": [{SECURITY: []}],
         "paths": paths,
@@ -166,12 +172,12 @@ def as_3_0(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def schema_3_0(schema: Any) -> Any:
-    """A schema of JSON Schema 2020-12 as one of OpenAPI 3.0."""
+    """Return a schema of JSON Schema 2020-12 as one of OpenAPI 3.0."""
     if not isinstance(schema, Mapping):
-        # `true` and `false`, which stand for schemas.
+        # The schemas `true` and `false`.
         return {} if schema is True else {"not": {}} if schema is False else schema
     if "$ref" in schema:
-        # Beside a reference nothing else counts.
+        # OpenAPI 3.0 ignores everything beside a reference.
         return {"$ref": schema["$ref"]}
     found = {key: value for key, value in schema.items() if key not in _UNKNOWN}
     _null(found)
@@ -196,7 +202,7 @@ def schema_3_0(schema: Any) -> Any:
 
 
 def _null(found: dict[str, Any]) -> None:
-    """``null`` among what is allowed becomes ``nullable``."""
+    """Replace ``null`` among the allowed types by ``nullable``."""
     kind = found.get("type")
     if isinstance(kind, list):
         others = [item for item in kind if item != "null"]
@@ -226,7 +232,7 @@ def _null(found: dict[str, Any]) -> None:
 
 
 def _merge_numbers(found: dict[str, Any]) -> None:
-    """Make one type of ``integer`` and ``number``: every integer is a number."""
+    """Merge ``integer`` and ``number`` into ``number``."""
     options = found.get("anyOf")
     if options == [{"type": "integer"}, {"type": "number"}]:
         del found["anyOf"]
@@ -234,9 +240,9 @@ def _merge_numbers(found: dict[str, Any]) -> None:
 
 
 def _name_nullable(paths: Mapping[str, Any], schemas: dict[str, Any]) -> None:
-    """Move ``nullable`` from properties to the schemas that they refer to: 3.0.3 does not apply it to a reference.
+    """Move ``nullable`` from properties to the schemas that they reference: 3.0.3 ignores it beside a reference.
 
-    A schema that is not null everywhere gets a twin for the places where it may be.
+    A schema that is also used where null is not allowed gets a nullable twin.
     """
     plain: set[str] = set()
     nullable: dict[str, list[dict[str, Any]]] = {}
@@ -303,7 +309,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> dict[str
 
 
 def _name_body(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Put a body of JSON that has a title among the schemas under it, as bodies that FastAPI knows of stand there."""
+    """Move the schema of a body with a title to the components, where FastAPI puts its own bodies."""
     for value in operation.get("requestBody", {}).get("content", {}).values():
         schema = value.get("schema", {})
         if "properties" in schema and "title" in schema:

@@ -1,6 +1,6 @@
-"""What the OpenAPI document calls the operations of the API, and what it tells of each beside its form.
+"""Operation ids, tags and extensions of the OpenAPI document.
 
-Names are for generators of clients, and do not change: they follow from method and path, which do not change either.
+Operation ids are names in generated clients, so they must not change. They are derived from method and path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 IDEMPOTENT = "x-idempotent"
-"""Extension: whether sending a request twice does no more than sending it once."""
+"""Extension: true if sending a request twice has the same effect as sending it once."""
 KEY = "Idempotency-Key"
 
 _BASE = re.compile(r"^/api/v\d+")
@@ -70,17 +70,17 @@ _ALIKE = frozenset(
         *("waitJobs", "setNodeLabel", "setLabelOfNodes", "addNodes"),
     }
 )
-"""POST, and yet idempotent."""
+"""Operations with POST that are idempotent."""
 _TAGS = {
     "jobs": "Jobs: trainings, inference services, notebooks, compute services.",
-    "logs": "What the pods of jobs print.",
-    "plans": "What documents would do, and what is left of changes that were interrupted.",
+    "logs": "Output of the pods of jobs.",
+    "plans": "Previews and fit of documents, and recovery of interrupted changes.",
     "pools": "Pools of nodes.",
     "nodes": "Nodes and their GPUs.",
     "labels": "Labels of nodes.",
     "quotas": "Quotas of users, and namespaces.",
-    "usage": "Who held GPUs, and what the GPUs did, hour by hour.",
-    "auth": "Rights, and what was done by them.",
+    "usage": "Hourly allocation and utilization of GPUs.",
+    "auth": "Rights of the caller, and the audit.",
 }
 _FAMILIES = {
     "pods": "jobs",
@@ -97,7 +97,7 @@ _FAMILIES = {
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of a route: ``listJobs``, ``getJob``, ``pauseJob``, ``getJobLogs``."""
+    """Return the operation id of a route: ``listJobs``, ``getJob``, ``pauseJob``, ``getJobLogs``."""
     (method,) = (route.methods or set()) - {"HEAD"}
     path = _BASE.sub("", route.path_format)
     return _NAMES.get(f"{method} {path}") or _named(method, path)
@@ -113,7 +113,7 @@ def _named(method: str, path: str) -> str:
         return f"{'get' if method == 'GET' else _VERBS[method]}{owner}{_singular(last)}"
     if len(fixed) == len(parts):
         return f"list{owner}{last}" if method == "GET" else f"{_VERBS[method]}{owner}{_singular(last)}"
-    # Below one thing: something of it is read, or it is done something to.
+    # A path below an object: a part of it is read, or an action is applied to it.
     return f"get{owner}{last}" if method == "GET" else f"{last[0].lower()}{last[1:]}{owner}"
 
 
@@ -126,7 +126,8 @@ def _singular(word: str) -> str:
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document whose operations have their family as a tag and say whether they are idempotent; it is not changed."""
+    """Return the document with a tag and the extension for idempotence on each operation. The argument is not modified.
+    Return the document with a tag and the extension for idempotence on each operation. The argument is not modified."""
     paths = {
         path: {method: _described(method, path, operation) for method, operation in item.items()}
         for path, item in document["paths"].items()

@@ -1,4 +1,4 @@
-"""Which of the platform's clusters the service is before, and what of documents belongs there."""
+"""The platform's name for the cluster of the service, and rejection of documents that belong to other clusters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SYSTEM = Key("Namespace", "", "kube-system")
 
 
 def own_name(service: Service) -> str | None:
-    """What the platform calls the cluster; None where that is not known, or would be true of several."""
+    """Return the platform's name for the cluster; None if no name, or more than one, matches."""
     clusters, stated = service.platform.clusters, service.settings.cluster
     names = [name for name in clusters if stated in (None, name) and _is_own(service, clusters[name])]
     return names[0] if len(names) == 1 else None
@@ -30,21 +30,22 @@ def _is_own(service: Service, cluster: ClusterIdentity) -> bool:
     if not inside and address_mismatch(service.connection, cluster) is not None:
         return False
     if cluster.uid is None:
-        # In a pod the API server has another address than outside, and there is no context.
+        # A service in a pod has no context, and reaches the API server by an address that is only valid in the cluster.
         return not inside or service.settings.cluster is not None
     system = service.mirror.find(_SYSTEM)
     return system is not None and cluster.uid == system["metadata"]["uid"]
 
 
 def cluster_for(service: Service, sources: Iterable[Source]) -> str | None:
-    """The cluster that documents are compiled for; None where none says where it belongs, or this one's name is not
-    known."""
-    # Of most documents nobody has to know.
+    """Return the cluster to compile documents for; None if no document has a placement, or the cluster's name is
+    unknown.
+    """
+    # Most documents have no placement, so that the name need not be determined.
     return own_name(service) if any("placement" in source.text.lower() for source in sources) else None
 
 
 def refuse_elsewhere(compilation: Compilation, cluster: str | None) -> None:
-    """See that all documents belong on the cluster that they were compiled for.
+    """Raise an error if a document belongs to another cluster than the one that it was compiled for.
 
     :raises Problem: 400.
     """
@@ -56,7 +57,7 @@ def refuse_elsewhere(compilation: Compilation, cluster: str | None) -> None:
         named = (f"{item['document']} ({', '.join(item['clusters'])})" for item in details)
         raise Problem(
             400,
-            f"this is the service of the cluster {cluster}, and these belong on others: {first_few(named, _NAMED)}",
+            f"this is the service of the cluster {cluster}; these belong to others: {first_few(named, _NAMED)}",
             error="AnotherCluster",
             details=details,
             hint="send them to the services of those clusters",

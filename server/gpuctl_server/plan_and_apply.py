@@ -1,4 +1,4 @@
-"""Documents in one or several files: planned, applied and deleted."""
+"""Planning, applying and deleting the documents of one or several files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpuctl_server.submissions import Submission, compile_documents, require_doc
 
 
 class CompileOptions(NamedTuple):
-    """Options of the compiler: the ``namespace`` of jobs that name none, and ``strict`` makes warnings errors."""
+    """Options of the compiler: ``namespace`` is for jobs that name none; ``strict`` makes warnings errors."""
 
     namespace: str | None = None
     strict: bool = False
@@ -42,9 +42,9 @@ def plan_documents(
     checkpoint: bool,
     with_objects: bool,
 ) -> PlanAnswer:
-    """Return what applying documents would do; nothing is written.
+    """Return what applying documents would do. Write nothing.
 
-    :param with_objects: answer each object before and after.
+    :param with_objects: include each object before and after the change.
     :raises Problem: 400, 403.
     """
     with service.live_session(caller, MaxListAge(READING)) as session:
@@ -67,7 +67,7 @@ def apply_documents(
     confirmation: Confirmation,
     touched: AuditTrail,
 ) -> PlanAnswer:
-    """Create and change what documents describe.
+    """Create and update what documents describe.
 
     :raises Problem: 400, 403, 409, 503.
     """

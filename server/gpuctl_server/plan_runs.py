@@ -1,4 +1,4 @@
-"""Plans that requests carry out: confirmed by the texts that the user has read, and answered also when refused."""
+"""Execution of plans for requests: questions must be confirmed by their texts, and errors include the plan."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from gpuctl_server.http_problems import Problem, problem_of
 from gpuctl_server.service_context import Service
 
 LISTED_WITHIN = 2.0
-"""Seconds until the list of jobs has what was changed, at most."""
+"""Maximum number of seconds until the list of jobs has a change."""
 
 
 class Confirmation(NamedTuple):
-    """The confirmation of a user: of ``everything``, or of the ``texts`` of a plan that was answered before.
+    """The confirmation of a user: of ``everything``, or of the questions with these ``texts``.
 
-    Without texts the work that a request names and ends needs no confirmation; with them it does.
+    If ``texts`` is None, ending the work that the request names needs no confirmation.
     """
 
     everything: bool = False
     texts: Sequence[str] | None = None
 
     def covers(self, plan: Plan) -> bool:
-        """Return True if a plan asks for nothing else."""
+        """Return True if all questions of a plan are confirmed."""
         asked = plan.questions if self.texts is None else [*plan.questions, *plan.courtesies]
         return self.everything or all_confirmed(map(redact, asked), self.texts or ())
 
 
 class PlanRun:
-    """A plan that is carried out for a request, and the callbacks that record its progress.
+    """The execution of a plan for a request, with callbacks that record its progress.
 
-    ``touched`` is the audit's trail, which gets a line before anything is written.
+    ``touched`` is the audit trail. It gets a line before anything is written.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PlanRun:
 
     @property
     def callbacks(self) -> RunCallbacks:
-        """Callbacks for a use case."""
+        """The callbacks for a use case."""
         return RunCallbacks(
             confirm=self._confirm,
             on_start=self._begins,
@@ -70,11 +70,11 @@ class PlanRun:
     def execute(
         self, session: Session, act: Callable[[RunCallbacks], Plan], *, dry_run: bool = False, **more: Any
     ) -> PlanAnswer:
-        """Carry out a plan, and wait until the service's own reads have its result.
+        """Make and execute a plan, and wait until the service's own reads have its result.
 
-        :param act: make the plan and carry it out.
+        :param act: makes and executes the plan.
         :param more: further fields of the answer.
-        :raises Problem: 409 or 503, with the plan; not all was done.
+        :raises Problem: 409 or 503, with the plan, if it was not executed completely.
         """
         try:
             plan = act(self.callbacks)
@@ -97,7 +97,7 @@ class PlanRun:
         return answer
 
     def answer(self, plan: Plan, **more: Any) -> PlanAnswer:
-        """Return the answer about a plan, and about its run so far."""
+        """Return the answer about a plan and its execution so far."""
         places = {id(step): place for place, step in enumerate(plan.steps)}
         finished = [places[id(step)] for step in self._finished if id(step) in places]
         return plan_answer(plan, finished=finished, messages=self.messages, **more)
@@ -109,7 +109,7 @@ class PlanRun:
     def _confirm(self, plan: Plan) -> bool:
         if not self._confirmation.covers(plan):
             error = ConfirmationMissing(
-                f"this has to be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan
+                f"this must be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan
             )
             error.hint = str(CONFIRM_REQUEST)
             raise error
@@ -117,7 +117,7 @@ class PlanRun:
 
 
 def await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
-    """Wait until the service's own reads, and its list of jobs, have the workloads that were written."""
+    """Wait until the mirror and the list of jobs have the workloads that were written."""
     with suppress(ClusterError):
         found = session.each(session.get, [key for key in keys if key.kind in WORKLOADS])
         service.wait_until_seen(obj for obj in found if obj is not None)

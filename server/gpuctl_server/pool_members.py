@@ -1,4 +1,4 @@
-"""Nodes that join and leave pools, within what is the caller's."""
+"""Adding nodes to pools and removing them, within the caller's rights."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def add_nodes(
     overwrite: bool,
     dry_run: bool,
 ) -> NodeChangeReport:
-    """Add nodes to a pool, and wait until the mirror has them.
+    """Add nodes to a pool, and wait until the mirror has the change.
 
     :param overwrite: move nodes that are in another pool.
-    :param dry_run: have the API server check the change, and change nothing.
+    :param dry_run: only let the API server check the change.
     :raises Problem: 403, 429, 503.
-    :raises NotThere: there is no such pool, or the caller sees no such node.
+    :raises NotThere: the pool does not exist, or a node does not exist or is not visible to the caller.
     """
     _demand(service, caller, pool, nodes, touched)
     with change_session(service, caller, dry_run=dry_run) as session:
@@ -43,10 +43,10 @@ def add_nodes(
 def remove_nodes(
     service: Service, caller: Caller, pool: str, nodes: Sequence[str], touched: AuditTrail, *, dry_run: bool
 ) -> NodeChangeReport:
-    """Remove nodes from a pool, and wait until the mirror has them, as :func:`add_nodes`.
+    """Remove nodes from a pool, and wait until the mirror has the change.
 
     :raises Problem: 403, 429, 503.
-    :raises NotThere: the caller sees no such node.
+    :raises NotThere: a node does not exist or is not visible to the caller.
     """
     _demand(service, caller, pool, nodes, touched)
     with change_session(service, caller, dry_run=dry_run) as session:
@@ -56,12 +56,13 @@ def remove_nodes(
 
 
 def _demand(service: Service, caller: Caller, pool: str, names: Sequence[str], touched: AuditTrail) -> None:
-    """Check that a caller may change a pool and the nodes: nodes of pools that are not the caller's are not there."""
+    """Check that the caller may change a pool and the nodes. Nodes of other pools are treated as if they did not exist.
+    Check that the caller may change a pool and the nodes. Nodes of other pools are treated as if they did not exist."""
     require_access(caller, AccessRequest("update", "pools", pool=pool))
     touched.extend([f"pool/{pool}", *(f"node/{name}" for name in names)])
     takes, nodes = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
     visible = {name for name, node in nodes.items() if takes(node.pool)}
-    # For callers who see all nodes, the report has each that is absent.
+    # For a caller who sees all nodes, the report lists the missing ones.
     for name in names if len(visible) < len(nodes) else ():
         if name not in visible:
             raise no_such("node", name, visible)

@@ -1,4 +1,4 @@
-"""Which quotas somebody sees: what may not be seen is not there."""
+"""The quotas that a caller may see. All others are treated as if they did not exist."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuctl_server.service_context import Service
 
 
 def visible_quotas(service: Service, caller: Caller) -> list[QuotaState]:
-    """The quotas of the namespaces that somebody sees."""
+    """Return the quotas of the namespaces that the caller may see."""
     with service.read_context(caller) as reader:
         found = list_quotas(reader)
     return [quota for quota in found if caller.may(AccessRequest("get", "quotas", quota.namespace)).allowed]
 
 
 def find_quotas(service: Service, caller: Caller, name: str) -> list[QuotaState]:
-    """Those of a user, else those of a quota's document.
+    """Return the quota of a user, else the quotas of a document with this name.
 
-    :raises NotThere: there is none of the name.
+    :raises NotThere: the caller sees no quota with the name.
     """
     there = visible_quotas(service, caller)
     found = chosen(there, name)

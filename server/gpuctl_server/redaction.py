@@ -1,8 +1,7 @@
-"""What is told of those whom somebody may not see: that there are some, and what they hold together; not how many.
+"""Redaction of answers: objects that the caller may not see are merged into one entry, so that they cannot be counted.
 
-Their names are hidden ones (:class:`gpuctl.objects.hidden_names.Hidden`) before anything
-is written: no text can have another, and sentences list merged names (:func:`gpuctl.objects.hidden_names.merged`).
-Items of a list with such names would still count other people's jobs, and are merged here.
+Their names are replaced by :class:`gpuctl.objects.hidden_names.Hidden` before a text is written, and sentences list
+merged names (:func:`gpuctl.objects.hidden_names.merged`). Here, items of lists with such names are merged.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from gpuctl_server.access.caller import Caller
 
 
 def visible_job_filter(caller: Caller) -> Callable[[str, str], bool]:
-    """Return a predicate: whether a job of a namespace and name, as a veiled session gives it, may be named."""
+    """Return a predicate of namespace and name, as in a redacting session: True if the caller may see the job."""
     return lambda namespace, name: caller.sees(namespace) and not is_hidden(name)
 
 
 _NUMBERS = frozenset({"likelihood", "pods", "priority"})
-"""What would count them, or tell them apart."""
+"""Fields that are dropped from merged entries because they would reveal a number of objects, or identify one."""
 
 
 def merge_hidden(value: Any) -> Any:
-    """An answer, as JSON has it, in which all that is hidden is one; proofs about what is hidden are left out."""
+    """Return a JSON value in which all hidden items of a list are one. Evidence about hidden objects is left out."""
     if isinstance(value, HiddenName):
         return OTHERS
     if isinstance(value, dict):
@@ -39,9 +38,9 @@ def merge_hidden(value: Any) -> Any:
 
 
 def _is_hidden(item: Any) -> bool:
-    """Whether a value of a list is something hidden, or a proof that speaks of it.
+    """Return True if an item of a list is a hidden object, or evidence about one.
 
-    A sentence that names what is hidden, such as a reason, does not make the job that it is about hidden.
+    An item with a sentence that mentions a hidden object, such as a reason, is not itself hidden.
     """
     if not isinstance(item, dict):
         return False
@@ -52,7 +51,7 @@ def _is_hidden(item: Any) -> bool:
 
 
 def _merged(items: list[dict[str, Any]]) -> dict[str, Any]:
-    """One value for all: amounts are added up, what differs otherwise is not told."""
+    """Merge items: numbers are added up, other values that differ become None."""
     return {key: _together(key, [item.get(key) for item in items]) for key in items[0]}
 
 

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, each with the id of the request that it is about."""
+"""The log: one JSON object a line, with the id of the request."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 
 def request_id() -> str:
-    """The id of the request at hand, "" outside of one."""
+    """Return the id of the current request; "" outside of a request."""
     return _ID.get()
 
 
 def begin_request(given: str = "") -> str:
-    """Give the request at hand an id: the client's own where that is harmless."""
+    """Set the id of the current request: that of the client if it is short and has safe characters only, else a new
+    one.
+    """
     harmless = 0 < len(given) <= 64 and all(char.isascii() and (char.isalnum() or char in "-_.") for char in given)
     found = given if harmless else secrets.token_hex(8)
     _ID.set(found)
@@ -32,7 +34,7 @@ def begin_request(given: str = "") -> str:
 
 
 class JsonLines(logging.Formatter):
-    """A record as JSON; credentials that it quotes are masked."""
+    """Formats a log record as JSON, and masks credentials."""
 
     def format(self, record: logging.LogRecord) -> str:
         value: dict[str, Any] = {
@@ -49,13 +51,13 @@ class JsonLines(logging.Formatter):
 
 
 def set_up() -> None:
-    """Send everything to standard error in this form, uvicorn's lines too."""
+    """Send all logs, including those of uvicorn, to standard error in this format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    # Its lines on WebSockets have the whole query; the gate writes better ones.
+    # uvicorn's lines about WebSockets have the complete query. The request middleware logs them without it.
     logging.getLogger("uvicorn.error").addFilter(lambda record: '"WebSocket ' not in str(record.msg))
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)

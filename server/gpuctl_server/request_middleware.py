@@ -1,4 +1,4 @@
-"""What every request passes: an id, a limit on bodies and on how many are worked on, and a line in the log."""
+"""The middleware of all requests: request id, limits on bodies and concurrency, log line and metrics."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_metrics import ServiceMetrics
 
 _OPEN = frozenset({"/healthz", "/readyz"})
-"""Paths that are answered however busy the service is."""
+"""Paths that need no slot: they are answered however busy the service is."""
 
 
 _BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _LONGEST = 500
 FOLLOWS = "follows"
-"""What an answer that is a stream sets in the state of its scope, before it begins."""
+"""Key that a streaming answer sets in the state of its scope before it begins."""
 
 
 class RequestMiddleware:
@@ -42,7 +42,6 @@ class RequestMiddleware:
             self._safety.append((b"strict-transport-security", b"max-age=31536000"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -61,7 +60,7 @@ class RequestMiddleware:
                     (b"x-request-id", identity.encode()),
                 ]
             elif message["type"] == "websocket.close" and not status:
-                # There is nothing at this path, for which uvicorn has one answer.
+                # uvicorn answers 403 if no route accepts the WebSocket.
                 status = 403
             await send(message)
 
@@ -79,12 +78,12 @@ class RequestMiddleware:
                 raise
             await answer(unexpected(error, request.url.path), scope["path"])(scope, receive, sending)
         finally:
-            # Of what goes on for hours the beginning counts.
+            # For a stream, only the time until its start counts.
             taken = taken if _follows(scope) else time.monotonic() - begun
             self._note(asked.get("method", "GET"), scope, status, taken)
 
     def _note(self, method: str, scope: Scope, status: int, seconds: float) -> None:
-        """A line in the log, and a count by the path of the route: whoever asks chooses the path, and its length."""
+        """Log a request, and count it by the path of its route: the path in the request is chosen by the client."""
         method = method if method in _METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")
         self._metrics.answered(method, route, status, seconds)
@@ -92,15 +91,15 @@ class RequestMiddleware:
         LOG.info("request", extra={**fields, "status": status, "ms": round(seconds * 1000, 1)})
 
     async def _admitted(self, request: HTTPConnection, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give a request a slot; what follows a log has it only until it is let in."""
+        """Run a request in a slot. A request that follows a log releases its slot when the answer begins."""
         if scope["type"] == "http":
             receive = _given(await self._body(request, receive), receive)
-        # Whose token it is is not known yet, and costs a request where the cluster says it.
+        # The caller is not known yet, and may only be found by a request to the API server.
         caller = digest_of(request.headers.get("authorization", ""))
         try:
             await self._slots.acquire(caller)
         except NoFreeSlot as full:
-            text = "too many requests of this token are under way" if full.is_own else "the service is busy"
+            text = "too many requests of this token are running" if full.is_own else "the service is busy"
             raise Problem(429, f"{text}; try again in a moment") from None
         self._metrics.under_way.inc()
         held = True
@@ -123,11 +122,11 @@ class RequestMiddleware:
             give_back()
 
     async def _body(self, request: HTTPConnection, receive: Receive) -> bytes:
-        """The whole body, which has to come in time: a request that only trickles in holds no slot."""
+        """Read the whole body within a time limit: a slow body must not hold a slot."""
         limit = self._settings.body_limit
         length = request.headers.get("content-length", "")
         if not length and "transfer-encoding" not in request.headers:
-            # Without either there is none (RFC 9112, 6.3), and nothing to wait for.
+            # Without either header the request has no body (RFC 9112, 6.3).
             return b""
         if length.isdigit() and int(length) > limit:
             raise Problem(413, f"the body is larger than {limit} bytes")
@@ -147,19 +146,19 @@ class RequestMiddleware:
         try:
             await asyncio.wait_for(read(), self._settings.body_timeout)
         except asyncio.TimeoutError:
-            raise Problem(408, f"the body did not come within {self._settings.body_timeout:g} s") from None
+            raise Problem(408, f"the body did not arrive within {self._settings.body_timeout:g} s") from None
         return bytes(found)
 
 
 def _as_get(scope: Scope) -> Scope:
-    """A HEAD request as the GET that it is answered like; uvicorn leaves the body out. A stream would never end."""
+    """Return a HEAD request as a GET; uvicorn drops the body. Not for a stream, which would never end."""
     if scope["type"] != "http" or scope["method"] != "HEAD" or b"follow=" in scope["query_string"]:
         return scope
     return {**scope, "method": "GET"}
 
 
 def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
-    """The body that was read already, then whatever the client does."""
+    """Return a receive function with the body that was already read, followed by the messages of the client."""
     messages = deque([{"type": "http.request", "body": body, "more_body": False}])
 
     async def next_message() -> Message:
@@ -169,5 +168,5 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
 
 
 def _follows(scope: Scope) -> bool:
-    """Whether something may go on for as long as a job does. What answers with a stream of events says so."""
+    """Return True for a WebSocket, or an answer that has declared itself a stream."""
     return scope["type"] == "websocket" or bool(scope.get("state", {}).get(FOLLOWS))

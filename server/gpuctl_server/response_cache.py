@@ -1,4 +1,4 @@
-"""Answers that were encoded already: many ask the same between two changes."""
+"""A cache of encoded answers: many clients send the same request between two changes of the cluster."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MOST = 16 * 1024 * 1024
 
 
 class ResponseCache:
-    """Bodies by what was asked, at most ``most`` bytes of them: what was used longest ago goes first.
+    """Bodies by request, at most ``most`` bytes. The least recently used ones are removed first.
 
-    ``stamp`` says what an answer rests on: one of another stamp does not count. For one thread: the event loop's.
+    ``stamp`` identifies the data of an answer. A body with another stamp is not returned. Used on the event loop only.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -22,7 +22,7 @@ class ResponseCache:
         self._bodies: OrderedDict[Hashable, tuple[tuple[object, ...], bytes]] = OrderedDict()
 
     def find(self, question: Hashable, stamp: tuple[object, ...]) -> bytes | None:
-        """The body for a question, if it still counts."""
+        """Return the body for a request; None if it is unknown or outdated."""
         found = self._bodies.get(question)
         if found is None or found[0] != stamp:
             return None
@@ -30,7 +30,7 @@ class ResponseCache:
         return found[1]
 
     def keep(self, question: Hashable, stamp: tuple[object, ...], body: bytes) -> None:
-        """Remember the body for a question."""
+        """Store the body for a request."""
         before = self._bodies.pop(question, None)
         self._size += len(body) - (len(before[1]) if before is not None else 0)
         self._bodies[question] = (stamp, body)
@@ -40,5 +40,5 @@ class ResponseCache:
 
 
 def encode(value: Any) -> bytes:
-    """A value as JSON, as Starlette writes it."""
+    """Return a value as JSON, in Starlette's format."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

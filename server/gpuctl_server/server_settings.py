@@ -1,4 +1,4 @@
-"""How the service is set up: flags, then the environment (``GPUCTL_SERVER_...``), then a file."""
+"""Settings of the service, from flags, then the environment (``GPUCTL_SERVER_...``), then a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
 
 class ServerSettings(LayeredSettings):
-    """What can be set. Times are in seconds, sizes in bytes."""
+    """The settings. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(extra="forbid")
     known_prefix = "GPUCTL_SERVER_"
@@ -41,112 +41,128 @@ class ServerSettings(LayeredSettings):
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     tls_certificate: Path | None = Field(None, description="Certificate chain, PEM.")
-    tls_key: Path | None = Field(None, description="Its private key, PEM.")
+    tls_key: Path | None = Field(
+        None, description="Private key of the certificate, PEM. Default: in the file of the chain."
+    )
     insecure_plain_http: bool = Field(
         False,
-        description="Serve plain HTTP on addresses beyond loopback. Tokens cross the network unencrypted: set it only "
-        "where TLS ends at an ingress in front of the service.",
+        description="Serve plain HTTP on addresses beyond loopback. Tokens are sent unencrypted: set it only "
+        "if TLS is terminated in front of the service.",
     )
 
-    kubeconfig: str | None = Field(None, description="As kubectl's --kubeconfig. In a pod: its service account.")
+    kubeconfig: str | None = Field(
+        None,
+        description="Path of the kubeconfig. Default: that of kubectl; in a pod: its service account.",
+    )
     context: str | None = Field(None, description="Context of the kubeconfig.")
-    platform: str | None = Field(None, description="The platform's file.")
+    platform: str | None = Field(None, description="Path of the platform file.")
     cluster: str | None = Field(
         None,
-        description="Name of this cluster among the platform's `clusters`. Default: the one that its uid, or outside "
-        "of a pod its server, tells. Documents that belong on others are refused.",
+        description="Name of this cluster in the platform's `clusters`. Default: found by its uid or, outside of "
+        "a pod, by its server. Documents for other clusters are rejected.",
     )
     namespace: str | None = Field(None, description="Namespace of jobs that name none. Default: the context's.")
 
-    auth: AuthMode = Field("tokens", description="Whose tokens are accepted.")
-    tokens: Path = Field(Path("~/.config/gpuctl/server-tokens.json"), description="File of tokens, for auth `tokens`.")
+    auth: AuthMode = Field(
+        "tokens",
+        description="Which tokens are accepted: those of the token file, of the cluster, or of an OIDC provider.",
+    )
+    tokens: Path = Field(
+        Path("~/.config/gpuctl/server-tokens.json"), description="For auth `tokens`: path of the token file."
+    )
     pod_security: PodSecurityLevel = Field(
         "baseline",
-        description="For auth `tokens`: the level of the Pod Security Standards that every pod has to keep which is "
-        "created for another token than an admin's without limits. `privileged` leaves it to the namespaces' own.",
+        description="For auth `tokens`: level of the Pod Security Standards for all pods, except those of an admin "
+        "without limits. `privileged`: only the namespaces' own levels apply.",
     )
     host_paths: tuple[Annotated[str, Field(pattern=r"^/[^:]*$")], ...] = Field(
         (),
-        description="For auth `tokens`: directories of nodes that such pods may mount all the same, and what is in "
-        "them. The risk: by a link in a directory that jobs write to, a later job mounts any other.",
+        description="For auth `tokens`: directories of nodes that such pods may mount nevertheless, including their "
+        "content. The risk: by a symbolic link in a writable directory, a later job can mount any other directory.",
     )
     service_accounts: tuple[str, ...] = Field(
-        (), description="For auth `tokens`: service accounts that such pods may have beside `default`."
+        (), description="For auth `tokens`: service accounts that such pods may use, in addition to `default`."
     )
     service_types: tuple[ServiceType, ...] = Field(
         ("NodePort", "ClusterIP", "LoadBalancer"),
         description="For auth `tokens`: types of Services that tokens with limits may create.",
     )
     fixed_node_ports: bool = Field(
-        True, description="For auth `tokens`: whether tokens with limits may choose the number of a node port."
+        True, description="For auth `tokens`: tokens with limits may choose the number of a node port."
     )
     label_keys: tuple[LabelKey, ...] = Field(
         (),
-        description="For auth `tokens`: label keys of nodes that tokens with limits may set beside those of the "
-        "platform's domain and of GPU types; `example.com/` allows all keys with this prefix.",
+        description="For auth `tokens`: label keys of nodes that tokens with limits may set, in addition to those of "
+        "the platform's domain and of GPU types; `example.com/` allows all keys with this prefix.",
     )
     kubernetes_labels: tuple[LabelKey, ...] = Field(
         (),
-        description="Label keys below `kubernetes.io` and `k8s.io` that may be set on nodes, one by one. The risk: "
-        "such a label can draw pods, volumes and DaemonSets of others to a node.",
+        description="Label keys below `kubernetes.io` and `k8s.io` that may be set on nodes, in full. The risk: "
+        "such a label can attract pods, volumes and DaemonSets of other users to a node.",
     )
-    oidc_issuer: str | None = Field(None, description="For auth `oidc`: the provider, as `iss` of its tokens says.")
-    oidc_audience: str | None = Field(None, description="For auth `oidc`: what `aud` of a token has to contain.")
-    oidc_username_claim: str = Field("sub", description="For auth `oidc`: the claim that is the user's name.")
-    oidc_groups_claim: str = Field("groups", description="For auth `oidc`: the claim with the user's groups.")
-    oidc_prefix: str = Field("oidc:", description="For auth `oidc`: what names of users and groups get before them.")
+    oidc_issuer: str | None = Field(
+        None, description="For auth `oidc`: URL of the provider, equal to `iss` of its tokens."
+    )
+    oidc_audience: str | None = Field(None, description="For auth `oidc`: value that `aud` of a token must contain.")
+    oidc_username_claim: str = Field("sub", description="For auth `oidc`: claim with the user's name.")
+    oidc_groups_claim: str = Field("groups", description="For auth `oidc`: claim with the user's groups.")
+    oidc_prefix: str = Field("oidc:", description="For auth `oidc`: prefix of the names of users and groups.")
     oidc_impersonation: bool = Field(
         False,
-        description="For auth `oidc`: write by impersonating the user. The risk: whoever takes the service over acts "
-        "as every user that its role may impersonate, so confine that (constrained impersonation, Kubernetes 1.36).",
+        description="For auth `oidc`: write by impersonating the user. The risk: an attacker in the service can act as "
+        "every user that its role may impersonate, so limit them (constrained impersonation, Kubernetes 1.36).",
     )
 
-    body_limit: int = Field(1024 * 1024, ge=1024, description="Largest body that is read.")
+    body_limit: int = Field(1024 * 1024, ge=1024, description="Maximum size of a body.")
     compile_limit: float = Field(
         10.0,
         gt=0,
-        description="Processor seconds that the documents of a request may take to compile; more are refused with 413.",
+        description="Maximum CPU time for compiling the documents of a request; more is rejected with 413.",
     )
     concurrency: int = Field(
-        64, ge=1, description="Requests that are worked on at a time, of one token half as many; more wait."
+        64, ge=1, description="Maximum number of running requests, half of it for one token; further ones wait."
     )
     queue: int = Field(
-        256, ge=0, description="Requests that may wait, of one token half as many; more are answered with 429."
+        256, ge=0, description="Maximum number of waiting requests, half of it for one token; further ones get 429."
     )
     head_timeout: float = Field(
         10.0,
         gt=0,
-        description="Seconds in which a TLS handshake, and then the request line and headers have to arrive.",
+        description="Maximum time for a TLS handshake, and for the request line and headers.",
     )
-    body_timeout: float = Field(15.0, gt=0, description="How long a body may take to come.")
+    body_timeout: float = Field(15.0, gt=0, description="Maximum time for a body to arrive.")
     connections: int = Field(
         2048,
         ge=16,
-        description="Most connections at a time, and fewer if the process may not open enough files. Beyond that the "
-        "one is closed that has waited longest for its client.",
+        description="Maximum number of connections; fewer if the process may not open enough files. Beyond it, the "
+        "connection that has waited longest for its client is closed.",
     )
-    mirror_again: float = Field(15.0, gt=0, description="After how long a list that may not be read is tried again.")
-    shutdown_timeout: float = Field(10.0, gt=0, description="How long requests may go on once the service is to end.")
-    followers: int = Field(1000, ge=0, description="Who may follow logs at a time; more are told to come back later.")
-    followers_each: int = Field(250, ge=1, description="How many logs one user may follow at a time.")
-    followed_jobs: int = Field(250, ge=1, description="Jobs whose logs are followed at a time, by whomever.")
-    follower_check: float = Field(30.0, gt=0, description="How often it is asked whether a follower still may.")
+    mirror_again: float = Field(15.0, gt=0, description="Interval for retrying a list that the service may not read.")
+    shutdown_timeout: float = Field(
+        10.0, gt=0, description="Maximum time for running requests after shutdown was requested."
+    )
+    followers: int = Field(1000, ge=0, description="Maximum number of concurrent log followers; further ones get 429.")
+    followers_each: int = Field(250, ge=1, description="Maximum number of logs that one user follows.")
+    followed_jobs: int = Field(250, ge=1, description="Maximum number of jobs whose logs are followed.")
+    follower_check: float = Field(30.0, gt=0, description="Interval for checking the rights of followers.")
     follower_ping: float = Field(
         20.0,
         gt=0,
-        description="How often a WebSocket is asked whether its client is there, which has as long to answer.",
+        description="WebSocket ping interval and pong timeout.",
     )
-    cors: tuple[str, ...] = Field((), description="Origins that browsers may ask from. Default: none.")
-    prometheus: str | None = Field(None, pattern=r"^https?://[^\s/?#]+[^\s?#]*$", description="Address of Prometheus.")
-    prometheus_token: Path | None = Field(None, description="File with a bearer token for it.")
+    cors: tuple[str, ...] = Field(
+        (), description="Origins whose pages may use the API in a browser (CORS). Default: none."
+    )
+    prometheus: str | None = Field(None, pattern=r"^https?://[^\s/?#]+[^\s?#]*$", description="URL of Prometheus.")
+    prometheus_token: Path | None = Field(None, description="File with a bearer token for Prometheus.")
     metrics: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")], MetricQuery] = Field(
-        default_factory=dict, description="What is asked of Prometheus: name -> query, text; beside what is built in."
+        default_factory=dict, description="Prometheus queries: name -> query, text; in addition to the built-in ones."
     )
     usage_database: str | None = Field(
         None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
     )
     usage: bool = Field(
-        False, description="Collect usage as well, in a process beside the service: in one replica alone."
+        False, description="Collect usage as well, in a child process of the service. Only for one replica."
     )
     usage_cluster: UsageCluster = None
     usage_labels: UsageLabels = DEFAULT_KEYS
@@ -159,4 +175,4 @@ class ServerSettings(LayeredSettings):
     usage_kept_days: UsageKeptDays = DEFAULT_RETENTION.days
     usage_metrics: UsageMetrics = None
     usage_webhook: UsageWebhook = None
-    audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")
+    audit: Path | None = Field(None, description="File for the audit, one line for each write. Default: the log.")

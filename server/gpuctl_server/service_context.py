@@ -1,4 +1,4 @@
-"""What all routes share: the cluster, the platform, the mirror of the cluster, and who may what."""
+"""The state that all routes share: connection, platform, mirror, caches and limits."""
 
 from __future__ import annotations
 
@@ -46,22 +46,25 @@ from gpuctl_server.usage_connection import UsageConnection
 from gpuctl_usage.prometheus import Prometheus
 
 SEEN_WITHIN = 2.0
-"""Seconds: how long the answer to a write waits for the watches to tell of it."""
+"""Maximum wait of a write for the mirror, seconds."""
 GLANCE = 5.0
-"""Seconds after which an answer out of memory is made again."""
+"""Maximum age of an answer from memory, seconds."""
 READS = 16
-"""Threads for what is answered out of memory. Requests that ask the cluster have others, and may hold all of those for
-as long as an API server is slow."""
+"""Threads for answers from memory. Requests to the API server use other threads, and may block all of these while the
+API server is slow.
+"""
 SIMULATIONS = 2
-"""Plans and fits that are worked out at a time: each holds the cluster's pods as the scheduler sees them, and
-they compute, so that more would not be done sooner."""
+"""Maximum number of concurrent simulations (plans and fits). Each holds all pods of the cluster and uses a CPU, so more
+of them would not be faster.
+"""
 WAITS = 16
-"""Requests that may wait for jobs at a time: each follows lists of its own, and holds a thread."""
+"""Maximum number of requests that wait for jobs. Each has its own watches and a thread."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One service for one cluster. ``platform`` and ``keys`` are the platform's."""
+    """The service of one cluster. ``platform`` are the settings of the platform, ``keys`` its labels and annotations.
+    The service of one cluster. ``platform`` are the settings of the platform, ``keys`` its labels and annotations."""
 
     settings: ServerSettings
     connection: Connection
@@ -88,23 +91,24 @@ class Service:
 
     @property
     def namespace(self) -> str:
-        """The namespace of jobs that name none."""
+        """Namespace of jobs that name none."""
         return self.settings.namespace or self.connection.namespace
 
     @cached_property
     def label_keys(self) -> LabelKeys:
-        """Which labels of nodes may be set."""
+        """The node labels that may be set."""
         return LabelKeys(self.platform, self.settings.kubernetes_labels, self.settings.label_keys)
 
     @cached_property
     def platform_source(self) -> Source:
-        """The platform as a document: what is compiled has the one that the service was started with, and no other."""
+        """The platform as a document. All documents are compiled with the platform that the service was started with.
+        The platform as a document. All documents are compiled with the platform that the service was started with."""
         return platform_source(self.platform)
 
     def cache_version(self) -> tuple[float, ...]:
-        """What every answer out of memory rests on: as long as it is the same, so are they.
+        """Return a value that changes whenever an answer from memory may change.
 
-        Also what is asked elsewhere is asked again from time to time, though nothing of the cluster has changed.
+        It also changes at intervals, because progress and metrics come from other sources than the mirror.
         """
         beside = self.mirror.changes_of("Service", "HorizontalPodAutoscaler")
         return self.board.now().version, beside, self.progress.version, time.monotonic() // GLANCE
@@ -112,25 +116,25 @@ class Service:
     def read_context(
         self, caller: Caller | None, namespace: str | None = None
     ) -> contextlib.AbstractContextManager[Reader]:
-        """A look at what the mirror has, and where it has not at the cluster, narrowed to what somebody may see.
+        """Open a context that reads from the mirror, or from the API server if the mirror does not have a list.
 
-        :param caller: None for a look at everything, of which nothing may get out that is not theirs.
+        :param caller: limits the objects to those that the caller may see; None: all, for internal use.
         """
         visibility = None if caller is None else self.visibility(caller)
         return mirrored(self.connection, self.mirror, self.platform, visibility, namespace)
 
     def visibility(self, caller: Caller) -> Visibility:
-        """What a caller may see."""
+        """Return what a caller may see."""
         return Visibility(caller.sees, caller.pools, self.keys.pool)
 
     def hidden_nodes(self, caller: Caller) -> frozenset[str]:
-        """The nodes whose pools a caller may not see."""
+        """Return the nodes of pools that a caller may not see."""
         if caller.pools is None:
             return frozenset()
         everything = LabelSelector(""), FieldSelector("")
         if not self.mirror.covers("Node", None, *everything):
             return frozenset(node.name for node in self.fleet.now().nodes.values() if node.pool not in caller.pools)
-        # The fleet counts GPUs, for which it may have to ask for DeviceClasses.
+        # Not from the fleet: counting GPUs may need a request for DeviceClasses.
         nodes = self.mirror.select("Node", None, *everything)
         return frozenset(node["metadata"]["name"] for node in nodes if pool_name(node, self.keys) not in caller.pools)
 
@@ -138,9 +142,10 @@ class Service:
     def simulation_context(
         self, caller: Caller, namespace: str | None = None, max_age: MaxListAge | None = None
     ) -> Iterator[Reader]:
-        """A look at the cluster itself, in which what somebody may not see counts, but has no name.
+        """Open a context that reads all objects from the API server, with hidden names for those that the caller may
+        not see.
 
-        :param max_age: how old lists of all pods and nodes may be.
+        :param max_age: maximum age of the lists of all pods and nodes.
         """
         connection = caller.connection(self.connection)
         hidden = self.hidden_nodes(caller)
@@ -157,12 +162,12 @@ class Service:
     def live_session(
         self, caller: Caller, max_age: MaxListAge | None = None, *, dry_run: bool = False
     ) -> Iterator[Session]:
-        """A session that asks the API server itself, for what is written and for what rests on the very moment.
+        """Open a session with the API server, for writes and for reads that must be current.
 
-        Jobs and nodes of pools that are not the caller's are not there.
+        Jobs and nodes of pools that the caller may not use are left out.
 
-        :param max_age: how old lists of all pods and nodes may be.
-        :param dry_run: the API server checks what is written, and stores nothing.
+        :param max_age: maximum age of the lists of all pods and nodes.
+        :param dry_run: let the API server check writes, and store nothing.
         """
         connection = caller.connection(self.connection)
         alone = connection is not self.connection
@@ -171,8 +176,8 @@ class Service:
             session = ListSharingSession(connection, alone=alone, dry_run=dry_run)
         else:
             hidden = self.hidden_nodes(caller)
-            # What is done in which namespace is decided by the documents and names of a request; a change reads more,
-            # such as definitions of pools.
+            # Namespaces are not limited here: rights in namespaces are checked by the documents and names of a request.
+            # A change also reads objects of other namespaces, such as definitions of pools.
             visibility = Visibility(lambda namespace: True, caller.pools, self.keys.pool)
             session = ScopedSession(connection, visibility, hidden, alone=alone, dry_run=dry_run)
         session.caller = caller.name
@@ -186,10 +191,11 @@ class Service:
     def wait_until_seen(
         self, written: Iterable[Object], gone: Iterable[Key] = (), timeout: float = SEEN_WITHIN
     ) -> None:
-        """Wait until the mirror has what was written, so that whoever wrote it reads it; no longer than a timeout.
+        """Wait until the mirror has the written objects, so that a client reads its own write; at most ``timeout``
+        seconds.
 
         :param written: the objects as the API server returned them.
-        :param gone: what was deleted.
+        :param gone: the deleted objects.
         """
         end = time.monotonic() + timeout
         for obj in written:
@@ -202,14 +208,14 @@ class Service:
         self.fleet.require(self.mirror.version)
 
     def start(self) -> None:
-        """Begin to follow the cluster."""
+        """Start watching the cluster."""
         self.mirror.start()
         self.board.start()
         if self.collector is not None:
             self.collector.start()
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Stop all threads and close all connections."""
         if self.collector is not None:
             self.collector.stop()
         self.board.stop()
@@ -220,7 +226,7 @@ class Service:
 
 
 def followed(keys: Records) -> list[WatchedList]:
-    """What the mirror has. Of other people's objects only what takes room: pods, nodes, quotas, devices."""
+    """Return the lists that the mirror watches: gpuctl's objects, and other pods, nodes, quotas and devices."""
     ours = (*WORKLOADS, "Service", "HorizontalPodAutoscaler")
     return [
         WatchedList("Pod", None),
@@ -238,9 +244,9 @@ def followed(keys: Records) -> list[WatchedList]:
 def make_service(
     settings: ServerSettings, connection: Connection, platform: Settings, authenticator: Authenticator
 ) -> Service:
-    """A service that does not yet follow the cluster."""
+    """Return a service that has not been started."""
     keys = records(platform)
-    # Each list is followed by a request of its own, for as long as the service lives.
+    # One thread: each list is watched by its own request for the lifetime of the service.
     mirror = Mirror(Session(connection, threads=1), followed(keys), again=settings.mirror_again)
     board = JobBoard(connection, mirror, platform)
     fleet = FleetBoard(connection, mirror, platform)

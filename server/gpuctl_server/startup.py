@@ -1,4 +1,4 @@
-"""Starting: the cluster as kubectl finds it, tokens, and the server itself."""
+"""Start of the service: settings, cluster connection, tokens, and the HTTP server."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ from gpuctl_server.tls_certificate import InvalidCertificate, TlsCertificate
 from gpuctl_usage.layered_settings import FILE, SettingsProblem
 
 FIRST = "admin"
-"""The name of the token that a first start makes."""
+"""Name of the token that the first start creates."""
 FIRST_LASTS = timedelta(days=90)
 
 
 _GIVEN_BACK = 600
-"""Ticks after which free memory is returned to the system."""
+"""Interval for returning free memory to the system, ticks of 0.1 s."""
 _LOOKED_AT = 10
-"""Ticks, of a tenth of a second, after which it is seen whether the certificate was replaced."""
+"""Interval for checking if the certificate was replaced, ticks of 0.1 s."""
 
 
 class CannotStart(Exception):
-    """The service cannot be started as it is set up; ``str()`` says why."""
+    """The service cannot be started with these settings; ``str()`` is a message for the user."""
 
 
 def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
-    """Serve until a signal ends it.
+    """Serve until a signal ends the process.
 
-    :param tell: called with the address, and at the first start with the file that has the token.
-    :raises CannotStart: something that it needs is not there.
+    :param tell: called with messages for the user: the address, and at the first start the file with the token. :raises
+    CannotStart: a setting is invalid, or a resource is not available.
     """
     if settings.usage and not settings.usage_database:
         raise CannotStart(
@@ -69,7 +69,7 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     share_heaps()
     certificate = _certificate(settings)
     try:
-        # Before anything is made for a start that comes to nothing.
+        # First, so that a start that fails here has created nothing.
         sockets = bind_sockets(settings.host, settings.port)
     except CannotListen as error:
         raise CannotStart(str(error)) from None
@@ -88,7 +88,7 @@ def _refuse_plain_http(sockets: Sequence[socket.socket]) -> None:
         if not ipaddress.ip_address(address).is_loopback:
             raise CannotStart(
                 f"tokens would be sent to {address} without encryption: set tls_certificate and tls_key, or "
-                "--insecure-plain-http (GPUCTL_SERVER_INSECURE_PLAIN_HTTP=true) where TLS ends in front of the service"
+                "--insecure-plain-http (GPUCTL_SERVER_INSECURE_PLAIN_HTTP=true) if TLS ends in front of the service"
             )
 
 
@@ -114,10 +114,10 @@ def _serve(
         ws_max_size=64 * 1024,
         ws_ping_interval=settings.follower_ping,
         ws_ping_timeout=settings.follower_ping,
-        # A compressor for each of a thousand followers would take more memory than everything else.
+        # A compressor for each of a thousand followers would need more memory than everything else.
         ws_per_message_deflate=False,
     )
-    # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
+    # uvicorn raises the signal again after shutdown. The exit code must then be 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listening(host: str, port: int) -> None:
@@ -133,14 +133,15 @@ def _serve(
         server.run(sockets)
     finally:
         if service.change_slots.under_way:
-            # Its thread would be waited for, for minutes perhaps. What it took apart is in its journal.
-            LOG.error("ended in the middle of a change; `gpuctl recover` finishes it")
+            # Do not wait for its thread, which might take minutes. The journal of the change allows recovery.
+            LOG.error("exited during a change; `gpuctl recover` finishes it")
             os._exit(1)
 
 
 class _Server(LimitedServer):
-    """Tells its address once it listens: of a port that was 0 nobody knows it before. When it is to end, nothing new
-    is begun, and what would go on for ever ends first."""
+    """A server that reports its address once it listens, and begins shutdown by ending changes, collector and
+    followers.
+    """
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class _Server(LimitedServer):
         self._listening(f"[{host}]" if ":" in host else host, port)
 
     async def on_tick(self, counter: int) -> bool:
-        """As uvicorn's, ten times a second."""
+        """Also return free memory and renew the certificate at intervals. Called ten times a second."""
         if counter % _GIVEN_BACK == 0:
             give_back()
         if self._certificate is not None and self.config.ssl is not None and counter % _LOOKED_AT == 0:
@@ -180,7 +181,7 @@ class _Server(LimitedServer):
 def _certificate(settings: ServerSettings) -> TlsCertificate | None:
     if settings.tls_certificate is None:
         if settings.tls_key is not None:
-            # It would be plain HTTP, which nobody wants who has a key.
+            # Otherwise the service would use plain HTTP, contrary to the intention of the user.
             raise CannotStart("tls_key needs tls_certificate")
         return None
     try:
@@ -190,17 +191,15 @@ def _certificate(settings: ServerSettings) -> TlsCertificate | None:
 
 
 def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
-    """A service that is not started yet.
+    """Return a service that has not been started.
 
-    :raises CannotStart: something that it needs is not there.
+    :raises CannotStart: a setting is invalid, or a resource is not available.
     """
     try:
         platform = read_platform(settings.platform).settings
         if settings.cluster is not None and settings.cluster not in platform.clusters:
             named = ", ".join(platform.clusters) or "none"
-            raise CannotStart(
-                f"the platform names no cluster `{settings.cluster}` (it names {named}): correct `cluster`"
-            )
+            raise CannotStart(f"the platform has no cluster `{settings.cluster}`; known are {named}: correct `cluster`")
         connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
     except InvalidDocuments as error:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None
@@ -217,7 +216,7 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
     path = settings.tokens.expanduser()
     try:
         if not path.exists():
-            # Not printed: what a service prints is kept in logs.
+            # Not printed: the output of a service is kept in logs.
             token, entry = new_token(FIRST, "admin", lasts=FIRST_LASTS)
             write_tokens(path, [entry])
             first = path.with_name(f"{FIRST}-token")
@@ -225,7 +224,7 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
             tell(
                 f"the token of {FIRST} is in {first}; it expires in {FIRST_LASTS.days} days, and its hash is in {path}"
             )
-        # In a pod there is no context, and the connection's namespace is that of the service itself.
+        # In a pod there is no context, and the namespace of the connection is that of the service itself.
         return ServiceTokenFile(path, () if connection.context else (connection.namespace,))
     except (OSError, DamagedTokens) as error:
         raise CannotStart(f"the tokens cannot be used: {error}") from None
@@ -235,7 +234,7 @@ def _provider_users(settings: ServerSettings, connection: Connection) -> Authent
     if not settings.oidc_issuer or not settings.oidc_audience:
         raise CannotStart("auth oidc needs oidc_issuer and oidc_audience")
     if not is_address(settings.oidc_issuer):
-        raise CannotStart("oidc_issuer has to be an address of HTTPS")
+        raise CannotStart("oidc_issuer must be an HTTPS URL")
     provider = Provider(
         settings.oidc_issuer,
         settings.oidc_audience,
@@ -248,11 +247,13 @@ def _provider_users(settings: ServerSettings, connection: Connection) -> Authent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``gpuctl-server``: serve, or ``gpuctl-server token`` to keep the file of tokens."""
+    """Run ``gpuctl-server``: serve, or ``gpuctl-server token`` to manage the token file."""
     parser = argparse.ArgumentParser(
-        prog="gpuctl-server", description="The REST API of gpuctl. Everything is set by the environment or a file."
+        prog="gpuctl-server", description="The REST API of gpuctl. Settings come from the environment or a file."
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as YAML; the environment goes before it")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="settings as YAML; the environment takes precedence"
+    )
     tokens.add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
     options = parser.parse_args(arguments)
     if options.config is not None:

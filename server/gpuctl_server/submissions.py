@@ -1,4 +1,4 @@
-"""Documents that somebody sends: compiled with the service's platform, and held against what the sender may."""
+"""Documents of requests: parsing, compilation with the platform of the service, and checks of the caller's rights."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 NAME = "yamlContent"
-"""What diagnostics call the text: the field that it comes in."""
+"""Name of the text in diagnostics: the field of the request."""
 MOST_DOCUMENTS = 100
 Body = TypeVar("Body", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class Submission:
-    """Documents that compile, with what is asked of the cluster by them."""
+    """Compiled documents, with the objects to create or change."""
 
     text: str
     wanted: DocumentRequest
 
     @property
     def documents(self) -> list[Document]:
-        """They, in the order written."""
+        """The documents, in order."""
         return self.wanted.compilation.documents
 
     @property
     def warnings(self) -> list[dict[str, object]]:
-        """What is to be said of them though they are in order."""
+        """The warnings about the documents."""
         return list(diagnostics_answer(worth_telling(self.wanted.compilation))["diagnostics"])
 
     def main(self, document: Document) -> Key | None:
-        """What runs a document's job; None of other kinds of documents."""
+        """Return the key of the workload of a document; None for other kinds."""
         lowered = self.wanted.compilation.lowered
         return next(
             (key_of(i.object) for i in lowered if i.document is document and i.object["kind"] in WORKLOADS), None
@@ -73,19 +73,19 @@ class Submission:
 
     @property
     def mains(self) -> list[Key]:
-        """What runs the jobs."""
+        """The keys of all workloads."""
         return [key for key in map(self.main, self.documents) if key is not None]
 
     @property
     def titles(self) -> list[str]:
-        """The documents by name."""
+        """The titles of the documents."""
         return [title_of(document) for document in self.documents]
 
 
 def body_of(model: type[BaseModel], documents: str) -> dict[str, Any]:
-    """What the OpenAPI document says of a body that is read here: fields of JSON, or documents as YAML.
+    """Return the OpenAPI description of a body: fields as JSON, or documents as YAML.
 
-    :param documents: what the YAML is.
+    :param documents: description of the YAML.
     """
     schema = model.model_json_schema()
     parts = schema.pop("$defs", {})
@@ -106,24 +106,24 @@ def body_of(model: type[BaseModel], documents: str) -> dict[str, Any]:
 
 
 def json_body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """What the OpenAPI document says of a body that :func:`parsed` reads."""
+    """Return the OpenAPI description of a body for :func:`parsed`."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 async def parsed(model: type[Body], request: Request) -> Body:
-    """A body of JSON, or the same as YAML.
+    """Parse a body of JSON or YAML as a model.
 
-    :raises RequestValidationError: it is none, or not of this form.
-    :raises InvalidBody: it is no JSON, or no YAML.
+    :raises RequestValidationError: the fields are invalid.
+    :raises InvalidBody: the body is not valid JSON or YAML.
     """
     return validated(model, await read_body(request))
 
 
 def validated(model: type[Body], value: object) -> Body:
-    """A value that was read already.
+    """Validate a parsed value as a model.
 
-    :raises RequestValidationError: it is not of this form.
+    :raises RequestValidationError: the fields are invalid.
     """
     try:
         return model.model_validate(value)
@@ -137,7 +137,7 @@ def _invalid(error: ValidationError) -> RequestValidationError:
 
 
 async def changes_of(request: Request) -> ChangesBody:
-    """Return the documents of a change, as :func:`files_of`."""
+    """Return the documents of a change. A YAML body is the text of documents."""
     if not sends_yaml(request):
         return await parsed(ChangesBody, request)
     return ChangesBody(yamlContent=document_text(await request.body()))
@@ -146,21 +146,21 @@ async def changes_of(request: Request) -> ChangesBody:
 def parsed_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Body]]:
     """Return a dependency that parses the JSON body of a request as a model.
 
-    A route names it after its caller, so that a body is read only if the caller has the right.
+    Routes must list it after the caller, so that the body is only read if the caller has the right.
     """
 
     async def read(request: Request) -> Body:
         return await parsed(model, request)
 
-    # A reader of the signature sees the model, not the type variable.
+    # FastAPI must see the model, not the type variable.
     read.__annotations__["return"] = model
     return read
 
 
 async def documents_of(request: Request) -> DocumentsBody:
-    """The documents of a request: a body of YAML is they themselves.
+    """Return the documents of a request. A YAML body is the text of documents.
 
-    :raises RequestValidationError: the body is something else.
+    :raises RequestValidationError: the fields are invalid.
     :raises Problem: 400.
     """
     if not sends_yaml(request):
@@ -169,9 +169,9 @@ async def documents_of(request: Request) -> DocumentsBody:
 
 
 async def files_of(request: Request) -> FilesBody:
-    """Return the documents of a request. A body of YAML is one text of documents.
+    """Return the files of a request. A YAML body is the text of documents.
 
-    :raises RequestValidationError: the body has another form.
+    :raises RequestValidationError: the fields are invalid.
     :raises Problem: 400.
     """
     if not sends_yaml(request):
@@ -180,20 +180,20 @@ async def files_of(request: Request) -> FilesBody:
 
 
 def sources_of(body: FilesBody) -> list[Source]:
-    """Return the texts of a request with the names that diagnostics use."""
+    """Return the texts of a request, with the names for diagnostics."""
     files = [Source(item.name, item.text, direct=not item.in_directory) for item in body.files]
     return [Source(NAME, body.yamlContent), *files] if body.yamlContent or not files else files
 
 
 def document_text(body: bytes) -> str:
-    """A body that is documents.
+    """Return a body as the text of documents.
 
     :raises Problem: 400.
     """
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
-        raise Problem(400, "the body is no UTF-8 text", error="InvalidDocuments") from None
+        raise Problem(400, "the body is not UTF-8 text", error="InvalidDocuments") from None
 
 
 def compile_documents(
@@ -208,13 +208,13 @@ def compile_documents(
     strict: bool = False,
     are_here: bool = False,
 ) -> Submission:
-    """Compile documents as whoever sends them means them. Nothing is asked of the cluster.
+    """Compile documents, and apply the limits of the caller. Does not read from the cluster.
 
-    :param sources: texts with names of their own, beside ``text``; ``strict`` makes errors of their warnings.
-    :param namespace: of jobs that name none; default: the sender's.
-    :param are_here: they were applied to this cluster before: their placement is not asked.
-    :raises InvalidDocuments: there are errors in them.
-    :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
+    :param sources: further texts with names; ``strict``: reject documents with warnings.
+    :param namespace: for jobs that name none; None: the default of the caller.
+    :param are_here: the documents were applied to this cluster before: do not check their placement.
+    :raises InvalidDocuments: the documents have errors.
+    :raises InvalidOptions: the documents have a placement, and the name of this cluster is unknown.
     :raises Problem: 400, 403.
     """
     given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
@@ -249,9 +249,9 @@ def compile_documents(
 def compile_to_fit(
     service: Service, caller: Caller, sources: Sequence[Source], namespace: str | None, *, strict: bool = False
 ) -> FitDocuments:
-    """Compile documents that are asked about, as :func:`compile_documents`.
+    """Compile documents for a fit, as :func:`compile_documents` does.
 
-    :raises InvalidDocuments: there are errors in them.
+    :raises InvalidDocuments: the documents have errors.
     :raises Problem: 400, 403.
     """
     _see_that_few(len(sources))
@@ -274,9 +274,9 @@ def compile_to_fit(
 
 @contextmanager
 def _turn(service: Service, caller: Caller) -> Iterator[Callable[[], None]]:
-    """Wait until no other documents of a caller are compiled; yield what each step of the compile has to call.
+    """Hold the compile lock of a caller. Yield a function that checks the time limit at each step of the compilation.
 
-    :raises Problem: 429, or 413 after the time that a compile may take.
+    :raises Problem: 429, or 413 when the time limit is exceeded.
     """
     limit = service.settings.compile_limit
     try:
@@ -285,17 +285,17 @@ def _turn(service: Service, caller: Caller) -> Iterator[Callable[[], None]]:
     except CompiledTooLong:
         raise Problem(
             413,
-            f"these documents take more than {limit:g} s of processor time to compile",
+            f"these documents need more than {limit:g} s of CPU time to compile",
             hint="send fewer or shorter documents at a time",
         ) from None
     except StillCompiling:
-        raise Problem(429, "other documents of this token are still compiled; try again in a moment") from None
+        raise Problem(429, "other documents of this token are still being compiled; try again in a moment") from None
 
 
 def _confine_pods(service: Service, caller: Caller, submission: Submission) -> None:
-    """See that no pod may do what its sender may not.
+    """Check that no pod exceeds the limits of the caller.
 
-    :raises Problem: 403, with all that is too much.
+    :raises Problem: 403, with all violations.
     """
     settings = service.settings
     terms = PodTerms(settings.pod_security, settings.host_paths, settings.service_accounts)
@@ -311,17 +311,17 @@ def _confine_pods(service: Service, caller: Caller, submission: Submission) -> N
         more = f", and {len(details) - 1} more" if len(details) > 1 else ""
         raise Problem(
             403,
-            f"{caller.name} may not create such pods: Pod Security {settings.pod_security}, and the service accounts "
-            f"that are free to use, do not allow {first}{more}",
+            f"{caller.name} may not create such pods: Pod Security {settings.pod_security}, and the allowed "
+            f"service accounts, do not permit {first}{more}",
             error="PodSecurity",
             details=details,
-            hint="pvc or nfs in `storage.workdirs` take the place of paths of the host; what else jobs may have is set "
-            "where the service is started (pod_security, host_paths, service_accounts)",
+            hint="use pvc or nfs in `storage.workdirs` instead of host paths; the settings `pod_security`, "
+            "`host_paths` and `service_accounts` of the service define what is allowed",
         )
 
 
 def _confine_services(service: Service, caller: Caller, submission: Submission) -> None:
-    """Check that no Service is reachable in another way than limited tokens may choose.
+    """Check that no Service exceeds the limits for tokens with limits.
 
     :raises Problem: 403.
     """
@@ -334,27 +334,29 @@ def _confine_services(service: Service, caller: Caller, submission: Submission) 
             f"{caller.name} may not create {', '.join(found)}",
             error="ServiceNotAllowed",
             details=[{"message": text} for text in found],
-            hint="the settings `service_types` and `fixed_node_ports` say what tokens with limits may have",
+            hint="the settings `service_types` and `fixed_node_ports` define what tokens with limits may create",
         )
 
 
 def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> None:
-    """See that a pool takes no nodes out of pools that are not its sender's, whether or not there are such nodes.
+    """Check that a pool takes no nodes from pools that the caller may not change. Missing nodes get the same error.
 
     :raises Problem: 403.
     """
     named = [name for item in submission.documents if isinstance(item.model, PoolDocument) for name in item.model.nodes]
     if not named:
-        # To count the nodes' GPUs the cluster may be asked for DeviceClasses.
+        # Reading the fleet would count GPUs, which may need a request for DeviceClasses.
         return
     takes, there = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
     for name in named:
         if name not in there or not takes(there[name].pool):
-            raise forbidden(f"{caller.name} may not put node {name} into a pool: it is in none of this token's pools")
+            raise forbidden(
+                f"{caller.name} may not put node {name} into a pool: the node is not in a pool of this token"
+            )
 
 
 def _refuse_taken_names(service: Service, caller: Caller, submission: Submission) -> None:
-    """Refuse a job that would have the name of a hidden job of another kind: the API server would accept both.
+    """Reject a job with the name of a hidden job of another kind. The API server would accept both.
 
     :raises Problem: 409.
     """
@@ -365,17 +367,17 @@ def _refuse_taken_names(service: Service, caller: Caller, submission: Submission
             if found is not None and is_ours(found) and not is_controlled(found) and not visibility.sees(found):
                 raise Problem(
                     409,
-                    f"a job of another kind has the name {main.name} in {main.namespace} already",
+                    f"the name {main.name} in {main.namespace} is used by a job of another kind",
                     error="AlreadyExists",
                     hint="rename one; nothing was changed by this request",
                 )
 
 
 def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:
-    """The namespace of those jobs of a text that name none.
+    """Return the namespace of the jobs of a text that name none.
 
-    :param namespace: as far as it was said.
-    :raises Problem: 400, also where these are too many documents.
+    :param namespace: the namespace of the request; None if not given.
+    :raises Problem: 400, also for too many documents.
     """
     _see_that_few(sum(line.startswith("---") for line in text.split("\n")))
     namespace = namespace or caller.home or service.namespace
@@ -386,22 +388,22 @@ def home_of(service: Service, caller: Caller, text: str, namespace: str | None) 
 
 def _see_that_few(documents: int) -> None:
     if documents > MOST_DOCUMENTS:
-        raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
+        raise Problem(400, f"more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
 
 
 def refuse_platform(documents: list[Document]) -> None:
-    """See that nobody brings a platform.
+    """Reject a document of kind platform.
 
     :raises Problem: 400.
     """
     if any(document.kind == "platform" for document in documents):
-        raise Problem(400, "a document of kind platform is refused: the platform is set where the service is started")
+        raise Problem(400, "a document of kind platform is rejected: the service uses the platform it was started with")
 
 
 def require_document_access(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:
-    """See that somebody may do this with what documents are about.
+    """Check that the caller may do something with the objects of documents.
 
-    :param jobs: the resource that stands for jobs, which is ``plans`` where nothing is written.
+    :param jobs: the resource to check for jobs: ``plans`` if nothing is written.
     :raises Problem: 403.
     """
     for document in documents:
@@ -410,18 +412,18 @@ def require_document_access(caller: Caller, action: Action, documents: list[Docu
 
 
 def require_namespaces(caller: Caller, session: Session, documents: list[Document]) -> None:
-    """See that jobs have a namespace: one that a document names is created, but not by everybody.
+    """Check that the namespaces of jobs exist, or that the caller may create them.
 
     :raises Problem: 403.
     """
     for namespace in {document.namespace for document in documents if isinstance(document.model, Workload)}:
         decision = caller.may(AccessRequest("create", "namespaces", namespace))
         if not decision.allowed and not _is_there(session, namespace):
-            raise Problem(403, f"there is no namespace {namespace}, and {decision.message}")
+            raise Problem(403, f"the namespace {namespace} does not exist, and {decision.message}")
 
 
 def _is_there(session: Session, namespace: str) -> bool:
-    """Whether there is a namespace, as far as that may be known; if not, the writes themselves will tell."""
+    """Return True if a namespace exists, or if the service may not read it. Then the write itself fails."""
     try:
         return session.get(Key("Namespace", "", namespace)) is not None
     except ApiError as error:
@@ -431,7 +433,7 @@ def _is_there(session: Session, namespace: str) -> bool:
 
 
 def title_of(document: Document) -> str:
-    """A document as messages and the audit name it."""
+    """Return the title of a document, as in messages and the audit."""
     model = document.model
     if isinstance(model, Workload):
         return f"{document.kind}/{model.job.name} in {document.namespace}"
@@ -439,7 +441,7 @@ def title_of(document: Document) -> str:
 
 
 def name_of(document: Document) -> str:
-    """The name that a document gives to what it is about."""
+    """Return the name in a document."""
     model = document.model
     if isinstance(model, Workload):
         return model.job.name

@@ -1,4 +1,4 @@
-"""Times as clients write them in a query."""
+"""Times in query parameters and answers."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ EXAMPLE = "2024-06-01T10:00:00Z"
 
 
 class InvalidTime(ValueError):
-    """A text that is no time; ``str()`` is for people."""
+    """A text is not a valid time; ``str()`` is a message for the user."""
 
 
 def parse_time(text: str) -> datetime:
-    """A time of RFC 3339, in UTC; without a time zone it is UTC's.
+    """Parse an RFC 3339 time. Without a time zone it is UTC.
 
-    In a query ``+`` stands for a space, so that a space before the zone's hours counts as ``+``.
+    In a query string ``+`` stands for a space, so a space before the offset counts as ``+``.
 
-    :raises InvalidTime: it is none.
+    :raises InvalidTime: the text is not a time.
     """
     match = _TIME.match(text)
     if match is None:
-        raise InvalidTime(f"`{text[:80]}` is no time such as {EXAMPLE}")
+        raise InvalidTime(f"`{text[:80]}` is not a time such as {EXAMPLE}")
     day, time, fraction, _, sign, zone = match.groups()
     offset = "+00:00" if zone is None else f"{'-' if sign == '-' else '+'}{zone}"
     try:
         found = datetime.fromisoformat(f"{day}T{time}.{(fraction or '0')[:6]:0<6}{offset}").astimezone(timezone.utc)
     except (ValueError, OverflowError):
-        raise InvalidTime(f"`{text[:80]}` is no time such as {EXAMPLE}") from None
+        raise InvalidTime(f"`{text[:80]}` is not a time such as {EXAMPLE}") from None
     return found
 
 
 def format_time(when: datetime) -> str:
-    """A time in UTC as answers have it, to the second."""
+    """Return a time in UTC, RFC 3339, to the second."""
     return when.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""The certificate of HTTPS, which is replaced while the service runs: whoever issues it does so every few weeks."""
+"""The TLS certificate, reloaded when its files are replaced, as by cert-manager every few weeks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpuctl_server.request_log import LOG
 
 
 class InvalidCertificate(Exception):
-    """A certificate or key that cannot be read, or that do not belong together; ``str()`` is for people."""
+    """A certificate or key cannot be read, or they do not belong together; ``str()`` is a message for the user."""
 
 
 class TlsCertificate:
-    """A chain and its key, as files. What is replaced is taken up for connections that begin then."""
+    """A certificate chain and its key, as files. Replaced files are used for new connections."""
 
     def __init__(self, chain: Path, key: Path | None) -> None:
         """
-        :param key: None where the file of the chain has it too.
-        :raises InvalidCertificate: they cannot be used as they are.
+        :param key: None if the file of the chain also has the key.
+        :raises InvalidCertificate: the files cannot be used.
         """
         self.chain = chain
         self.key = key or chain
@@ -26,22 +26,22 @@ class TlsCertificate:
         self._check()
 
     def renew(self, context: ssl.SSLContext) -> None:
-        """Take up what was replaced since. What cannot be used changes nothing, and is logged once."""
+        """Load the files if they were replaced. If they cannot be used, keep the old ones and log the problem once."""
         state = self._look()
         if state == self._state:
             return
         self._state = state
         try:
-            # A key that does not fit would leave the context without any.
+            # Checked first: loading a key that does not fit would leave the context without a certificate.
             self._check()
             context.load_cert_chain(self.chain, self.key)
         except (InvalidCertificate, OSError) as error:
-            LOG.error("the new certificate is not used", extra={"problem": str(error)})
+            LOG.error("the new certificate cannot be used; the old one stays in use", extra={"problem": str(error)})
         else:
             LOG.info("the certificate was replaced", extra={"certificate": str(self.chain)})
 
     def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
-        # A Secret that is mounted is replaced by another directory, behind the same name.
+        # Kubernetes updates a mounted Secret by replacing a directory behind a symbolic link.
         return tuple(map(_look, (self.chain, self.key)))
 
     def _check(self) -> None:
@@ -55,8 +55,7 @@ class TlsCertificate:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_password)
         except (ssl.SSLError, ValueError):
             raise InvalidCertificate(
-                f"{self.chain} and {self.key} have to be a certificate chain and its private key, without a "
-                "password, as PEM"
+                f"{self.chain} and {self.key} must be a certificate chain and its private key, PEM, without a password"
             ) from None
 
 
@@ -69,5 +68,5 @@ def _look(path: Path) -> tuple[int, int, int] | None:
 
 
 def _no_password() -> str:
-    # Without this OpenSSL would ask on the terminal.
+    # Otherwise OpenSSL would ask on the terminal.
     return ""

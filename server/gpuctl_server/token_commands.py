@@ -1,4 +1,5 @@
-"""``gpuctl-server token create|list|revoke``: the file of tokens, which a running service reads again by itself."""
+"""``gpuctl-server token create|list|revoke``: management of the token file. A running service reads it again by itself.
+``gpuctl-server token create|list|revoke``: management of the token file. A running service reads it again by itself."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class TokenCommandError(ValueError):
-    """Arguments that are none; ``str()`` says why."""
+    """The arguments are invalid; ``str()`` is a message for the user."""
 
 
 def add_commands(commands: Any) -> None:
@@ -31,25 +32,27 @@ def add_commands(commands: Any) -> None:
     token = commands.add_parser("token", help="create, list and revoke tokens")
     actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="print a new token, once")
-    create.add_argument("name", metavar="NAME", help="whose it is: shown in the audit")
+    create.add_argument("name", metavar="NAME", help="owner of the token, shown in the audit")
     create.add_argument("--role", choices=ROLES, default="user")
     create.add_argument("--namespace", action="append", metavar="NAME", help="repeatable; default with --pool: all")
     create.add_argument("--pool", action="append", metavar="NAME", help="repeatable; default with --namespace: all")
     create.add_argument("--all", action="store_true", help="all namespaces and pools")
     again = create.add_mutually_exclusive_group()
-    again.add_argument("--replace", action="store_true", help="revoke the tokens that this name has")
-    again.add_argument("--add", action="store_true", help="keep the tokens that this name has")
-    create.add_argument("--lasts", default="90d", metavar="TIME", help="as 12h or 90d, or `always` (default: 90d)")
-    actions.add_parser("list", help="whose tokens there are, and what they may")
-    revoke = actions.add_parser("revoke", help="take all tokens of a name away")
+    again.add_argument("--replace", action="store_true", help="revoke the existing tokens of this name")
+    again.add_argument("--add", action="store_true", help="keep the existing tokens of this name")
+    create.add_argument(
+        "--lasts", default="90d", metavar="TIME", help="lifetime, such as 12h or 90d, or `always` (default: 90d)"
+    )
+    actions.add_parser("list", help="list tokens with their owners and rights")
+    revoke = actions.add_parser("revoke", help="revoke all tokens of a name")
     revoke.add_argument("name", metavar="NAME")
 
 
 def run(path: Path, options: argparse.Namespace) -> int:
-    """Do what was asked for.
+    """Run a command. Return the exit code.
 
-    :raises TokenCommandError: the arguments are none.
-    :raises DamagedTokens: the file is none.
+    :raises TokenCommandError: the arguments are invalid.
+    :raises DamagedTokens: the token file is invalid.
     """
     if options.action == "create":
         return _create(path, options)
@@ -61,14 +64,12 @@ def run(path: Path, options: argparse.Namespace) -> int:
 
 def _create(path: Path, options: argparse.Namespace) -> int:
     if not _NAME.fullmatch(options.name):
-        raise TokenCommandError(f"`{options.name}` is no name of a token: letters, digits, and . _ @ - within")
+        raise TokenCommandError(f"`{options.name}` is not a valid token name: use letters, digits, and . _ @ - within")
     for name in (*(options.namespace or ()), *(options.pool or ())):
         if not is_dns_label(name):
             raise TokenCommandError(f"`{name}` is not a legal name")
     if options.all == bool(options.namespace or options.pool):
-        raise TokenCommandError(
-            "a token is limited by --namespace or --pool, or is for all of them with --all: say one of the two"
-        )
+        raise TokenCommandError("set the limits of the token with --namespace or --pool, or use --all")
     token, entry = new_token(
         options.name, options.role, namespaces=options.namespace, pools=options.pool, lasts=_lasts(options.lasts)
     )
@@ -80,7 +81,7 @@ def _create(path: Path, options: argparse.Namespace) -> int:
                 raise TokenCommandError(f"{entry.name} has a token already: --replace revokes it, --add keeps both")
             entries = others
         write_tokens(path, [*entries, entry])
-    until = f"until {entry.expires}" if entry.expires else "without end"
+    until = f"until {entry.expires}" if entry.expires else "no expiry"
     print(f"token of {entry.name} ({entry.role}, {until}), shown this once:", file=sys.stderr)
     print(token)
     return 0
@@ -103,7 +104,7 @@ def _lasts(text: str) -> timedelta | None:
         return timedelta(**{_UNITS[match[2]]: int(match[1])})
     if text == "always":
         return None
-    raise TokenCommandError(f"`{text}` is no time: write it as 30m, 12h or 90d, or `always`")
+    raise TokenCommandError(f"`{text}` is not a duration: use 30m, 12h or 90d, or `always`")
 
 
 def _read(path: Path) -> list[TokenEntry]:
@@ -115,7 +116,7 @@ def _read(path: Path) -> list[TokenEntry]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep two commands from taking each other's tokens away."""
+    """Hold a lock, so that two concurrent commands do not lose each other's tokens."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path.parent / f".{path.name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -129,7 +130,7 @@ def _print(entries: Sequence[TokenEntry]) -> None:
     now = datetime.now(timezone.utc)
     rows = [("NAME", "ROLE", "NAMESPACES", "POOLS", "CREATED", "EXPIRES")]
     for entry in entries:
-        expires = (entry.expires or "never") + (" (over)" if entry.is_expired(now) else "")
+        expires = (entry.expires or "never") + (" (expired)" if entry.is_expired(now) else "")
         rows.append(
             (entry.name, entry.role, _listed(entry.namespaces), _listed(entry.pools), entry.created or "-", expires)
         )

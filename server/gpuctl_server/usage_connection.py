@@ -1,4 +1,5 @@
-"""The database of usage, which somebody else fills: opened when it is first asked, and again after it could not be."""
+"""The connection with the usage database, which the collector fills. It is opened on first use; a failure is retried.
+The connection with the usage database, which the collector fills. It is opened on first use; a failure is retried."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from gpuctl_usage.store.database import Database, open_database
 
 
 class UsageConnection:
-    """``address`` is a path or a URL; None where none is set."""
+    """``address`` is a path or a URL; None if not set."""
 
     def __init__(self, address: str | None) -> None:
         self.address = address
@@ -16,9 +17,9 @@ class UsageConnection:
         self._database: Database | None = None
 
     def database(self) -> Database | None:
-        """The database; None where none is set.
+        """Return the database; None if no address is set.
 
-        :raises DatabaseProblem: it cannot be used.
+        :raises DatabaseProblem: the database cannot be used.
         """
         if not self.address:
             return None
@@ -28,7 +29,6 @@ class UsageConnection:
             return self._database
 
     def close(self) -> None:
-        """Let go of it."""
         with self._lock:
             if self._database is not None:
                 self._database.close()

@@ -1,4 +1,4 @@
-"""Usage, and whose somebody may see: that of the namespaces they see, and of all together where they see all."""
+"""Usage within the rights of a caller: of visible namespaces, and of all together for callers who see all of them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from gpuctl_usage.store.engines import DatabaseProblem
 
 Result = TypeVar("Result")
 _OF_THE_SYSTEM = "kube-system"
-"""Whoever sees it, and all that are no namespaces of the system, sees all of those as well."""
+"""A caller who sees all other namespaces and this one sees all system namespaces."""
 _NAMED = 5
 _NO_POOL = ""
-"""Somebody who is limited to pools may not see what is in none."""
+"""A pool that no caller with a list of pools may see."""
 
 
 def usage_answer(service: Service, caller: Caller, cluster: str, ask: Callable[[Database, str], Result]) -> Result:
-    """Return the answer to a question about one cluster.
+    """Return the answer to a request about one cluster.
 
-    :param cluster: its name; "" for the cluster of this service.
+    :param cluster: name of the cluster; "": that of this service.
     :param ask: called with the database and the name of the cluster.
-    :raises Problem: 503 without a usable database, 404 for what it does not contain, 400 for an invalid question, 403
+    :raises Problem: 503 without a usable database, 404 for data that does not exist, 400 for an invalid request, 403
         for another cluster unless the caller sees all namespaces and pools.
     """
     return _answered(service, lambda database: ask(database, _cluster_of(service, caller, cluster, database)))
 
 
 def cluster_names(service: Service, caller: Caller) -> list[str]:
-    """Return the names of the clusters that the caller may ask about, that of this service first.
+    """Return the names of the clusters that the caller may see, that of this service first.
 
     :raises Problem: 503 without a usable database.
     """
@@ -58,14 +58,12 @@ def _cluster_of(service: Service, caller: Caller, name: str, database: Database)
     if name == own or (name and _sees_every_cluster(caller)):
         return name
     if name:
-        raise forbidden(
-            f"{caller.name} may not get the usage of other clusters than that of this service; leave `cluster` out"
-        )
+        raise forbidden(f"{caller.name} may only get the usage of the cluster of this service; leave `cluster` out")
     if own is not None:
         return own
     others = all_names(database) if _sees_every_cluster(caller) else []
     raise not_found(
-        f"usage of the cluster of this service is not in the database; `cluster` may be {', '.join(others[:_NAMED])}"
+        f"the database has no usage of the cluster of this service; `cluster` may be {', '.join(others[:_NAMED])}"
         if others
         else "no usage of the cluster of this service has been collected yet; is `gpuctl usage collect` running?"
     )
@@ -78,13 +76,13 @@ def _own_cluster(service: Service, database: Database) -> str | None:
     """
     system = service.mirror.find(Key("Namespace", "", _OF_THE_SYSTEM))
     if system is None:
-        raise Problem(503, "the namespace kube-system, whose uid identifies the cluster, is not read yet")
+        raise Problem(503, "the namespace kube-system, whose uid identifies the cluster, has not been read yet")
     found = cluster_of(database, str(system["metadata"]["uid"]))
     return None if found is None else found.name
 
 
 def _sees_every_cluster(caller: Caller) -> bool:
-    # Namespaces and pools of equal names in two clusters are not the same.
+    # Namespaces and pools of different clusters may have the same name.
     return caller.sees_all() and caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed
 
 
@@ -92,7 +90,7 @@ def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
     try:
         database = service.usage.database()
         if database is None:
-            raise Problem(503, "usage is not set up: the setting usage_database names no database")
+            raise Problem(503, "usage is not configured: the setting `usage_database` is empty")
         return ask(database)
     except DatabaseProblem as error:
         raise Problem(503, str(error)) from None
@@ -103,31 +101,31 @@ def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
 
 
 def require_all_namespaces(caller: Caller, instead: str) -> None:
-    """See that somebody sees all namespaces: what is of all together cannot be taken apart.
+    """Check that the caller sees all namespaces: a sum over all cannot be filtered.
 
-    :param instead: what they may ask.
+    :param instead: a path that the caller may use.
     :raises Problem: 403.
     """
     if not caller.sees_all():
-        raise forbidden(f"{caller.name} may not get the usage of all namespaces together; ask {instead}")
+        raise forbidden(f"{caller.name} may not get the usage of all namespaces together; use {instead}")
 
 
 def require_all_pools(caller: Caller, what: str = "workloads") -> None:
-    """Require the right to see single workloads, or nodes: usage does not record the pool of each.
+    """Check that the caller may see single workloads or nodes: usage does not record their pools.
 
     :raises Problem: 403.
     """
     if not caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed:
         raise forbidden(
-            f"{caller.name} may not get the usage of single {what}: it is of all pools, and this token is limited "
-            "to some; ask /gpu-aggregation/namespaces/hourly-stats"
+            f"{caller.name} may not get the usage of single {what}: it covers all pools, and this token is limited "
+            "to some; use /gpu-aggregation/namespaces/hourly-stats"
         )
 
 
 def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
-    """The namespaces whose pods the metrics for somebody may tell of; None for all.
+    """Return the namespaces whose pods the metrics of the collector may include for a caller; None: all.
 
-    There are none for those who do not see all namespaces but the system's, or who are limited to pools.
+    Empty for a caller who does not see all namespaces except those of the system, or who is limited to pools.
     """
     if not caller.sees_all() or not caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed:
         return frozenset()
@@ -137,12 +135,12 @@ def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
 
 
 def namespaces_seen(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
-    """Return the namespaces of a cluster that the caller may see; None for all, including future ones.
+    """Return the namespaces of a cluster that the caller may see; None: all, including future ones.
 
-    :param cluster: as for :func:`usage_answer`; ``namespace``: the one that the caller asks about, if any.
+    :param cluster: as for :func:`usage_answer`; ``namespace``: the requested namespace, if any.
     :raises Problem: 403 for a namespace, or cluster, that the caller may not see.
     """
-    # A caller without the right learns nothing, not even whether there is a database.
+    # Checked first: a caller without the right must not learn if a database exists.
     require_access(caller, AccessRequest("get", "metrics", namespace or None))
     if caller.sees_all() and caller.sees(_OF_THE_SYSTEM):
         return None
@@ -150,9 +148,9 @@ def namespaces_seen(service: Service, caller: Caller, cluster: str, namespace: s
 
 
 def pausable_by(service: Service, caller: Caller, wanted: Collection[str]) -> dict[str, str]:
-    """Uid of the object that runs a job -> how ``gpuctl pause`` calls it: of the jobs that somebody may pause.
+    """Return uid of a workload -> name for ``gpuctl pause``, for the jobs that the caller may pause.
 
-    :param wanted: uids of objects; of others nothing is told.
+    :param wanted: uids of workloads; others are left out.
     """
     jobs = service.board.now().jobs if wanted else ()
     theirs = {

@@ -85,7 +85,7 @@ def test_filters_and_pages(kept: Served, tmp_path: Path) -> None:
     ):
         assert told(kept, **query) == wanted, query
     assert kept.get("/audit", page=2, pageSize=2)["total"] == 5
-    assert kept.get("/audit", since="yesterday", status=400)["message"].startswith("since: `yesterday` is no time")
+    assert kept.get("/audit", since="yesterday", status=400)["message"].startswith("since: `yesterday` is not a time")
     written = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     shown = [line for line in written if line["result"] != "begun"]
     assert found["items"] == [{key: line[key] for key in line if key != "write"} for line in shown[::-1]]

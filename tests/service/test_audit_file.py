@@ -49,7 +49,7 @@ def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Pat
     away = log.parent.with_name("away")
     log.parent.rename(away)
     first = audited.call("POST", "/jobs/a/pause", status=503, params=path)
-    assert first["message"] == "nothing is changed while the audit cannot be written: no such file or directory"
+    assert first["message"] == "nothing is changed: the audit cannot be written: no such file or directory"
     told = [json.loads(line) for line in audited.until_told("the audit cannot be written")]
     assert json.loads(told[0]["line"])["action"] == "POST /api/v1/jobs/{jobId}/pause"
     assert told[0]["problem"] == "no such file or directory"
@@ -62,7 +62,7 @@ def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Pat
     ):
         query = path if where.startswith("/jobs/") else {}
         refused = audited.call(method, where, status=503, json=body, params=query)
-        assert refused["message"] == "nothing is changed while the audit cannot be written: no such file or directory"
+        assert refused["message"] == "nothing is changed: the audit cannot be written: no such file or directory"
     assert place.records() == before
     audited.until("/jobs/a", lambda value: value["status"] != "paused", **path)
     tried = sent(inference("b"), namespace=place.namespace, dryRun=True)

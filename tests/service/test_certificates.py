@@ -83,12 +83,12 @@ def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, 
     old = shown(secure)
     third = certified(tmp_path, "third")
     for content in (third.certificate.read_text(), "nonsense", None):
-        told = sum("the new certificate is not used" in line for line in list(secure.log))
+        told = sum("the new certificate cannot be used" in line for line in list(secure.log))
         (mounted / "tls.crt").unlink(missing_ok=True)
         if content is not None:
             (mounted / "tls.crt").write_text(content)
         end = time.monotonic() + 60
-        while sum("the new certificate is not used" in line for line in list(secure.log)) == told:
+        while sum("the new certificate cannot be used" in line for line in list(secure.log)) == told:
             assert time.monotonic() < end, "".join(secure.log)
             time.sleep(0.1)
         assert shown(secure) == old

@@ -54,5 +54,5 @@ def test_what_is_missing_or_wrong_is_named(served: Served) -> None:
     answer = httpx.post(f"{served.url}/api/v1/auth/check", headers=token, json={"action": "get", "resorce": "jobs"})
     assert answer.json()["details"] == [
         {"field": "resource", "message": "is required"},
-        {"field": "resorce", "message": "is not known here"},
+        {"field": "resorce", "message": "is unknown"},
     ]

@@ -168,7 +168,7 @@ def test_unknown_parameters_are_refused(served: Served, method: str, path: str) 
     """Of every method; and one that stands twice."""
     for query in ("dryrun=true", "dry_run=true"):
         answer = served.call(method, f"{path}?{query}", status=400)
-        assert answer["message"] == f"the query parameter {query.partition('=')[0]} is not known here"
+        assert answer["message"] == f"the query parameter {query.partition('=')[0]} is unknown"
     assert served.call(method, f"{path}?accept=a&accept=b", status=400)["message"].endswith("is given twice")
 
 
@@ -181,7 +181,7 @@ def test_a_body_that_means_nothing_is_refused(served: Served) -> None:
     """Of operations that take none: a client that sends one expects something of it."""
     for method, path in (("POST", "/jobs/x/pause"), ("DELETE", "/jobs/x"), ("POST", "/jobs/x/rerun")):
         answer = served.call(method, path, status=400, json={"dryrun": True})
-        assert answer["details"] == [{"field": "dryrun", "message": "is not known here"}]
+        assert answer["details"] == [{"field": "dryrun", "message": "is unknown"}]
 
 
 def test_notes_of_the_plan_are_told(served: Served, place: Place) -> None:

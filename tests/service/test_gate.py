@@ -78,7 +78,7 @@ def test_documents_that_take_too_long_to_compile(plane: ControlPlane, tmp_path: 
     with serving(tmp_path, plane.kubeconfig(), ADMIN, compile_limit="0.000001", concurrency="1") as own:
         for path, content in requests:
             found = own.call("POST", path, status=413, json=content)
-            assert found["message"] == "these documents take more than 1e-06 s of processor time to compile"
+            assert found["message"] == "these documents need more than 1e-06 s of CPU time to compile"
             assert found["hint"] == "send fewer or shorter documents at a time"
         found = own.call("POST", "/jobs/batch", status=201, json={"yamlContents": texts[:2]})
         assert [item["error"] for item in found["failed"]] == ["RequestEntityTooLarge"] * 2
@@ -178,7 +178,7 @@ def test_other_methods(served: Served) -> None:
         assert served.client().patch(path).headers["allow"] == methods
     assert served.get("/nothing", status=404) == {
         "error": "NotFound",
-        "message": "there is nothing at this path",
+        "message": "this path does not exist",
         "details": [],
         "hint": "see /api/v1/docs",
     }

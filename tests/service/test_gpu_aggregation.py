@@ -728,10 +728,10 @@ def cursor(value: list[Any]) -> str:
         ("labels/hourly-stats", {**ALL, "dimension_type": "node", "dimension_key": "x"}, 400, "dimension_type is invalid"),
         ("labels/hourly-stats", {**ALL, "dimension_type": "label", "dimension_key": ""}, 400, "dimension_key is invalid"),
         ("dimension-values", {"dimension_type": "label"}, 400, "the query parameter dimension_key is required"),
-        ("cluster/hourly-stats", {**ALL, "start_time": "yesterday"}, 400, "start_time: `yesterday` is no time such as"),
+        ("cluster/hourly-stats", {**ALL, "start_time": "yesterday"}, 400, "start_time: `yesterday` is not a time such as"),
         ("cluster/hourly-stats", {**ALL, "end_time": ""}, 400, "the query parameter end_time is required"),
-        ("cluster/hourly-stats", {**ALL, "end_time": ALL["start_time"]}, 400, "start_time has to be before end_time"),
-        ("snapshots", {"end_time": "2020-01-01T00:00:00Z", "start_time": "2021-01-01T00:00:00Z"}, 400, "has to be before"),
+        ("cluster/hourly-stats", {**ALL, "end_time": ALL["start_time"]}, 400, "start_time must be before end_time"),
+        ("snapshots", {"end_time": "2020-01-01T00:00:00Z", "start_time": "2021-01-01T00:00:00Z"}, 400, "must be before"),
         ("workloads/hourly-stats", {**ALL, "page_size": 1001}, 400, "page_size is invalid"),
         ("workloads/hourly-stats", {**ALL, "page": 0}, 400, "page is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_by": "name"}, 400, "order_by is invalid"),
@@ -739,11 +739,11 @@ def cursor(value: list[Any]) -> str:
         ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; there are prod-cluster, cluster-1"),
         ("snapshots/latest", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("dimension-keys", {"cluster": "absent"}, 404, "there is no cluster absent"),
-        ("nothing", {}, 404, "there is nothing at this path"),
+        ("nothing", {}, 404, "this path does not exist"),
         ("cluster/hourly-stats", {**ALL, "step": "year"}, 400, "step is invalid"),
         ("workloads/hourly-stats", {**ALL, "tz": "../passwd"}, 400, "there is no time zone `../passwd`"),
         ("ledger", {**ALL, "by": "label"}, 400, "key is required with by=label"),
-        ("ledger", {**ALL, "by": "node", "key": "team"}, 400, "key is that of a label or annotation: leave it out"),
+        ("ledger", {**ALL, "by": "node", "key": "team"}, 400, "key is only for by=label and by=annotation: leave it out"),
         ("ledger", {**ALL, "by": "model", "namespace": "x"}, 400, "namespace is for by=namespace and by=workload"),
         ("ledger", {**ALL, "by": "pod"}, 400, "by is invalid"),
         ("ledger", {**ALL, "exclude_namespaces": "x"}, 400, "exclude_namespaces is for by=namespace and by=workload"),
@@ -758,13 +758,13 @@ def cursor(value: list[Any]) -> str:
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["cluster hour time True", 1, "", "", 1])}, 400, "cursor: it"),
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 2**70, "", "", 1])}, 400, "cursor: it"),
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 1, "\ud800", "", 1])}, 400, "cursor: it"),
-        ("snapshots", {"interval": "5"}, 400, "interval: `5` is no length such as 5m, 1h or 1d"),
-        ("namespaces/hourly-stats", {**ALL, "namspace": "x"}, 400, "the query parameter namspace is not known here; did you mean `namespace`?"),
-        ("workloads/hourly-stats", {**ALL, "orderby": "time"}, 400, "orderby is not known here; did you mean `order_by`?"),
-        ("workloads/hourly-stats", {**ALL, "pageSize": 5}, 400, "pageSize is not known here; did you mean `page_size`?"),
-        ("cluster/hourly-stats", {**ALL, "namespace": "x"}, 400, "namespace is not known here"),
-        ("snapshots/latest", {"zzz": ""}, 400, "zzz is not known here; there are cluster"),
-        ("clusters", {"x": 1}, 400, "x is not known here; there are none"),
+        ("snapshots", {"interval": "5"}, 400, "interval: `5` is not a duration such as 5m, 1h or 1d"),
+        ("namespaces/hourly-stats", {**ALL, "namspace": "x"}, 400, "the query parameter namspace is unknown; did you mean `namespace`?"),
+        ("workloads/hourly-stats", {**ALL, "orderby": "time"}, 400, "orderby is unknown; did you mean `order_by`?"),
+        ("workloads/hourly-stats", {**ALL, "pageSize": 5}, 400, "pageSize is unknown; did you mean `page_size`?"),
+        ("cluster/hourly-stats", {**ALL, "namespace": "x"}, 400, "namespace is unknown"),
+        ("snapshots/latest", {"zzz": ""}, 400, "zzz is unknown; known are cluster"),
+        ("clusters", {"x": 1}, 400, "x is unknown; this path has none"),
     ],
 )  # fmt: skip
 def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:
@@ -789,7 +789,7 @@ def test_errors_before_a_route(usage: Served) -> None:
 def test_without_a_database(served: Served) -> None:
     for path in ("clusters", "snapshots"):
         text = refused(served, path, status=503)
-        assert text == "usage is not set up: the setting usage_database names no database"
+        assert text == "usage is not configured: the setting `usage_database` is empty"
     # Whose right it is not hears of that first.
     assert "may not get" in refused(served, "cluster/hourly-stats", "anna", status=403, **ALL)
 
@@ -809,7 +809,7 @@ def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> 
         database = open_database(str(path))
         database.cluster("uid", "early")
         text = refused(running, "cluster/hourly-stats", status=404, **ALL)
-        assert text == "usage of the cluster of this service is not in the database; `cluster` may be early"
+        assert text == "the database has no usage of the cluster of this service; `cluster` may be early"
         assert ask(running, "cluster/hourly-stats", cluster="early", **ALL) == []
         database.cluster(uid_of(plane), "late")
         database.close()
@@ -849,7 +849,7 @@ def test_what_is_of_all_namespaces_is_for_those_who_see_them(usage: Served) -> N
         ("dimension-values", of_team, "workloads/hourly-stats"),
     ):
         text = refused(usage, path, "anna", status=403, **query)
-        assert text == f"anna may not get the usage of all namespaces together; ask /gpu-aggregation/{instead}"
+        assert text == f"anna may not get the usage of all namespaces together; use /gpu-aggregation/{instead}"
         # The same, whatever there is.
         assert refused(usage, path, "anna", status=403, **query, cluster="absent") == text
         assert ask(usage, path, "vera", **query) == ask(usage, path, **query)

@@ -237,7 +237,9 @@ def test_who_may_not_create_namespaces_does_not_by_a_job(served: Served, api: Ap
     """The namespace of nora is not there: a document that names it does not make it, and one that names none neither."""
     for document in (training("a", job={"namespace": "not-there"}), training("a")):
         refused = served.call("POST", "/jobs", "nora", status=403, json=sent(document))
-        assert refused["message"].startswith("there is no namespace not-there, and nora may not create namespaces")
+        assert refused["message"].startswith(
+            "the namespace not-there does not exist, and nora may not create namespaces"
+        )
     assert api.request("GET", "/api/v1/namespaces/not-there")[0] == 404
 
 

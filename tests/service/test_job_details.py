@@ -172,7 +172,7 @@ def test_more_wait_than_may(served: Served, place: Place) -> None:
     place.until(refused, "the places to be taken", 50)
     assert tried[-1].json() == {
         "error": "TooManyRequests",
-        "message": "16 requests wait for jobs already; try again in a moment",
+        "message": "16 requests wait for jobs, which is the limit; try again in a moment",
         "details": [],
     }
     assert int(tried[-1].headers["Retry-After"]) >= 1

@@ -416,7 +416,7 @@ def test_who_reads_slowly_is_cut_off_and_nobody_else(served: Served, place: Plac
         assert numbers == list(range(len(numbers)))
         assert len(numbers) < 15_000
         assert code == 1013
-        assert reason.startswith("too slow: lines were left out; connect again with since=")
+        assert reason.startswith("too slow: lines were dropped; connect again with since=")
         place.plane.write_log(place.namespace, pod, "end\n")
         assert texts(fast, 1) == ["end"]
     assert memory(served) < before + 100 * 2**20
@@ -588,4 +588,4 @@ def test_a_token_that_is_taken_back_and_the_end_of_the_service(
                 # Long before the time is over that requests are given.
                 assert own.stop() == 0
                 assert list(heard)[-1][0] == "end"
-            assert rest(other)[1:] == (1012, "the service is ending; connect again")
+            assert rest(other)[1:] == (1012, "the service is shutting down; connect again")

@@ -109,7 +109,7 @@ def test_odd_objects_are_left_out_and_others_stay(
             assert served.get("/jobs/fine", namespace=place.namespace)["status"] == "running"
             assert served.client().get(f"/jobs/{name}", params={"namespace": place.namespace}).status_code == 200
             if left_out:
-                assert len(served.until_told("an object is left out", count=left_out)) == left_out
+                assert len(served.until_told("a malformed object is left out", count=left_out)) == left_out
     proxy.reset(None)
 
 

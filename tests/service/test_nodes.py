@@ -218,7 +218,7 @@ def test_yaml(served: Served) -> None:
 
 def test_what_filters_do_not_take(served: Served) -> None:
     refused = served.call("GET", "/nodes", status=400, params={"status": "gone"})
-    assert refused["message"] == "status is one of active, maintaining, faulty"
+    assert refused["message"] == "status must be one of active, maintaining, faulty"
     assert "found '='" in served.get("/nodes", status=400, selector="a=b=c")["message"]
     for long in ({"pool": "x" * 254}, {"gpuType": "x" * 513}, {"status": "x" * 64}):
         assert served.call("GET", "/nodes", status=400, params=long)["error"] == "InvalidRequest"

@@ -258,7 +258,7 @@ def test_what_is_left_is_looked_for_in_one_s_own_namespaces(proxy: Proxy, behind
         assert all(f"/namespaces/{OWN}/" in path for path in paths), paths
         proxy.reset()
         refused = behind.call(method, "/recoveries", "twice", status=403)
-        assert refused["message"] == "name one of your namespaces with ?namespace="
+        assert refused["message"] == "name one of your namespaces with `?namespace=`"
         assert proxy.count() == 0
 
 

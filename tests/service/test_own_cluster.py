@@ -49,7 +49,7 @@ def test_documents_that_belong_here_are_applied(place: Place, uid: str, serve: S
     refused = served.call("POST", "/jobs", status=400, json=sent(training("b"), placed("c", "staging"), **here))
     assert refused["error"] == "AnotherCluster"
     assert refused["message"] == (
-        "this is the service of the cluster prod, and these belong on others: training/c (staging)"
+        "this is the service of the cluster prod; these belong to others: training/c (staging)"
     )
     assert refused["details"] == [{"document": "training/c", "clusters": ["staging"]}]
     for path in ("/plan", "/fit"):
@@ -93,5 +93,5 @@ def test_by_its_server_or_by_its_setting(place: Place, plane: ControlPlane, serv
     named.call("POST", "/plan", json=sent(placed("a", "two"), namespace=place.namespace))
     refused = named.call("POST", "/plan", status=400, json=sent(placed("a", "one"), namespace=place.namespace))
     assert refused["error"] == "AnotherCluster"
-    with pytest.raises(AssertionError, match="the platform names no cluster `three` \\(it names one, two\\)"):
+    with pytest.raises(AssertionError, match="the platform has no cluster `three`; known are one, two"):
         serve(both, cluster="three")

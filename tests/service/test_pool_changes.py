@@ -162,7 +162,7 @@ def test_types_of_nodes_are_not_guessed(served: Served, api: Api) -> None:
     served.call("POST", "/pools", status=201, json={**SEED, "nodes": ["node-4", "node-6"]})
     assert labels(api, "node-6") == {POOL_LABEL: "experiment-pool"}
     other = served.call("PUT", "/pools/experiment-pool", status=409, json={**SEED, "gpuType": ["a10"]})
-    assert other["message"] == "node node-4 has GPUs of the type t4, which gpuType does not name"
+    assert other["message"] == "node node-4 has GPUs of type t4, which is not in gpuType"
 
 
 def test_nodes_that_are_not_there_are_told(served: Served) -> None:

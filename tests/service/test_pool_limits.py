@@ -241,7 +241,7 @@ def test_plans_and_fit(world: Served) -> None:
     world.call("POST", "/jobs", status=201, json=sent(served))
     for path in ("/jobs", "/jobs?dryRun=true", "/plan"):
         refused = world.call("POST", path, "pooled", status=409, json=sent(job("sealed-serve", POOL)))
-        assert refused["message"] == f"a job of another kind has the name sealed-serve in {SPACE} already"
+        assert refused["message"] == f"the name sealed-serve in {SPACE} is used by a job of another kind"
     world.call("PUT", "/jobs/sealed-serve", "pooled", status=404, json=sent(job("sealed-serve", POOL)))
     typed = job("wants", POOL)
     typed["resources"]["pool"] = "sealed-poo"

@@ -558,7 +558,7 @@ def test_recover(remote: Remote) -> None:
     remote.same("recover", "-o", "json")
     remote.same("recover", "--dry-run")
     remote.login("anna")
-    assert "that takes the role admin" in remote.typed("recover", "-n", "team-a", code=3).err
+    assert "this needs the role admin" in remote.typed("recover", "-n", "team-a", code=3).err
 
 
 def test_pause_resume_rerun(remote: Remote) -> None:

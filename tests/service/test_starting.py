@@ -72,8 +72,8 @@ def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path, fresh: bool) ->
 @pytest.mark.parametrize(
     ("host", "message"),
     [
-        ("192.0.2.1", "cannot listen on 192.0.2.1:0: this machine has no such address"),
-        ("no.such.host.invalid", "cannot listen on no.such.host.invalid: it is no address of this machine"),
+        ("192.0.2.1", "cannot listen on 192.0.2.1:0: this machine does not have this address"),
+        ("no.such.host.invalid", "cannot listen on no.such.host.invalid: it is not an address of this machine"),
     ],
 )
 def test_an_address_that_is_none(plane: ControlPlane, tmp_path: Path, host: str, message: str) -> None:
@@ -90,11 +90,11 @@ def test_other_addresses(plane: ControlPlane, tmp_path: Path, host: str, fresh: 
 @pytest.mark.parametrize(
     ("content", "mode", "message"),
     [
-        ("{", 0o600, "is no JSON"),
+        ("{", 0o600, "is not valid JSON"),
         ("[]", 0o600, "has no list `tokens`"),
         ('{"tokens": [{"name": "a"}]}', 0o600, "tokens[0] of"),
-        ('{"tokens": [{"name": "a", "sha256": "00", "role": "king"}]}', 0o600, "its role has to be one of"),
-        ('{"tokens": []}', 0o644, "may be read by everybody (mode 0644): `chmod 600"),
+        ('{"tokens": [{"name": "a", "sha256": "00", "role": "king"}]}', 0o600, "its role must be one of"),
+        ('{"tokens": []}', 0o644, "may be read by all users (mode 0644): `chmod 600"),
     ],
 )
 def test_a_file_of_tokens_that_is_broken(

@@ -37,7 +37,7 @@ def test_what_is_no_token(served: Served, header: str) -> None:
     assert found.status_code == 401
     assert found.json() == {
         "error": "Unauthorized",
-        "message": "the token is missing, wrong, or no longer valid",
+        "message": "the token is missing, invalid or expired",
         "details": [],
     }
     assert found.headers["www-authenticate"].startswith("Bearer")

@@ -83,7 +83,7 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
         own.until_told("usage cannot be collected", "is no database of SQLite")
         assert "gpuctl_usage_collecting 0.0" in metrics(own, "admin")
         assert usage(own, "admin") == {"collecting": False, "knownSecondsAgo": None, "problem": None}
-        own.until_told("the collector of usage has ended; it is started again", '"exit": 3')
+        own.until_told("the usage collector has exited; it is restarted", '"exit": 3')
         database.unlink()
         place.until(lambda: usage(own) == {"collecting": True}, "usage to be collected")
         assert usage(own, "anna") == {"collecting": True}
@@ -108,7 +108,7 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
 
         [collector] = children(own.process.pid)
         os.kill(collector, signal.SIGKILL)
-        own.until_told("the collector of usage has ended; it is started again", '"exit": -9')
+        own.until_told("the usage collector has exited; it is restarted", '"exit": -9')
         assert own.get("/jobs", namespace=place.namespace)["total"] == 1
         place.until(lambda: usage(own)["collecting"], "usage to be collected again")
         [again] = children(own.process.pid)

@@ -474,7 +474,8 @@ def test_a_pool_takes_nodes_only_out_of_its_admin_s_pools(world: Served) -> None
     for nodes in (["who-0", "who-1"], ["who-absent-node"]):
         answer = world.call("PUT", f"/pools/{POOL}", "pooled", status=403, json={"nodes": nodes})
         assert (
-            answer["message"] == f"pooled may not put node {nodes[-1]} into a pool: it is in none of this token's pools"
+            answer["message"]
+            == f"pooled may not put node {nodes[-1]} into a pool: the node is not in a pool of this token"
         )
         document = {"kind": "pool", "version": "v0.1", "pool": {"name": POOL}, "nodes": {name: {} for name in nodes}}
         world.call("POST", "/jobs", "pooled", status=403, json=sent(document))
@@ -528,4 +529,4 @@ def test_every_cell(world: Served, plane: ControlPlane, operation: str) -> None:
             name, path, rest = row.ask(Asked(stranger, place))
             answer = world.call(name, path, stranger, status=401, **rest)
             said = answer["error"] if path.startswith(USAGE) else answer["message"]
-            assert said == "the token is missing, wrong, or no longer valid"
+            assert said == "the token is missing, invalid or expired"

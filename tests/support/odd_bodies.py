@@ -21,7 +21,7 @@ def _lines(*lines: str) -> bytes:
 
 _ALIASES = [f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]" for n in range(9)]
 _MERGES = [f"{chr(98 + n)}: &{chr(98 + n)} {{<<: [{', '.join(['*' + chr(97 + n)] * 9)}]}}" for n in range(9)]
-_DEEP, _ALIAS, _TWICE, _HALF = "nested deeper than 64 levels", "alias", "there twice", "surrogate"
+_DEEP, _ALIAS, _TWICE, _HALF = "nested deeper than 64 levels", "alias", "given twice", "surrogate"
 _FIELDS = b'"name": "x", "key": "a", "value": "b", "resource": "jobs", "action": "get", "condition": "done"'
 
 
@@ -31,12 +31,12 @@ def _among(field: bytes) -> bytes:
 
 
 BODIES: dict[str, OddBody] = {
-    "nothing": OddBody(JSON, b"", "no JSON"),
-    "a NUL": OddBody(JSON, b"\0", "no JSON"),
-    "half of a text": OddBody(JSON, b'"x', "no JSON"),
+    "nothing": OddBody(JSON, b"", "not valid JSON"),
+    "a NUL": OddBody(JSON, b"\0", "not valid JSON"),
+    "half of a text": OddBody(JSON, b'"x', "not valid JSON"),
     "a list": OddBody(JSON, b"[]", "body"),
     "null": OddBody(JSON, b"null", "body"),
-    "a byte order mark": OddBody(JSON, b'\xef\xbb\xbf{"x": 1}', "no JSON"),
+    "a byte order mark": OddBody(JSON, b'\xef\xbb\xbf{"x": 1}', "not valid JSON"),
     "UTF-16": OddBody(f"{JSON}; charset=utf-16", '{"x": 1}'.encode("utf-16"), "UTF-8"),
     "Latin-1": OddBody(f"{JSON}; charset=latin-1", '{"é": 1}'.encode("latin-1"), "UTF-8"),
     "brackets": OddBody(JSON, b"[" * 100_000, _DEEP),
@@ -46,8 +46,8 @@ BODIES: dict[str, OddBody] = {
     "very many values": OddBody(JSON, _among(b'"users": [' + b"0," * 100_000 + b"0]"), "more than 50000 values"),
     "many digits": OddBody(JSON, _among(b'"timeout": ' + b"9" * 100_000), "too many digits"),
     "a large exponent": OddBody(JSON, _among(b'"timeout": 1e999'), "infinite"),
-    "NaN": OddBody(JSON, _among(b'"timeout": NaN'), "NaN is no number"),
-    "infinity": OddBody(JSON, _among(b'"timeout": -Infinity'), "-Infinity is no number"),
+    "NaN": OddBody(JSON, _among(b'"timeout": NaN'), "NaN is not a number"),
+    "infinity": OddBody(JSON, _among(b'"timeout": -Infinity'), "-Infinity is not a number"),
     "a key twice": OddBody(JSON, b'{"name": "x", "name": "y"}', _TWICE),
     "the last of many keys twice": OddBody(
         JSON, b"{%s}" % b",".join(b'"k%d": 1' % min(n, 49_999) for n in range(50_001)), _TWICE
@@ -57,7 +57,7 @@ BODIES: dict[str, OddBody] = {
     "half a character in a list": OddBody(JSON, rb'{"yamlContents": ["\ud83d"], "nodeNames": ["\udc00"]}', _HALF),
     "NUL in texts": OddBody(JSON, rb'{"name": "\u0000", "key": "\u0000", "yamlContent": "\u0000"}', ""),
     "too many entries": OddBody(JSON, b'{"yamlContents": [' + b'"",' * 100 + b'""]}', ""),
-    "an object": OddBody(YAML, b"!!python/object/apply:os.getcwd []", "no YAML"),
+    "an object": OddBody(YAML, b"!!python/object/apply:os.getcwd []", "not valid YAML"),
     "brackets in YAML": OddBody(YAML, b"[" * 100_000, _DEEP),
     "dashes in YAML": OddBody(YAML, b"- " * 100_000, _DEEP),
     "questions in YAML": OddBody(YAML, b"? " * 100_000, _DEEP),
@@ -68,18 +68,18 @@ BODIES: dict[str, OddBody] = {
     "no such alias": OddBody(YAML, b"name: *a", _ALIAS),
     "a key twice in YAML": OddBody(YAML, b"name: a\nname: b", _TWICE),
     "a time": OddBody(YAML, b"name: 2024-01-01", "quote"),
-    "no time": OddBody(YAML, b"name: 2024-99-99", "no YAML"),
+    "no time": OddBody(YAML, b"name: 2024-99-99", "not valid YAML"),
     "bytes": OddBody(YAML, b"name: !!binary gA==", "quote"),
     "a set": OddBody(YAML, b"name: !!set {a}", "quote"),
     "keys that are no text": OddBody(YAML, b"1: a\nnull: b", "quote"),
-    "a list as key": OddBody(YAML, b"? [a]\n: b", "no YAML"),
+    "a list as key": OddBody(YAML, b"? [a]\n: b", "not valid YAML"),
     "infinity in YAML": OddBody(YAML, b"timeout: .inf", "infinite"),
     "no number in YAML": OddBody(YAML, b"timeout: .nan", "infinite"),
-    "many digits in YAML": OddBody(YAML, b"timeout: " + b"9" * 5000, "no YAML"),
+    "many digits in YAML": OddBody(YAML, b"timeout: " + b"9" * 5000, "not valid YAML"),
     "a long time in YAML": OddBody(YAML, b"timeout: " + b":".join([b"59"] * 2000), ""),
-    "half a character in YAML": OddBody(YAML, rb'name: "\uD800"', "no YAML"),
+    "half a character in YAML": OddBody(YAML, rb'name: "\uD800"', "not valid YAML"),
     "half a character as bytes": OddBody(YAML, b"name: \xed\xa0\x80", "UTF-8"),
-    "no character": OddBody(YAML, rb'name: "\U00110000"', "no YAML"),
+    "no character": OddBody(YAML, rb'name: "\U00110000"', "not valid YAML"),
     "many documents": OddBody(YAML, b"---\n" * 100_000, ""),
     "no version of YAML": OddBody(YAML, b"%YAML 9.9\n---\nx: 1", ""),
 }

@@ -17,9 +17,9 @@ class Administered(Answer):
     status: str
     message: str
     notes: list[str] = Field(default_factory=list)
-    """What is worth knowing of it."""
+    """Notes about the change."""
     plan: PlanAnswer | None = None
-    """Of a dry run: what would be done to which objects."""
+    """Plan of a dry run: what would be done to which objects."""
 
 
 class AllocationDetails(Answer):
@@ -141,7 +141,7 @@ class ChangedPool(Answer):
     status: str
     message: str
     notes: list[str] = Field(default_factory=list)
-    """What is worth knowing of it."""
+    """Notes about the change."""
     plan: PlanAnswer
 
 
@@ -221,9 +221,9 @@ class CreatedQuota(Answer):
     status: str
     message: str
     notes: list[str] = Field(default_factory=list)
-    """What is worth knowing of it."""
+    """Notes about the change."""
     plan: PlanAnswer | None = None
-    """Of a dry run: what would be done to which objects."""
+    """Plan of a dry run: what would be done to which objects."""
     users: list[str]
 
 
@@ -1737,10 +1737,12 @@ class RerunJob(Answer):
 
 
 class RightAnswer(Answer):
-    """Whether somebody may do something, and what decides it."""
+    """The decision about an action."""
 
     allowed: bool
+    """True if the caller may do this."""
     message: str
+    """The decision and its reason."""
 
 
 class SetLabel(Answer):

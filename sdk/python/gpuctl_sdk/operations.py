@@ -35,11 +35,11 @@ class Operations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
-        """The jobs that may be seen, the newest first.
+        """List the visible jobs, newest first.
 
-        :param name: Only jobs of this id or name, or with a pod of this name.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param name: Only jobs with this id or name, or with a pod of this name.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.JobPage = self.send(
             Call(
@@ -94,11 +94,12 @@ class Operations(ABC):
         queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
-        """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked.
+        """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
+        are only checked.
 
         :param dry_run: Only check them; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = self.send(
@@ -114,9 +115,9 @@ class Operations(ABC):
         return found
 
     def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
-        """A job, with its document and its pods.
+        """Return a job, with its document and its pods.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
         """
         found: models.JobDescription = self.send(
             Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
@@ -134,14 +135,14 @@ class Operations(ABC):
         queue: bool | None = None,
         checkpoint: bool | None = None,
     ) -> models.ChangedJob:
-        """Apply the changed document of a job. What ends running work has to be confirmed.
+        """Apply the changed document of a job. A change that ends running work must be confirmed.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
         :param dry_run: Only check them; nothing is written.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
         found: models.ChangedJob = self.send(
             Call(
@@ -163,13 +164,13 @@ class Operations(ABC):
         checkpoint: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.JobState:
-        """Have a job deleted.
+        """Delete a job, without waiting until its pods are gone.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         :param force: End the pods without their grace period.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.JobState = self.send(
             Call(
@@ -196,16 +197,17 @@ class Operations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.PodPage:
-        """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods.
+        """List the pods of the visible jobs, by namespace and name. A job with missing pods has an additional item for
+        them.
 
-        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
-        :param selector: Labels, as kubectl's `-l` has them.
-        :param status: A status word or a phase, in any case.
+        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each must exist.
+        :param selector: Label selector, in the syntax of `kubectl -l`.
+        :param status: A status word or a phase, case-insensitive.
         :param by_job: One item per job; `ready` counts its pods.
-        :param pods_only: Without items for the pods that jobs lack.
+        :param pods_only: Leave out the items for missing pods.
         :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.PodPage = self.send(
             Call(
@@ -270,17 +272,17 @@ class Operations(ABC):
                 return
 
     def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
-        """The GPUs that jobs hold and wait for: the jobs that may be seen."""
+        """Return the number of GPUs that the visible jobs hold and wait for."""
         found: models.GpusOfJobs = self.send(
             Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
         )
         return found
 
     def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
-        """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
+        """Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.WhyAnswer = self.send(
             Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
@@ -288,10 +290,10 @@ class Operations(ABC):
         return found
 
     def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
-        """The history of a job: the stages of its pods, the conditions of its workload, and its events.
+        """Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobTimeline = self.send(
             Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
@@ -299,11 +301,10 @@ class Operations(ABC):
         return found
 
     def get_job_details(self, job_id: str, *, namespace: str | None = None) -> models.JobDetails:
-        """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it
-        waiting.
+        """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobDetails = self.send(
             Call("GET", f"/jobs/{segment(job_id)}/details", models.JobDetails, query=given({"namespace": namespace}))
@@ -311,11 +312,11 @@ class Operations(ABC):
         return found
 
     def get_job_history(self, job_id: str, *, namespace: str | None = None) -> models.JobDocuments:
-        """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each
-        changed. A job that has gone has its history still, by its name.
+        """List the applied documents of a job, newest first: user, time, commit, and the changes of each one. The
+        history of a deleted job is found by its name.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobDocuments = self.send(
             Call("GET", f"/jobs/{segment(job_id)}/history", models.JobDocuments, query=given({"namespace": namespace}))
@@ -323,11 +324,11 @@ class Operations(ABC):
         return found
 
     def get_job_revision(self, job_id: str, revision: int, *, namespace: str | None = None) -> models.JobRevision:
-        """One of the documents of a job that were applied, without its credentials.
+        """Return an applied document of a job, with credentials masked.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param revision: Its number.
-        :param namespace: Where the job is, if its name is in several.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param revision: Number of the revision.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobRevision = self.send(
             Call(
@@ -348,7 +349,8 @@ class Operations(ABC):
         limit: float | None = None,
         waited: float | None = None,
     ) -> models.JobsWaitAnswer:
-        """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others.
+        """Wait until at least one of several jobs meets the condition or can no longer meet it. Send another request
+        for the others.
 
         :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
         :param timeout: Seconds until this request is answered at the latest.
@@ -370,11 +372,11 @@ class Operations(ABC):
     def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
-        """Wait until a job runs, is ready, done or deleted, or until it can no longer become so.
+        """Wait until a job is running, ready, done or deleted, or until it can no longer be.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param timeout: Seconds.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param timeout: Maximum wait, seconds.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.WaitAnswer = self.send(
             Call(
@@ -408,25 +410,26 @@ class Operations(ABC):
         create_namespace: bool | None = None,
         create_only: bool | None = None,
     ) -> models.PlanAnswer:
-        """Create and change what documents describe. What ends running work has to be confirmed.
+        """Create and update what documents describe. A change that ends running work must be confirmed.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
             the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param namespace: The namespace of jobs whose documents name none.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param strategy: How a changed service is changed.
-        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
-        :param no_probe: Make it a note, not an error, when a trial pod is refused.
-        :param create_namespace: Create also a namespace that no document names.
-        :param create_only: Reject documents whose objects exist already.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
+            platform.
+        :param relower: Also update objects that differ only because a newer gpuctl generates other objects.
+        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
+        :param create_namespace: Create the namespace of the request if it does not exist.
+        :param create_only: Reject documents whose objects already exist.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -486,12 +489,12 @@ class Operations(ABC):
             the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param keep_labels: Leave the labels of a pool on its nodes.
-        :param namespace: The namespace of jobs whose documents name none.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param keep_labels: Keep the labels of a pool on its nodes.
+        :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
         """
         found: models.PlanAnswer = self.send(
@@ -543,23 +546,24 @@ class Operations(ABC):
         create_namespace: bool | None = None,
         create_only: bool | None = None,
     ) -> models.PlanAnswer:
-        """Return what applying documents would do; nothing is written.
+        """Return what applying documents would do. Writes nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
             the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param show: `objects`: answer each object before and after, masked.
-        :param namespace: The namespace of jobs whose documents name none.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param show: `objects`: include each object before and after the change, with secrets masked.
+        :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param strategy: How a changed service is changed.
-        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
-        :param no_probe: Make it a note, not an error, when a trial pod is refused.
-        :param create_namespace: Create also a namespace that no document names.
-        :param create_only: Reject documents whose objects exist already.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
+            platform.
+        :param relower: Also update objects that differ only because a newer gpuctl generates other objects.
+        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
+        :param create_namespace: Create the namespace of the request if it does not exist.
+        :param create_only: Reject documents whose objects already exist.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -602,11 +606,12 @@ class Operations(ABC):
         queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
-        """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them.
+        """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are
+        only checked.
 
-        :param dry_run: Only check them; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param dry_run: Check only; nothing is written.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Batch = self.send(
@@ -639,11 +644,11 @@ class Operations(ABC):
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -682,16 +687,16 @@ class Operations(ABC):
         queue: bool | None = None,
         timeout: float | None = None,
     ) -> models.PlanAnswer:
-        """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed.
+        """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -720,15 +725,15 @@ class Operations(ABC):
         namespace: str | None = None,
         checkpoint: bool | None = None,
     ) -> models.PausedJobs:
-        """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in
-        ``items``.
+        """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
+        before it in ``items``.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
         found: models.PausedJobs = self.send(
             Call(
@@ -756,14 +761,14 @@ class Operations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
     ) -> models.PausedJobs:
-        """Let paused jobs make their pods again. Evicting others has to be confirmed.
+        """Resume paused jobs. Preempting pods of other jobs must be confirmed.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PausedJobs = self.send(
             Call(
@@ -785,12 +790,12 @@ class Operations(ABC):
     def pause_job(
         self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
-        """End a job's pods, which frees its GPUs, and keep the job.
+        """Pause a job: end its pods, which frees its GPUs, and keep the job.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.JobState = self.send(
             Call(
@@ -805,12 +810,12 @@ class Operations(ABC):
     def resume_job(
         self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
-        """Let a paused job make its pods again. Evicting others has to be confirmed.
+        """Resume a paused job. Preempting pods of other jobs must be confirmed.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.JobState = self.send(
             Call(
@@ -831,13 +836,14 @@ class Operations(ABC):
         queue: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
-        """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed.
+        """Run a finished training again. A deleted training is created from its last document, which must be
+        confirmed.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.RerunJob = self.send(
             Call(
@@ -865,19 +871,20 @@ class Operations(ABC):
         timeout: float | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
-        """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
+        """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param to: The revision of its history. Default: the newest that is another.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param strategy: How a changed service is changed.
-        :param no_probe: Make it a note, not an error, when a trial pod is refused.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param to: Revision of the history. Default: the newest one that differs from the current document.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
+            platform.
+        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.ChangedJob = self.send(
             Call(
@@ -911,12 +918,12 @@ class Operations(ABC):
         timeout: float | None = None,
         dry_run: bool | None = None,
     ) -> models.Recoveries:
-        """Finish what killed runs left. The creation of objects has to be confirmed.
+        """Finish the work of interrupted runs. Creating objects must be confirmed.
 
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Recoveries = self.send(
             Call(
@@ -930,9 +937,9 @@ class Operations(ABC):
         return found
 
     def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
-        """List interrupted runs, and what a recovery would do.
+        """List the unfinished work of interrupted runs, and what a recovery would do.
 
-        :param namespace: Where the job is, if its name is in several.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.Recoveries = self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
@@ -951,16 +958,16 @@ class Operations(ABC):
         previous: bool | None = None,
         namespace: str | None = None,
     ) -> models.LogsValue:
-        """What the pods of a job have printed, in the order of time.
+        """Return the output of a job's pods, ordered by time.
 
-        :param job_id: A job's id, its name, or the name of one of its pods.
-        :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
-        :param pod: Only of this pod: its name, its index in the job, or the end of its name.
-        :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
-        :param grep: Only lines that contain this text, exactly as it is.
-        :param container: Another container than the job's own.
-        :param previous: Of the run before the container was restarted.
-        :param namespace: Where the job has to be.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param tail: Number of last lines of each pod. Default: 100; with `since`: all.
+        :param pod: Only this pod: its name, its index in the job, or the end of its name.
+        :param since: Only lines that are not older: a duration (10m, 1h30m), or a time (RFC 3339).
+        :param grep: Only lines that contain this text, case-sensitive.
+        :param container: Container name. Default: the main container of the job.
+        :param previous: Lines of the previous run, before the last restart of the container.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.LogsValue = self.send(
             Call(
@@ -991,14 +998,14 @@ class Operations(ABC):
         end_time: str | None = None,
         namespace: str | None = None,
     ) -> dict[str, list[models.MetricPoint]]:
-        """What is measured of a job over time, at most 500 points of each metric.
+        """Return the metrics of a job over time, at most 500 points each.
 
-        :param job_id: A job's id, its name, or the name of one of its pods.
-        :param metric: Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or
-            another that is set.
-        :param start_time: From when on, RFC 3339. Default: the job's start.
-        :param end_time: Until when. Default: now.
-        :param namespace: Where the job has to be.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param metric: Only this metric: gpuUtilization (percent), memoryUsage (GiB per GPU), throughput, or another
+            of the settings.
+        :param start_time: Start, RFC 3339. Default: the start of the job.
+        :param end_time: End, RFC 3339. Default: now.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: dict[str, list[models.MetricPoint]] = self.send(
             Call(
@@ -1011,7 +1018,7 @@ class Operations(ABC):
         return found
 
     def list_pools(self) -> models.PoolList:
-        """The pools by name; `default` has the nodes that are in no other."""
+        """List the visible pools, by name. `default` has the nodes that are in no other pool."""
         found: models.PoolList = self.send(Call("GET", "/pools", models.PoolList))
         return found
 
@@ -1033,7 +1040,7 @@ class Operations(ABC):
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
         :param dry_run: Only check; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.Administered = self.send(
             Call(
@@ -1057,9 +1064,9 @@ class Operations(ABC):
         return found
 
     def get_pool(self, pool_name: str) -> models.PoolDetail:
-        """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
+        """Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
 
-        :param pool_name: The pool.
+        :param pool_name: Name of the pool.
         """
         found: models.PoolDetail = self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
         return found
@@ -1076,14 +1083,15 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
-        """Change a pool: nodes that it no longer names leave it.
+        """Change a pool. Nodes that the body does not name are removed from it.
 
+        :param pool_name: Name of the pool.
         :param name: Its name; of a pool that is changed, that of the path.
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
         :param dry_run: Only check; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedPool = self.send(
             Call(
@@ -1108,10 +1116,11 @@ class Operations(ABC):
     def delete_pool(
         self, pool_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.Administered:
-        """Delete a pool; its nodes lose its label, its jobs go on running.
+        """Delete a pool. Its nodes lose the label, its jobs continue to run.
 
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param pool_name: Name of the pool.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Administered = self.send(
             Call(
@@ -1126,11 +1135,11 @@ class Operations(ABC):
     def list_nodes_with_label(
         self, *, key: str, page: int | None = None, page_size: int | None = None
     ) -> models.LabelPage:
-        """One label of all nodes that have it.
+        """List the nodes that have a label, with its value.
 
         :param key: The label's key.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.LabelPage = self.send(
             Call(
@@ -1153,10 +1162,10 @@ class Operations(ABC):
                 return
 
     def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
-        """The labels of all nodes that tell a type of GPU, and the pools.
+        """List the GPU type labels and the pool of each node.
 
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.GpuLabelPage = self.send(
             Call("GET", "/nodes/labels/all", models.GpuLabelPage, query=given({"page": page, "pageSize": page_size}))
@@ -1177,9 +1186,9 @@ class Operations(ABC):
                 return
 
     def list_node_labels(self, node_name: str) -> models.LabelPage:
-        """All labels of a node, by key.
+        """List the labels of a node, by key.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         """
         found: models.LabelPage = self.send(Call("GET", f"/nodes/{segment(node_name)}/labels", models.LabelPage))
         return found
@@ -1187,9 +1196,11 @@ class Operations(ABC):
     def set_node_label(
         self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
     ) -> models.SetLabel:
-        """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
+        """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
+        `LabelConflict`. Set a label of a node. If it has another value and `overwrite` is false, the answer is 409
+        with `LabelConflict`.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         :param key: The label's key.
         :param value: Its value.
         :param overwrite: Replace another value.
@@ -1206,9 +1217,9 @@ class Operations(ABC):
         return found
 
     def get_node_label(self, node_name: str, key: str) -> models.KeptLabel:
-        """A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`.
+        """Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         :param key: The label's key.
         """
         found: models.KeptLabel = self.send(
@@ -1219,9 +1230,9 @@ class Operations(ABC):
     def delete_node_label(self, node_name: str, key: str, *, dry_run: bool | None = None) -> models.DeletedLabel:
         """Delete a label of a node.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         :param key: The label's key.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.DeletedLabel = self.send(
             Call(
@@ -1242,7 +1253,7 @@ class Operations(ABC):
         overwrite: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.BatchReport:
-        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
+        """Set a label of several nodes. Nodes that fail are listed in `failed`.
 
         :param key: The label's key.
         :param value: Its value.
@@ -1275,7 +1286,8 @@ class Operations(ABC):
         dry_run: bool | None = None,
         overwrite: bool | None = None,
     ) -> models.BatchReport:
-        """Set labels of several nodes, and delete those whose value is null: of a node all or none.
+        """Set several labels of several nodes, and delete those whose value is null. For each node all changes are
+        made, or none.
 
         :param dry_run: Only check; nothing is written.
         :param labels: Key -> value; null deletes the label.
@@ -1297,7 +1309,7 @@ class Operations(ABC):
     def delete_labels_of_nodes(
         self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
     ) -> models.BatchReport:
-        """Delete labels of several nodes: of a node all or none.
+        """Delete several labels of several nodes. For each node all are deleted, or none.
 
         :param dry_run: Only check; nothing is written.
         """
@@ -1322,15 +1334,15 @@ class Operations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NodePage:
-        """The nodes by name.
+        """List the visible nodes, by name.
 
-        :param pool: Nodes of this pool.
-        :param gpu_type: Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or
-            `KEY=VALUE`; a label's key: nodes that have it.
+        :param pool: Only nodes of this pool.
+        :param gpu_type: Only nodes with this GPU type, case-insensitive: `a100-80g`, `nvidia.com/a100-80g` or
+            `KEY=VALUE`. The key of a label: nodes that have the label.
         :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
-        :param selector: Nodes by their labels, as kubectl's `-l`.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param selector: Label selector, in the syntax of `kubectl -l`.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.NodePage = self.send(
             Call(
@@ -1375,11 +1387,11 @@ class Operations(ABC):
                 return
 
     def list_gpus(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuPage:
-        """The GPUs of all nodes that have any, one by one. Kubernetes counts the GPUs that pods have asked for, and
-        does not say which: `gpuId` is a number, not a device.
+        """List the GPUs of all nodes one by one. Kubernetes counts the GPUs that pods request, but does not record
+        which devices: `gpuId` is a number, not a device.
 
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.GpuPage = self.send(
             Call("GET", "/nodes/gpu-detail", models.GpuPage, query=given({"page": page, "pageSize": page_size}))
@@ -1400,20 +1412,20 @@ class Operations(ABC):
                 return
 
     def list_gpu_types(self) -> models.GpuTypeList:
-        """The types of GPU that the nodes have by name, how many there are, and where."""
+        """List the GPU types of the nodes, with their number of GPUs and their nodes."""
         found: models.GpuTypeList = self.send(Call("GET", "/gpu-types", models.GpuTypeList))
         return found
 
     def get_node(self, node_name: str) -> models.NodeDetail:
-        """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
+        """Return a node: capacity, requests, labels, and the visible jobs on it.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         """
         found: models.NodeDetail = self.send(Call("GET", f"/nodes/{segment(node_name)}", models.NodeDetail))
         return found
 
     def list_quotas(self) -> models.QuotaList:
-        """The quotas of the namespaces that may be seen."""
+        """List the quotas of the visible namespaces."""
         found: models.QuotaList = self.send(Call("GET", "/quotas", models.QuotaList))
         return found
 
@@ -1428,13 +1440,13 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
-        """Create quotas of users, with their namespaces.
+        """Create quotas of users, and their namespaces.
 
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Fills in what an entry leaves out.
         :param dry_run: Only check; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.CreatedQuota = self.send(
             Call(
@@ -1458,9 +1470,9 @@ class Operations(ABC):
         return found
 
     def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
-        """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
+        """Return the quota of a user and its usage. For the name of a quota document: the quotas of all its users.
 
-        :param user_name: The user.
+        :param user_name: Name of the user, or of a quota document.
         """
         found: models.Quota | models.QuotaList = self.send(
             Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
@@ -1470,10 +1482,11 @@ class Operations(ABC):
     def delete_quota(
         self, user_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.Administered:
-        """Delete the quota of a user; the namespace, and all that is in it, stays.
+        """Delete the quota of a user. The namespace and its content stay.
 
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param user_name: Name of the user.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Administered = self.send(
             Call(
@@ -1488,8 +1501,9 @@ class Operations(ABC):
     def add_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.BatchReport:
-        """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are.
+        """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
+        :param pool_name: Name of the pool.
         :param dry_run: Only check; nothing is written.
         :param overwrite: Move nodes that are in another pool.
         """
@@ -1506,9 +1520,9 @@ class Operations(ABC):
     def remove_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None
     ) -> models.BatchReport:
-        """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they
-        are.
+        """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
+        :param pool_name: Name of the pool.
         :param dry_run: Only check; nothing is written.
         """
         found: models.BatchReport = self.send(
@@ -1532,15 +1546,15 @@ class Operations(ABC):
         timeout: float | None = None,
         keep_labels: bool | None = None,
     ) -> models.PlanAnswer:
-        """Delete pools; their nodes lose the label, their jobs continue to run.
+        """Delete pools. Their nodes lose the label, their jobs continue to run.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param keep_labels: Leave the labels of a pool on its nodes.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param keep_labels: Keep the labels of a pool on its nodes.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -1569,14 +1583,14 @@ class Operations(ABC):
         confirm: bool | None = None,
         timeout: float | None = None,
     ) -> models.PlanAnswer:
-        """Delete the quotas of users; the namespaces, and all that is in them, stay.
+        """Delete the quotas of users. The namespaces and their content stay.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -1597,9 +1611,9 @@ class Operations(ABC):
         return found
 
     def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
-        """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+        """List the visible namespaces that gpuctl has created, or that have its jobs or quotas.
 
-        :param all: Also those without jobs and quotas.
+        :param all: Include namespaces without jobs and quotas.
         """
         found: models.NamespaceList = self.send(
             Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
@@ -1607,9 +1621,9 @@ class Operations(ABC):
         return found
 
     def get_namespace(self, namespace_name: str) -> models.NamespaceDetail:
-        """A namespace: what limits it, what runs in it, and what waits.
+        """Return a namespace: its limits, and its running and waiting jobs.
 
-        :param namespace_name: The namespace.
+        :param namespace_name: Name of the namespace.
         """
         found: models.NamespaceDetail = self.send(
             Call("GET", f"/namespaces/{segment(namespace_name)}", models.NamespaceDetail)
@@ -1627,15 +1641,14 @@ class Operations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
     ) -> models.FitAnswer:
-        """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes
-        nothing.
+        """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
             the service's.
-        :param namespace: Of jobs that name none.
-        :param suggest: Find the smallest changes with which jobs that do not fit would, of 20 documents.
-        :param strict: Reject documents that have warnings.
+        :param namespace: Namespace of jobs whose documents do not have one.
+        :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
+        :param strict: Reject documents with warnings.
         """
         found: models.FitAnswer = self.send(
             Call(
@@ -1656,7 +1669,7 @@ class Operations(ABC):
         return found
 
     def fit_waiting(self, *, namespace: str | None = None) -> models.FitAnswer:
-        """Return the same of each job whose pods wait for a node now.
+        """Check the fit of each job whose pods are waiting for a node.
 
         :param namespace: Only jobs of this namespace.
         """
@@ -1668,7 +1681,13 @@ class Operations(ABC):
     def check_right(
         self, *, resource: str, action: str, pool: str | None = None, namespace: str | None = None
     ) -> models.RightAnswer:
-        """Whether whoever asks may do something: what the routes themselves decide by."""
+        """Check if the caller may do something. All routes use the same decision.
+
+        :param resource: Resource, such as jobs, logs or pools.
+        :param action: get, create, update or delete.
+        :param pool: Pool; null: not about one pool.
+        :param namespace: Namespace; null: not about one namespace.
+        """
         found: models.RightAnswer = self.send(
             Call(
                 "POST",
@@ -1692,17 +1711,17 @@ class Operations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AuditPage:
-        """Writes, and attempts of them, the newest first.
+        """List writes and rejected writes, newest first.
 
-        :param caller: Of this caller.
-        :param action: A method, or method and path: `DELETE`, `POST /jobs`.
+        :param caller: Name of the caller.
+        :param action: HTTP method, or method and path: `DELETE`, `POST /jobs`.
         :param object: Part of an object's name.
-        :param namespace: Of objects in this namespace.
-        :param result: A status, or the name of an error: `201`, `Forbidden`.
-        :param since: From this time on, RFC 3339.
-        :param until: Before this time.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param namespace: Namespace of the objects.
+        :param result: HTTP status, or name of an error: `201`, `Forbidden`.
+        :param since: Start, inclusive, RFC 3339.
+        :param until: End, exclusive, RFC 3339.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.AuditPage = self.send(
             Call(
@@ -1761,14 +1780,14 @@ class Operations(ABC):
                 return
 
     def list_usage_clusters(self) -> models.UsageNames:
-        """Names of clusters; the first is the default. Others than that of this service are only listed for callers
-        who see all namespaces and pools.
+        """List the names of clusters; the first one is the default. Clusters other than that of this service are only
+        listed for callers who see all namespaces and pools.
         """
         found: models.UsageNames = self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
         return found
 
     def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
-        """Namespaces in which GPUs were held, of those that may be seen.
+        """List the visible namespaces in which GPUs were allocated.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
@@ -1779,9 +1798,10 @@ class Operations(ABC):
         return found
 
     def list_usage_keys(self, *, dimension_type: str | None = None, cluster: str | None = None) -> models.UsageNames:
-        """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
+        """List the keys of labels or annotations by which usage is aggregated. Only for callers who see all
+        namespaces.
 
-        :param dimension_type: What kind of dimension it is.
+        :param dimension_type: Kind of the dimension.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
         """
@@ -1798,10 +1818,10 @@ class Operations(ABC):
     def list_usage_values(
         self, *, dimension_key: str, dimension_type: str | None = None, cluster: str | None = None
     ) -> models.UsageNames:
-        """Values that a label, or an annotation, has had. For those who see all namespaces.
+        """List the values that a label or annotation has had. Only for callers who see all namespaces.
 
-        :param dimension_key: The key of the label.
-        :param dimension_type: What kind of dimension it is.
+        :param dimension_key: Key of the label or annotation.
+        :param dimension_type: Kind of the dimension.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
         """
@@ -1829,20 +1849,20 @@ class Operations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.ClusterUsage:
-        """A cluster, hour by hour. For those who see all namespaces.
+        """Return the usage of a cluster, one row per step. Only for callers who see all namespaces.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.ClusterUsage = self.send(
             Call(
@@ -1884,24 +1904,24 @@ class Operations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.NamespaceUsage:
-        """Namespaces, hour by hour, of those that may be seen.
+        """Return the usage of the visible namespaces, one row per namespace and step.
 
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param exclude_namespaces: Namespaces that are left out, separated by commas.
-        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
-            none.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param exclude_namespaces: Namespaces to leave out, separated by commas.
+        :param include_idle: Include rows of zero for those that held GPUs within the retention period, but not in
+            this step.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.NamespaceUsage = self.send(
             Call(
@@ -1947,25 +1967,26 @@ class Operations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.LabelUsage:
-        """The values of a label or annotation, hour by hour. For those who see all namespaces.
+        """Return usage by the values of a label or annotation, one row per value and step. Only for callers who see
+        all namespaces.
 
-        :param dimension_type: What kind of dimension it is.
-        :param dimension_key: The key of the label.
-        :param dimension_value: Of this value. Default: of all.
-        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
-            none.
+        :param dimension_type: Kind of the dimension.
+        :param dimension_key: Key of the label or annotation.
+        :param dimension_value: Value of the label or annotation. Default: all.
+        :param include_idle: Include rows of zero for those that held GPUs within the retention period, but not in
+            this step.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.LabelUsage = self.send(
             Call(
@@ -2014,26 +2035,27 @@ class Operations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.WorkloadUsage:
-        """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV.
+        """Return the usage of workloads in the visible namespaces, one row per workload and step. JSON always has
+        pages; CSV only if a page is requested.
 
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param exclude_namespaces: Namespaces that are left out, separated by commas.
-        :param workload_name: Of this name.
-        :param workload_type: Of this kind.
-        :param order_by: By what; what is not known is last.
-        :param order_direction: The least first, or the most.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param exclude_namespaces: Namespaces to leave out, separated by commas.
+        :param workload_name: Name of the workload.
+        :param workload_type: Kind of the workload.
+        :param order_by: Sort key; unknown values are last.
+        :param order_direction: Ascending or descending.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.WorkloadUsage = self.send(
             Call(
@@ -2076,17 +2098,18 @@ class Operations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.HeldModelsAnswer:
-        """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept.
+        """Return the GPU-seconds that workloads held, by GPU model. For hours within the retention period they add up
+        to the ledger.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
-        :param end_time: Before this time. Default: now.
-        :param dimension_type: What kind of dimension it is.
-        :param dimension_key: Also by this label or annotation.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
+        :param end_time: End, exclusive, RFC 3339. Default: now.
+        :param dimension_type: Kind of the dimension.
+        :param dimension_key: Key of a label or annotation to group by, in addition to the model.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
         """
         found: models.HeldModelsAnswer = self.send(
             Call(
@@ -2128,25 +2151,26 @@ class Operations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.LedgerAnswer:
-        """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces.
+        """Return the use of all GPU-seconds: what they were available for, allocated to and used by. Rows other than
+        namespaces and workloads are only for callers who see all namespaces.
 
-        :param by: What a row is about.
-        :param key: Of a label or annotation.
-        :param value: Of this namespace, value, workload (uid), node or model. Default: of all.
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param exclude_namespaces: Namespaces that are left out, separated by commas.
+        :param by: Unit of a row.
+        :param key: Key of the label or annotation; required for these.
+        :param value: Only this namespace, value, workload (uid), node or model. Default: all.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param exclude_namespaces: Namespaces to leave out, separated by commas.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.LedgerAnswer = self.send(
             Call(
@@ -2185,14 +2209,16 @@ class Operations(ABC):
         end_time: str | None = None,
         below: float | None = None,
     ) -> models.WasteAnswer:
-        """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
+        """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
+        period. Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time
+        of a period.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
-        :param end_time: Before this time. Default: now.
-        :param below: Percent: an hour with less use is idle.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
+        :param end_time: End, exclusive, RFC 3339. Default: now.
+        :param below: Percent: an hour with a lower utilization is idle.
         """
         found: models.WasteAnswer = self.send(
             Call(
@@ -2213,7 +2239,7 @@ class Operations(ABC):
         return found
 
     def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
-        """Who held GPUs when that was looked at last, of the namespaces that may be seen.
+        """Return the GPU allocation of the visible namespaces at the last snapshot.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
@@ -2234,17 +2260,16 @@ class Operations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AllocationHistory:
-        """Who held GPUs, every five minutes, of the namespaces that may be seen.
+        """Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
-        :param end_time: Before this time. Default: now.
-        :param include_details: Whether to tell of every workload. Default: where there are no more than 300
-            snapshots.
-        :param interval: One snapshot of so long at most, the first: minutes, hours or days. Default: every one.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
+        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
+        :param end_time: End, exclusive, RFC 3339. Default: now.
+        :param include_details: Include every workload. Default: true for at most 300 snapshots.
+        :param interval: Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
         """
         found: models.AllocationHistory = self.send(
             Call(
@@ -2290,11 +2315,11 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
-        """The jobs that may be seen, the newest first.
+        """List the visible jobs, newest first.
 
-        :param name: Only jobs of this id or name, or with a pod of this name.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param name: Only jobs with this id or name, or with a pod of this name.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.JobPage = await self.send(
             Call(
@@ -2350,11 +2375,12 @@ class AsyncOperations(ABC):
         queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
-        """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked.
+        """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
+        are only checked.
 
         :param dry_run: Only check them; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = await self.send(
@@ -2370,9 +2396,9 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
-        """A job, with its document and its pods.
+        """Return a job, with its document and its pods.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
         """
         found: models.JobDescription = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
@@ -2390,14 +2416,14 @@ class AsyncOperations(ABC):
         queue: bool | None = None,
         checkpoint: bool | None = None,
     ) -> models.ChangedJob:
-        """Apply the changed document of a job. What ends running work has to be confirmed.
+        """Apply the changed document of a job. A change that ends running work must be confirmed.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
         :param dry_run: Only check them; nothing is written.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
         found: models.ChangedJob = await self.send(
             Call(
@@ -2419,13 +2445,13 @@ class AsyncOperations(ABC):
         checkpoint: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.JobState:
-        """Have a job deleted.
+        """Delete a job, without waiting until its pods are gone.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         :param force: End the pods without their grace period.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.JobState = await self.send(
             Call(
@@ -2452,16 +2478,17 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.PodPage:
-        """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods.
+        """List the pods of the visible jobs, by namespace and name. A job with missing pods has an additional item for
+        them.
 
-        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
-        :param selector: Labels, as kubectl's `-l` has them.
-        :param status: A status word or a phase, in any case.
+        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each must exist.
+        :param selector: Label selector, in the syntax of `kubectl -l`.
+        :param status: A status word or a phase, case-insensitive.
         :param by_job: One item per job; `ready` counts its pods.
-        :param pods_only: Without items for the pods that jobs lack.
+        :param pods_only: Leave out the items for missing pods.
         :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.PodPage = await self.send(
             Call(
@@ -2527,17 +2554,17 @@ class AsyncOperations(ABC):
                 return
 
     async def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
-        """The GPUs that jobs hold and wait for: the jobs that may be seen."""
+        """Return the number of GPUs that the visible jobs hold and wait for."""
         found: models.GpusOfJobs = await self.send(
             Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
         )
         return found
 
     async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
-        """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
+        """Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.WhyAnswer = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
@@ -2545,10 +2572,10 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
-        """The history of a job: the stages of its pods, the conditions of its workload, and its events.
+        """Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobTimeline = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
@@ -2556,11 +2583,10 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job_details(self, job_id: str, *, namespace: str | None = None) -> models.JobDetails:
-        """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it
-        waiting.
+        """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobDetails = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/details", models.JobDetails, query=given({"namespace": namespace}))
@@ -2568,11 +2594,11 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job_history(self, job_id: str, *, namespace: str | None = None) -> models.JobDocuments:
-        """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each
-        changed. A job that has gone has its history still, by its name.
+        """List the applied documents of a job, newest first: user, time, commit, and the changes of each one. The
+        history of a deleted job is found by its name.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobDocuments = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/history", models.JobDocuments, query=given({"namespace": namespace}))
@@ -2580,11 +2606,11 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job_revision(self, job_id: str, revision: int, *, namespace: str | None = None) -> models.JobRevision:
-        """One of the documents of a job that were applied, without its credentials.
+        """Return an applied document of a job, with credentials masked.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param revision: Its number.
-        :param namespace: Where the job is, if its name is in several.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param revision: Number of the revision.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobRevision = await self.send(
             Call(
@@ -2605,7 +2631,8 @@ class AsyncOperations(ABC):
         limit: float | None = None,
         waited: float | None = None,
     ) -> models.JobsWaitAnswer:
-        """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others.
+        """Wait until at least one of several jobs meets the condition or can no longer meet it. Send another request
+        for the others.
 
         :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
         :param timeout: Seconds until this request is answered at the latest.
@@ -2627,11 +2654,11 @@ class AsyncOperations(ABC):
     async def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
-        """Wait until a job runs, is ready, done or deleted, or until it can no longer become so.
+        """Wait until a job is running, ready, done or deleted, or until it can no longer be.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param timeout: Seconds.
-        :param namespace: Where the job is.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param timeout: Maximum wait, seconds.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.WaitAnswer = await self.send(
             Call(
@@ -2665,25 +2692,26 @@ class AsyncOperations(ABC):
         create_namespace: bool | None = None,
         create_only: bool | None = None,
     ) -> models.PlanAnswer:
-        """Create and change what documents describe. What ends running work has to be confirmed.
+        """Create and update what documents describe. A change that ends running work must be confirmed.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
             the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param namespace: The namespace of jobs whose documents name none.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param strategy: How a changed service is changed.
-        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
-        :param no_probe: Make it a note, not an error, when a trial pod is refused.
-        :param create_namespace: Create also a namespace that no document names.
-        :param create_only: Reject documents whose objects exist already.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
+            platform.
+        :param relower: Also update objects that differ only because a newer gpuctl generates other objects.
+        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
+        :param create_namespace: Create the namespace of the request if it does not exist.
+        :param create_only: Reject documents whose objects already exist.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -2743,12 +2771,12 @@ class AsyncOperations(ABC):
             the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param keep_labels: Leave the labels of a pool on its nodes.
-        :param namespace: The namespace of jobs whose documents name none.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param keep_labels: Keep the labels of a pool on its nodes.
+        :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
         """
         found: models.PlanAnswer = await self.send(
@@ -2800,23 +2828,24 @@ class AsyncOperations(ABC):
         create_namespace: bool | None = None,
         create_only: bool | None = None,
     ) -> models.PlanAnswer:
-        """Return what applying documents would do; nothing is written.
+        """Return what applying documents would do. Writes nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
             the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param show: `objects`: answer each object before and after, masked.
-        :param namespace: The namespace of jobs whose documents name none.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param show: `objects`: include each object before and after the change, with secrets masked.
+        :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param strategy: How a changed service is changed.
-        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
-        :param no_probe: Make it a note, not an error, when a trial pod is refused.
-        :param create_namespace: Create also a namespace that no document names.
-        :param create_only: Reject documents whose objects exist already.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
+            platform.
+        :param relower: Also update objects that differ only because a newer gpuctl generates other objects.
+        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
+        :param create_namespace: Create the namespace of the request if it does not exist.
+        :param create_only: Reject documents whose objects already exist.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -2859,11 +2888,12 @@ class AsyncOperations(ABC):
         queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
-        """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them.
+        """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are
+        only checked.
 
-        :param dry_run: Only check them; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param dry_run: Check only; nothing is written.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Batch = await self.send(
@@ -2896,11 +2926,11 @@ class AsyncOperations(ABC):
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -2939,16 +2969,16 @@ class AsyncOperations(ABC):
         queue: bool | None = None,
         timeout: float | None = None,
     ) -> models.PlanAnswer:
-        """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed.
+        """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -2977,15 +3007,15 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         checkpoint: bool | None = None,
     ) -> models.PausedJobs:
-        """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in
-        ``items``.
+        """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
+        before it in ``items``.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
         found: models.PausedJobs = await self.send(
             Call(
@@ -3013,14 +3043,14 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
     ) -> models.PausedJobs:
-        """Let paused jobs make their pods again. Evicting others has to be confirmed.
+        """Resume paused jobs. Preempting pods of other jobs must be confirmed.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PausedJobs = await self.send(
             Call(
@@ -3042,12 +3072,12 @@ class AsyncOperations(ABC):
     async def pause_job(
         self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
-        """End a job's pods, which frees its GPUs, and keep the job.
+        """Pause a job: end its pods, which frees its GPUs, and keep the job.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.JobState = await self.send(
             Call(
@@ -3062,12 +3092,12 @@ class AsyncOperations(ABC):
     async def resume_job(
         self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
-        """Let a paused job make its pods again. Evicting others has to be confirmed.
+        """Resume a paused job. Preempting pods of other jobs must be confirmed.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.JobState = await self.send(
             Call(
@@ -3088,13 +3118,14 @@ class AsyncOperations(ABC):
         queue: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
-        """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed.
+        """Run a finished training again. A deleted training is created from its last document, which must be
+        confirmed.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.RerunJob = await self.send(
             Call(
@@ -3122,19 +3153,20 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
-        """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
+        """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted.
 
-        :param job_id: A jobId, a job's name, or the name of one of its pods.
-        :param namespace: Where the job is, if its name is in several.
-        :param to: The revision of its history. Default: the newest that is another.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        :param strategy: How a changed service is changed.
-        :param no_probe: Make it a note, not an error, when a trial pod is refused.
-        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param to: Revision of the history. Default: the newest one that differs from the current document.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
+            platform.
+        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.ChangedJob = await self.send(
             Call(
@@ -3168,12 +3200,12 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         dry_run: bool | None = None,
     ) -> models.Recoveries:
-        """Finish what killed runs left. The creation of objects has to be confirmed.
+        """Finish the work of interrupted runs. Creating objects must be confirmed.
 
-        :param namespace: Where the job is, if its name is in several.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Recoveries = await self.send(
             Call(
@@ -3187,9 +3219,9 @@ class AsyncOperations(ABC):
         return found
 
     async def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
-        """List interrupted runs, and what a recovery would do.
+        """List the unfinished work of interrupted runs, and what a recovery would do.
 
-        :param namespace: Where the job is, if its name is in several.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.Recoveries = await self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
@@ -3208,16 +3240,16 @@ class AsyncOperations(ABC):
         previous: bool | None = None,
         namespace: str | None = None,
     ) -> models.LogsValue:
-        """What the pods of a job have printed, in the order of time.
+        """Return the output of a job's pods, ordered by time.
 
-        :param job_id: A job's id, its name, or the name of one of its pods.
-        :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
-        :param pod: Only of this pod: its name, its index in the job, or the end of its name.
-        :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
-        :param grep: Only lines that contain this text, exactly as it is.
-        :param container: Another container than the job's own.
-        :param previous: Of the run before the container was restarted.
-        :param namespace: Where the job has to be.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param tail: Number of last lines of each pod. Default: 100; with `since`: all.
+        :param pod: Only this pod: its name, its index in the job, or the end of its name.
+        :param since: Only lines that are not older: a duration (10m, 1h30m), or a time (RFC 3339).
+        :param grep: Only lines that contain this text, case-sensitive.
+        :param container: Container name. Default: the main container of the job.
+        :param previous: Lines of the previous run, before the last restart of the container.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.LogsValue = await self.send(
             Call(
@@ -3248,14 +3280,14 @@ class AsyncOperations(ABC):
         end_time: str | None = None,
         namespace: str | None = None,
     ) -> dict[str, list[models.MetricPoint]]:
-        """What is measured of a job over time, at most 500 points of each metric.
+        """Return the metrics of a job over time, at most 500 points each.
 
-        :param job_id: A job's id, its name, or the name of one of its pods.
-        :param metric: Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or
-            another that is set.
-        :param start_time: From when on, RFC 3339. Default: the job's start.
-        :param end_time: Until when. Default: now.
-        :param namespace: Where the job has to be.
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param metric: Only this metric: gpuUtilization (percent), memoryUsage (GiB per GPU), throughput, or another
+            of the settings.
+        :param start_time: Start, RFC 3339. Default: the start of the job.
+        :param end_time: End, RFC 3339. Default: now.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: dict[str, list[models.MetricPoint]] = await self.send(
             Call(
@@ -3268,7 +3300,7 @@ class AsyncOperations(ABC):
         return found
 
     async def list_pools(self) -> models.PoolList:
-        """The pools by name; `default` has the nodes that are in no other."""
+        """List the visible pools, by name. `default` has the nodes that are in no other pool."""
         found: models.PoolList = await self.send(Call("GET", "/pools", models.PoolList))
         return found
 
@@ -3290,7 +3322,7 @@ class AsyncOperations(ABC):
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
         :param dry_run: Only check; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.Administered = await self.send(
             Call(
@@ -3314,9 +3346,9 @@ class AsyncOperations(ABC):
         return found
 
     async def get_pool(self, pool_name: str) -> models.PoolDetail:
-        """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
+        """Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
 
-        :param pool_name: The pool.
+        :param pool_name: Name of the pool.
         """
         found: models.PoolDetail = await self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
         return found
@@ -3333,14 +3365,15 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
-        """Change a pool: nodes that it no longer names leave it.
+        """Change a pool. Nodes that the body does not name are removed from it.
 
+        :param pool_name: Name of the pool.
         :param name: Its name; of a pool that is changed, that of the path.
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
         :param dry_run: Only check; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedPool = await self.send(
             Call(
@@ -3365,10 +3398,11 @@ class AsyncOperations(ABC):
     async def delete_pool(
         self, pool_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.Administered:
-        """Delete a pool; its nodes lose its label, its jobs go on running.
+        """Delete a pool. Its nodes lose the label, its jobs continue to run.
 
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param pool_name: Name of the pool.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Administered = await self.send(
             Call(
@@ -3383,11 +3417,11 @@ class AsyncOperations(ABC):
     async def list_nodes_with_label(
         self, *, key: str, page: int | None = None, page_size: int | None = None
     ) -> models.LabelPage:
-        """One label of all nodes that have it.
+        """List the nodes that have a label, with its value.
 
         :param key: The label's key.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.LabelPage = await self.send(
             Call(
@@ -3411,10 +3445,10 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
-        """The labels of all nodes that tell a type of GPU, and the pools.
+        """List the GPU type labels and the pool of each node.
 
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.GpuLabelPage = await self.send(
             Call("GET", "/nodes/labels/all", models.GpuLabelPage, query=given({"page": page, "pageSize": page_size}))
@@ -3436,9 +3470,9 @@ class AsyncOperations(ABC):
                 return
 
     async def list_node_labels(self, node_name: str) -> models.LabelPage:
-        """All labels of a node, by key.
+        """List the labels of a node, by key.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         """
         found: models.LabelPage = await self.send(Call("GET", f"/nodes/{segment(node_name)}/labels", models.LabelPage))
         return found
@@ -3446,9 +3480,11 @@ class AsyncOperations(ABC):
     async def set_node_label(
         self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
     ) -> models.SetLabel:
-        """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
+        """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
+        `LabelConflict`. Set a label of a node. If it has another value and `overwrite` is false, the answer is 409
+        with `LabelConflict`.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         :param key: The label's key.
         :param value: Its value.
         :param overwrite: Replace another value.
@@ -3465,9 +3501,9 @@ class AsyncOperations(ABC):
         return found
 
     async def get_node_label(self, node_name: str, key: str) -> models.KeptLabel:
-        """A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`.
+        """Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         :param key: The label's key.
         """
         found: models.KeptLabel = await self.send(
@@ -3478,9 +3514,9 @@ class AsyncOperations(ABC):
     async def delete_node_label(self, node_name: str, key: str, *, dry_run: bool | None = None) -> models.DeletedLabel:
         """Delete a label of a node.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         :param key: The label's key.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.DeletedLabel = await self.send(
             Call(
@@ -3501,7 +3537,7 @@ class AsyncOperations(ABC):
         overwrite: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.BatchReport:
-        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
+        """Set a label of several nodes. Nodes that fail are listed in `failed`.
 
         :param key: The label's key.
         :param value: Its value.
@@ -3534,7 +3570,8 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         overwrite: bool | None = None,
     ) -> models.BatchReport:
-        """Set labels of several nodes, and delete those whose value is null: of a node all or none.
+        """Set several labels of several nodes, and delete those whose value is null. For each node all changes are
+        made, or none.
 
         :param dry_run: Only check; nothing is written.
         :param labels: Key -> value; null deletes the label.
@@ -3556,7 +3593,7 @@ class AsyncOperations(ABC):
     async def delete_labels_of_nodes(
         self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
     ) -> models.BatchReport:
-        """Delete labels of several nodes: of a node all or none.
+        """Delete several labels of several nodes. For each node all are deleted, or none.
 
         :param dry_run: Only check; nothing is written.
         """
@@ -3581,15 +3618,15 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NodePage:
-        """The nodes by name.
+        """List the visible nodes, by name.
 
-        :param pool: Nodes of this pool.
-        :param gpu_type: Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or
-            `KEY=VALUE`; a label's key: nodes that have it.
+        :param pool: Only nodes of this pool.
+        :param gpu_type: Only nodes with this GPU type, case-insensitive: `a100-80g`, `nvidia.com/a100-80g` or
+            `KEY=VALUE`. The key of a label: nodes that have the label.
         :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
-        :param selector: Nodes by their labels, as kubectl's `-l`.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param selector: Label selector, in the syntax of `kubectl -l`.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.NodePage = await self.send(
             Call(
@@ -3635,11 +3672,11 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpus(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuPage:
-        """The GPUs of all nodes that have any, one by one. Kubernetes counts the GPUs that pods have asked for, and
-        does not say which: `gpuId` is a number, not a device.
+        """List the GPUs of all nodes one by one. Kubernetes counts the GPUs that pods request, but does not record
+        which devices: `gpuId` is a number, not a device.
 
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.GpuPage = await self.send(
             Call("GET", "/nodes/gpu-detail", models.GpuPage, query=given({"page": page, "pageSize": page_size}))
@@ -3661,20 +3698,20 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpu_types(self) -> models.GpuTypeList:
-        """The types of GPU that the nodes have by name, how many there are, and where."""
+        """List the GPU types of the nodes, with their number of GPUs and their nodes."""
         found: models.GpuTypeList = await self.send(Call("GET", "/gpu-types", models.GpuTypeList))
         return found
 
     async def get_node(self, node_name: str) -> models.NodeDetail:
-        """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
+        """Return a node: capacity, requests, labels, and the visible jobs on it.
 
-        :param node_name: The node.
+        :param node_name: Name of the node.
         """
         found: models.NodeDetail = await self.send(Call("GET", f"/nodes/{segment(node_name)}", models.NodeDetail))
         return found
 
     async def list_quotas(self) -> models.QuotaList:
-        """The quotas of the namespaces that may be seen."""
+        """List the quotas of the visible namespaces."""
         found: models.QuotaList = await self.send(Call("GET", "/quotas", models.QuotaList))
         return found
 
@@ -3689,13 +3726,13 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
-        """Create quotas of users, with their namespaces.
+        """Create quotas of users, and their namespaces.
 
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Fills in what an entry leaves out.
         :param dry_run: Only check; nothing is written.
-        :param confirm: What a plan asks is confirmed: running work may end.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.CreatedQuota = await self.send(
             Call(
@@ -3719,9 +3756,9 @@ class AsyncOperations(ABC):
         return found
 
     async def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
-        """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
+        """Return the quota of a user and its usage. For the name of a quota document: the quotas of all its users.
 
-        :param user_name: The user.
+        :param user_name: Name of the user, or of a quota document.
         """
         found: models.Quota | models.QuotaList = await self.send(
             Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
@@ -3731,10 +3768,11 @@ class AsyncOperations(ABC):
     async def delete_quota(
         self, user_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.Administered:
-        """Delete the quota of a user; the namespace, and all that is in it, stays.
+        """Delete the quota of a user. The namespace and its content stay.
 
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param dry_run: Check everything and return what would be done; nothing is written.
+        :param user_name: Name of the user.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Administered = await self.send(
             Call(
@@ -3749,8 +3787,9 @@ class AsyncOperations(ABC):
     async def add_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.BatchReport:
-        """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are.
+        """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
+        :param pool_name: Name of the pool.
         :param dry_run: Only check; nothing is written.
         :param overwrite: Move nodes that are in another pool.
         """
@@ -3767,9 +3806,9 @@ class AsyncOperations(ABC):
     async def remove_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None
     ) -> models.BatchReport:
-        """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they
-        are.
+        """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
+        :param pool_name: Name of the pool.
         :param dry_run: Only check; nothing is written.
         """
         found: models.BatchReport = await self.send(
@@ -3793,15 +3832,15 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         keep_labels: bool | None = None,
     ) -> models.PlanAnswer:
-        """Delete pools; their nodes lose the label, their jobs continue to run.
+        """Delete pools. Their nodes lose the label, their jobs continue to run.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
-        :param keep_labels: Leave the labels of a pool on its nodes.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param keep_labels: Keep the labels of a pool on its nodes.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -3830,14 +3869,14 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         timeout: float | None = None,
     ) -> models.PlanAnswer:
-        """Delete the quotas of users; the namespaces, and all that is in them, stay.
+        """Delete the quotas of users. The namespaces and their content stay.
 
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -3858,9 +3897,9 @@ class AsyncOperations(ABC):
         return found
 
     async def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
-        """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+        """List the visible namespaces that gpuctl has created, or that have its jobs or quotas.
 
-        :param all: Also those without jobs and quotas.
+        :param all: Include namespaces without jobs and quotas.
         """
         found: models.NamespaceList = await self.send(
             Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
@@ -3868,9 +3907,9 @@ class AsyncOperations(ABC):
         return found
 
     async def get_namespace(self, namespace_name: str) -> models.NamespaceDetail:
-        """A namespace: what limits it, what runs in it, and what waits.
+        """Return a namespace: its limits, and its running and waiting jobs.
 
-        :param namespace_name: The namespace.
+        :param namespace_name: Name of the namespace.
         """
         found: models.NamespaceDetail = await self.send(
             Call("GET", f"/namespaces/{segment(namespace_name)}", models.NamespaceDetail)
@@ -3888,15 +3927,14 @@ class AsyncOperations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
     ) -> models.FitAnswer:
-        """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes
-        nothing.
+        """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
             the service's.
-        :param namespace: Of jobs that name none.
-        :param suggest: Find the smallest changes with which jobs that do not fit would, of 20 documents.
-        :param strict: Reject documents that have warnings.
+        :param namespace: Namespace of jobs whose documents do not have one.
+        :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
+        :param strict: Reject documents with warnings.
         """
         found: models.FitAnswer = await self.send(
             Call(
@@ -3917,7 +3955,7 @@ class AsyncOperations(ABC):
         return found
 
     async def fit_waiting(self, *, namespace: str | None = None) -> models.FitAnswer:
-        """Return the same of each job whose pods wait for a node now.
+        """Check the fit of each job whose pods are waiting for a node.
 
         :param namespace: Only jobs of this namespace.
         """
@@ -3929,7 +3967,13 @@ class AsyncOperations(ABC):
     async def check_right(
         self, *, resource: str, action: str, pool: str | None = None, namespace: str | None = None
     ) -> models.RightAnswer:
-        """Whether whoever asks may do something: what the routes themselves decide by."""
+        """Check if the caller may do something. All routes use the same decision.
+
+        :param resource: Resource, such as jobs, logs or pools.
+        :param action: get, create, update or delete.
+        :param pool: Pool; null: not about one pool.
+        :param namespace: Namespace; null: not about one namespace.
+        """
         found: models.RightAnswer = await self.send(
             Call(
                 "POST",
@@ -3953,17 +3997,17 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AuditPage:
-        """Writes, and attempts of them, the newest first.
+        """List writes and rejected writes, newest first.
 
-        :param caller: Of this caller.
-        :param action: A method, or method and path: `DELETE`, `POST /jobs`.
+        :param caller: Name of the caller.
+        :param action: HTTP method, or method and path: `DELETE`, `POST /jobs`.
         :param object: Part of an object's name.
-        :param namespace: Of objects in this namespace.
-        :param result: A status, or the name of an error: `201`, `Forbidden`.
-        :param since: From this time on, RFC 3339.
-        :param until: Before this time.
-        :param page: Which page, from 1.
-        :param page_size: Items of a page.
+        :param namespace: Namespace of the objects.
+        :param result: HTTP status, or name of an error: `201`, `Forbidden`.
+        :param since: Start, inclusive, RFC 3339.
+        :param until: End, exclusive, RFC 3339.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
         """
         found: models.AuditPage = await self.send(
             Call(
@@ -4023,14 +4067,14 @@ class AsyncOperations(ABC):
                 return
 
     async def list_usage_clusters(self) -> models.UsageNames:
-        """Names of clusters; the first is the default. Others than that of this service are only listed for callers
-        who see all namespaces and pools.
+        """List the names of clusters; the first one is the default. Clusters other than that of this service are only
+        listed for callers who see all namespaces and pools.
         """
         found: models.UsageNames = await self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
         return found
 
     async def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
-        """Namespaces in which GPUs were held, of those that may be seen.
+        """List the visible namespaces in which GPUs were allocated.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
@@ -4043,9 +4087,10 @@ class AsyncOperations(ABC):
     async def list_usage_keys(
         self, *, dimension_type: str | None = None, cluster: str | None = None
     ) -> models.UsageNames:
-        """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
+        """List the keys of labels or annotations by which usage is aggregated. Only for callers who see all
+        namespaces.
 
-        :param dimension_type: What kind of dimension it is.
+        :param dimension_type: Kind of the dimension.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
         """
@@ -4062,10 +4107,10 @@ class AsyncOperations(ABC):
     async def list_usage_values(
         self, *, dimension_key: str, dimension_type: str | None = None, cluster: str | None = None
     ) -> models.UsageNames:
-        """Values that a label, or an annotation, has had. For those who see all namespaces.
+        """List the values that a label or annotation has had. Only for callers who see all namespaces.
 
-        :param dimension_key: The key of the label.
-        :param dimension_type: What kind of dimension it is.
+        :param dimension_key: Key of the label or annotation.
+        :param dimension_type: Kind of the dimension.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
         """
@@ -4093,20 +4138,20 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.ClusterUsage:
-        """A cluster, hour by hour. For those who see all namespaces.
+        """Return the usage of a cluster, one row per step. Only for callers who see all namespaces.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.ClusterUsage = await self.send(
             Call(
@@ -4148,24 +4193,24 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.NamespaceUsage:
-        """Namespaces, hour by hour, of those that may be seen.
+        """Return the usage of the visible namespaces, one row per namespace and step.
 
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param exclude_namespaces: Namespaces that are left out, separated by commas.
-        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
-            none.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param exclude_namespaces: Namespaces to leave out, separated by commas.
+        :param include_idle: Include rows of zero for those that held GPUs within the retention period, but not in
+            this step.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.NamespaceUsage = await self.send(
             Call(
@@ -4211,25 +4256,26 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.LabelUsage:
-        """The values of a label or annotation, hour by hour. For those who see all namespaces.
+        """Return usage by the values of a label or annotation, one row per value and step. Only for callers who see
+        all namespaces.
 
-        :param dimension_type: What kind of dimension it is.
-        :param dimension_key: The key of the label.
-        :param dimension_value: Of this value. Default: of all.
-        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
-            none.
+        :param dimension_type: Kind of the dimension.
+        :param dimension_key: Key of the label or annotation.
+        :param dimension_value: Value of the label or annotation. Default: all.
+        :param include_idle: Include rows of zero for those that held GPUs within the retention period, but not in
+            this step.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.LabelUsage = await self.send(
             Call(
@@ -4278,26 +4324,27 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.WorkloadUsage:
-        """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV.
+        """Return the usage of workloads in the visible namespaces, one row per workload and step. JSON always has
+        pages; CSV only if a page is requested.
 
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param exclude_namespaces: Namespaces that are left out, separated by commas.
-        :param workload_name: Of this name.
-        :param workload_type: Of this kind.
-        :param order_by: By what; what is not known is last.
-        :param order_direction: The least first, or the most.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param exclude_namespaces: Namespaces to leave out, separated by commas.
+        :param workload_name: Name of the workload.
+        :param workload_type: Kind of the workload.
+        :param order_by: Sort key; unknown values are last.
+        :param order_direction: Ascending or descending.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.WorkloadUsage = await self.send(
             Call(
@@ -4340,17 +4387,18 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.HeldModelsAnswer:
-        """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept.
+        """Return the GPU-seconds that workloads held, by GPU model. For hours within the retention period they add up
+        to the ledger.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
-        :param end_time: Before this time. Default: now.
-        :param dimension_type: What kind of dimension it is.
-        :param dimension_key: Also by this label or annotation.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
+        :param end_time: End, exclusive, RFC 3339. Default: now.
+        :param dimension_type: Kind of the dimension.
+        :param dimension_key: Key of a label or annotation to group by, in addition to the model.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
         """
         found: models.HeldModelsAnswer = await self.send(
             Call(
@@ -4392,25 +4440,26 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.LedgerAnswer:
-        """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces.
+        """Return the use of all GPU-seconds: what they were available for, allocated to and used by. Rows other than
+        namespaces and workloads are only for callers who see all namespaces.
 
-        :param by: What a row is about.
-        :param key: Of a label or annotation.
-        :param value: Of this namespace, value, workload (uid), node or model. Default: of all.
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param exclude_namespaces: Namespaces that are left out, separated by commas.
+        :param by: Unit of a row.
+        :param key: Key of the label or annotation; required for these.
+        :param value: Only this namespace, value, workload (uid), node or model. Default: all.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param exclude_namespaces: Namespaces to leave out, separated by commas.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
-        :param end_time: Before this time. Required without `hours`.
-        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
-        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
+        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
+        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
+        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
         :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
-            Rows that come meanwhile move no others.
-        :param format: `csv`: rows alone, below their names.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
+            New rows do not shift the others.
+        :param format: `csv`: rows only, with a header.
         """
         found: models.LedgerAnswer = await self.send(
             Call(
@@ -4449,14 +4498,16 @@ class AsyncOperations(ABC):
         end_time: str | None = None,
         below: float | None = None,
     ) -> models.WasteAnswer:
-        """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
+        """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
+        period. Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time
+        of a period.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param namespace: Of this namespace. Default: of all that may be seen.
-        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
-        :param end_time: Before this time. Default: now.
-        :param below: Percent: an hour with less use is idle.
+        :param namespace: Namespace. Default: all visible namespaces.
+        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
+        :param end_time: End, exclusive, RFC 3339. Default: now.
+        :param below: Percent: an hour with a lower utilization is idle.
         """
         found: models.WasteAnswer = await self.send(
             Call(
@@ -4477,7 +4528,7 @@ class AsyncOperations(ABC):
         return found
 
     async def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
-        """Who held GPUs when that was looked at last, of the namespaces that may be seen.
+        """Return the GPU allocation of the visible namespaces at the last snapshot.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
@@ -4498,17 +4549,16 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AllocationHistory:
-        """Who held GPUs, every five minutes, of the namespaces that may be seen.
+        """Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
-        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
-        :param end_time: Before this time. Default: now.
-        :param include_details: Whether to tell of every workload. Default: where there are no more than 300
-            snapshots.
-        :param interval: One snapshot of so long at most, the first: minutes, hours or days. Default: every one.
-        :param page: Which page, from 1: then the answer is one.
-        :param page_size: Rows of a page. Default: 20.
+        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
+        :param end_time: End, exclusive, RFC 3339. Default: now.
+        :param include_details: Include every workload. Default: true for at most 300 snapshots.
+        :param interval: Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
         """
         found: models.AllocationHistory = await self.send(
             Call(

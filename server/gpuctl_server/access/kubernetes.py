@@ -170,7 +170,7 @@ class ClusterCaller:
         """
         attributes = _attributes(access)
         if attributes is None:
-            return Decision(False, f"{self.name} may not {access}: there is no such right")
+            return Decision(False, f"{self.name} may not {access}: this right does not exist")
         if access.namespace is None and access.resource in _ANYWHERE:
             return Decision(True, f"{self.name} may {access} where Kubernetes allows it")
         where = access.namespace if attributes.namespaced and access.namespace is not None else ""

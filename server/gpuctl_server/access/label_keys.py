@@ -15,8 +15,8 @@ _OF_KUBERNETES = ("kubernetes.io", "k8s.io")
 class LabelKeys:
     """The rules for label keys.
 
-    :param of_kubernetes: keys in the domains of Kubernetes that are allowed nevertheless. :param for_limited: further
-    keys for tokens with limits; ``example.com/`` means all keys with this prefix.
+    :param of_kubernetes: keys in the domains of Kubernetes that are allowed nevertheless.
+    :param for_limited: further keys for tokens with limits; ``example.com/`` means all keys with this prefix.
     """
 
     def __init__(self, platform: Settings, of_kubernetes: Collection[str], for_limited: Collection[str]) -> None:

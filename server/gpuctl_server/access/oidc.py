@@ -34,9 +34,10 @@ _RESERVED = "system:"
 class Provider(NamedTuple):
     """The provider whose tokens are accepted.
 
-    :param username: claim with the user's name. :param groups: claim with the user's groups. :param prefix: prepended
-    to names of users and groups, so that they cannot equal names from another source. :param impersonates: write on
-    behalf of users by Kubernetes impersonation.
+    :param username: claim with the user's name.
+    :param groups: claim with the user's groups.
+    :param prefix: prepended to names of users and groups, so that they cannot equal names from another source.
+    :param impersonates: write on behalf of users by Kubernetes impersonation.
     """
 
     issuer: str
@@ -55,9 +56,7 @@ class ProviderCaller(ClusterCaller):
 
     def may(self, access: AccessRequest) -> Decision:
         if access.action != "get" and access.resource != "plans" and not self.impersonates:
-            return Decision(
-                False, f"{self.name} may not {access}: the service was not set up to write for users of OIDC"
-            )
+            return Decision(False, f"{self.name} may not {access}: the setting `oidc_impersonation` is off")
         return super().may(access)
 
 
@@ -94,7 +93,7 @@ class ProviderUsers:
                 options={"require": ["exp", "iss", "aud"]},
             )
         except jwt.PyJWKClientConnectionError as error:
-            raise ConnectionFailed(f"the keys of {self._provider.issuer} cannot be had: {error}") from None
+            raise ConnectionFailed(f"the keys of {self._provider.issuer} cannot be fetched: {error}") from None
         except (jwt.InvalidTokenError, jwt.PyJWKClientError, jwt.PyJWKError):
             return None
         return self._named(claims)
@@ -118,7 +117,9 @@ class ProviderUsers:
                 found = _fetched(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
                 address = found.get("jwks_uri") if found.get("issuer") == self._provider.issuer else None
                 if not isinstance(address, str) or not is_address(address):
-                    raise ClusterError(f"{self._provider.issuer} does not describe itself as OpenID Connect has it")
+                    raise ClusterError(
+                        f"{self._provider.issuer}: its OpenID configuration has no valid `issuer` and `jwks_uri`"
+                    )
                 self._client = jwt.PyJWKClient(address, lifespan=_KEYS_LAST, timeout=_PATIENCE)
             return self._client
 

@@ -101,7 +101,7 @@ class Rights:
 
     def _lacking(self, access: AccessRequest) -> str | None:
         if access.resource not in RESOURCES or access.action not in ACTIONS:
-            return "there is no such right"
+            return "this right does not exist"
         if access.namespace is not None and not self._reaches(access.namespace):
             if self.namespaces is not None and access.namespace not in self.namespaces:
                 return f"the namespaces of this token are {_listed(self.namespaces)}"
@@ -111,21 +111,21 @@ class Rights:
         if self.role == "admin":
             return self._beyond_limits(access)
         if access.action == "get" or access.resource == "plans":
-            return None if access.resource in _READ_BY_ALL else "that takes the role admin"
+            return None if access.resource in _READ_BY_ALL else "this needs the role admin"
         if access.resource == "jobs":
             return None if self.role == "user" else "the role viewer reads only"
-        return "that takes the role admin"
+        return "this needs the role admin"
 
     def _beyond_limits(self, access: AccessRequest) -> str | None:
         """Return why an admin with limits may not do what would affect objects beyond the limits."""
         if self.is_unlimited or (access.action == "get" and access.resource in _READ_BY_ALL):
             return None
         if self.namespaces is not None and access.resource in _OF_THE_CLUSTER:
-            return "that is the whole cluster's, and this token is limited to namespaces"
+            return "this affects the whole cluster, and this token is limited to namespaces"
         if self.pools is not None and access.resource not in (*_OF_JOBS, *_OF_NODES):
-            return "that is of all pools, and this token is limited to some"
+            return "this affects all pools, and this token is limited to some"
         if access.resource == "audit":
-            return "the audit is of all namespaces, and this token is limited to some"
+            return "the audit covers all namespaces, and this token is limited to some"
         return None
 
 

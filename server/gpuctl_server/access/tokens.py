@@ -79,8 +79,8 @@ def digest_of(token: str) -> str:
 def read_tokens(path: Path) -> list[TokenEntry]:
     """Return the entries of a token file.
 
-    :raises DamagedTokens: the file is not a valid token file, or other users may read it. :raises FileNotFoundError:
-    the file does not exist.
+    :raises DamagedTokens: the file is not a valid token file, or other users may read it.
+    :raises FileNotFoundError: the file does not exist.
     """
     # O_NONBLOCK: opening a pipe must not wait for its writer.
     with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
@@ -88,7 +88,7 @@ def read_tokens(path: Path) -> list[TokenEntry]:
         try:
             value = json.loads(file.read())
         except (ValueError, RecursionError) as error:
-            raise DamagedTokens(f"{path} is no JSON: {error}") from None
+            raise DamagedTokens(f"{path} is not valid JSON: {error}") from None
     listed = value.get("tokens") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise DamagedTokens(f"{path} has no list `tokens`")
@@ -101,15 +101,15 @@ def _see_that_it_is_private(path: Path, status: os.stat_result) -> None:
     :raises DamagedTokens: they can, or it is not a regular file.
     """
     if not stat.S_ISREG(status.st_mode):
-        raise DamagedTokens(f"{path} is no file")
+        raise DamagedTokens(f"{path} is not a regular file")
     if status.st_size > _LARGEST:
         raise DamagedTokens(f"{path} is larger than {_LARGEST // 2**20} MiB")
     # A Secret that Kubernetes mounts is owned by root, and readable for the group of the pod.
     if status.st_uid not in (0, os.geteuid()):
-        raise DamagedTokens(f"{path} is owned by another user (uid {status.st_uid}), who could let anybody in")
+        raise DamagedTokens(f"{path} is owned by another user (uid {status.st_uid}), who could add tokens")
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o027:
-        who = "everybody" if mode & 0o007 else "its group"
+        who = "all users" if mode & 0o007 else "its group"
         what = "read" if mode & 0o005 else "written"
         raise DamagedTokens(f"{path} may be {what} by {who} (mode {mode:04o}): `chmod 600 {path}`")
 
@@ -168,7 +168,7 @@ class ServiceTokenFile:
                 raise
             if self.problem != str(error):
                 self.problem = str(error)
-                LOG.error("the tokens cannot be read again; those read before hold: %s", error)
+                LOG.error("the token file cannot be read; the tokens read before stay valid: %s", error)
 
 
 def _entry(value: Any, where: str) -> TokenEntry:
@@ -184,9 +184,9 @@ def _entry(value: Any, where: str) -> TokenEntry:
         )
         entry.is_expired(datetime.now(timezone.utc))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise DamagedTokens(f"{where} is none: it needs name, sha256 and role, and times in RFC 3339") from None
+        raise DamagedTokens(f"{where} is invalid: it needs name, sha256 and role, and times in RFC 3339") from None
     if entry.role not in ROLES or not _DIGEST.fullmatch(entry.digest):
-        raise DamagedTokens(f"{where} is none: its role has to be one of {', '.join(ROLES)}, sha256 64 digits")
+        raise DamagedTokens(f"{where} is invalid: its role must be one of {', '.join(ROLES)}, sha256 64 digits")
     return entry
 
 

@@ -23,8 +23,10 @@ _MOST_PLACES = 256
 class LogSelection(NamedTuple):
     """The requested lines.
 
-    :param tail: number of last lines of each pod; None: all. :param since: earliest time, nanoseconds since 1970; None:
-    no limit. :param uid: only the pod with this uid; None: all pods. :param grep: only lines that contain this text.
+    :param tail: number of last lines of each pod; None: all.
+    :param since: earliest time, nanoseconds since 1970; None: no limit.
+    :param uid: only the pod with this uid; None: all pods.
+    :param grep: only lines that contain this text.
     :param resume_from: only lines after these positions, regardless of ``tail`` and ``since``.
     """
 
@@ -83,7 +85,7 @@ class LogFollower:
     def too_slow(self) -> LogEnd:
         """Return the end for a client that was cut off."""
         since = f"since={self._last}" if self._last else "tail"
-        return LogEnd(TOO_SLOW, f"too slow: lines were left out; connect again with {since} to go on")
+        return LogEnd(TOO_SLOW, f"too slow: lines were dropped; connect again with {since} to continue")
 
     def begin(self, entries: Iterable[LogEntry], places: Mapping[bytes, LogPosition]) -> None:
         """Add past lines, which the client reads at its own speed. ``positions`` are those before the first of them."""

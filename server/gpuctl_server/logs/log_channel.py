@@ -47,7 +47,8 @@ class LogAddress(NamedTuple):
 class RecentLines:
     """The newest lines of a container.
 
-    :param complete: True if these are all lines. :param gone: True if older lines can no longer be read.
+    :param complete: True if these are all lines.
+    :param gone: True if older lines can no longer be read.
     """
 
     log: ContainerLog
@@ -269,8 +270,8 @@ class _ChannelReader:
         except ClusterError as error:
             end = LogEnd(AWAY if isinstance(error, ConnectionFailed) else FAILED, error.message)
         except Exception:
-            LOG.exception("a log could not be followed")
-            end = LogEnd(FAILED, "the service failed; its log has more")
+            LOG.exception("following a log failed")
+            end = LogEnd(FAILED, "internal error; see the log of the service")
         finally:
             session.close()
         self._post(end)

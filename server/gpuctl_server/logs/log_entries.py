@@ -159,4 +159,4 @@ def marks(text: str) -> LogPositions:
         parts = struct.iter_unpack(f">{_KEY}sQH", data[2:])
         return LogPositions({key: LogPosition(time, number) for key, time, number in parts}, bool(data[1]))
     except (binascii.Error, struct.error, ValueError):
-        raise InvalidPositions("it does not say how far a log was read") from None
+        raise InvalidPositions("it is not the id of an event of this service") from None

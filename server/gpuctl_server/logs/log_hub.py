@@ -19,7 +19,7 @@ from gpuctl_server.logs.log_entries import LogEntry
 from gpuctl_server.logs.past_lines import PastLines, ReaderTooSlow
 from gpuctl_server.server_settings import ServerSettings
 
-ENDING = LogEnd(1012, "the service is ending; connect again")
+ENDING = LogEnd(1012, "the service is shutting down; connect again")
 _AT_ONCE = 8
 """Maximum number of concurrent readings of past lines."""
 _ROUNDS = 5
@@ -59,11 +59,11 @@ class LogHub:
                 raise TooManyFollowers(ENDING.reason)
             if self._names.total() >= self._settings.followers:
                 raise TooManyFollowers(
-                    f"{self._settings.followers} follow logs, which is as many as may; try again later"
+                    f"{self._settings.followers} clients are following logs, which is the limit; try again later"
                 )
             if self._names[name] >= self._settings.followers_each:
                 most = self._settings.followers_each
-                raise TooManyFollowers(f"{name} follows {most} logs already, which is as many as one may")
+                raise TooManyFollowers(f"{name} is following {most} logs, which is the limit")
             self._names[name] += 1
 
     def leave(self, name: str) -> None:
@@ -144,9 +144,7 @@ class LogHub:
         channel = self._channels.get(address)
         if channel is None:
             if len(self._channels) >= self._settings.followed_jobs:
-                raise TooManyFollowers(
-                    f"the logs of {len(self._channels)} jobs are followed, which is as many as can be"
-                )
+                raise TooManyFollowers(f"the logs of {len(self._channels)} jobs are being followed, which is the limit")
             channel = self._channels[address] = LogChannel(self._connection, self._platform, address, self._let_go)
             channel.start()
         return channel

@@ -45,7 +45,8 @@ class PastLines:
     async def entries(self, executor: Executor) -> AsyncGenerator[LogEntry, None]:
         """Yield all lines, ordered by time.
 
-        :raises ReaderTooSlow: the client did not receive them in time. :raises ClusterError: the lines cannot be read.
+        :raises ReaderTooSlow: the client did not receive them in time.
+        :raises ClusterError: the lines cannot be read.
         """
         work = self._loop.run_in_executor(executor, self._work)
         try:

@@ -153,7 +153,7 @@ class JobBoard:
                     _settle()
             except Exception:
                 # A single malformed pod must not end the thread for all users.
-                LOG.exception("the list of jobs could not be worked out")
+                LOG.exception("the list of jobs could not be computed")
             # Permanent changes must not use more than a third of a CPU.
             self._stopped.wait(max(_PAUSE, 2 * (time.thread_time() - begun)))
 

@@ -56,7 +56,9 @@ class _Kept:
         uid = obj["metadata"]["uid"]
         if isinstance(obj, SkippedObject) and event.type != "DELETED":
             if uid not in self.left_out:
-                LOG.warning("an object is left out", extra={"kind": event.kind, "uid": uid, "problem": obj.problem})
+                LOG.warning(
+                    "a malformed object is left out", extra={"kind": event.kind, "uid": uid, "problem": obj.problem}
+                )
             self.left_out.add(uid)
             for key in [key for key, known in self.objects.items() if known["metadata"]["uid"] == uid]:
                 self.drop(key)
@@ -181,8 +183,8 @@ class Mirror:
     def wait_for(self, kind: str, key: Key, resource_version: str, timeout: float) -> bool:
         """Wait until the mirror has a write, so that a client reads its own write. Return False after the timeout.
 
-        :param resource_version: that of the written object; of a deletion, the version before it. :param timeout:
-        seconds. A watch that is interrupted may take longer.
+        :param resource_version: that of the written object; of a deletion, the version before it.
+        :param timeout: seconds. A watch that is interrupted may take longer.
         """
         kept = self._kept.get(kind)
         if kept is None or not resource_version.isdigit():
@@ -233,7 +235,7 @@ class Mirror:
             if isinstance(event, ClusterError):
                 if kept.failure is None:
                     problem = event.detail if isinstance(event, ConnectionFailed) else event.message
-                    LOG.error("a list is not followed", extra={"kind": kept.watched.kind, "problem": problem})
+                    LOG.error("a list cannot be watched", extra={"kind": kept.watched.kind, "problem": problem})
                 kept.failure = event
             elif event.type == "LISTED":
                 kept.listed, kept.failure = True, None

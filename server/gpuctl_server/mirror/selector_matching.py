@@ -60,7 +60,7 @@ class FieldSelector:
         for part in filter(None, text.split(",")):
             match = _FIELD.fullmatch(part)
             if match is None:
-                raise NotASelector(f"`{part}` is no requirement of a field")
+                raise NotASelector(f"`{part}` is not a requirement of a field selector")
             self.requirements.append((match["key"], match["operator"].replace("==", "="), match["value"]))
 
     def matches(self, obj: Object) -> bool:
@@ -87,7 +87,7 @@ def _requirement(text: str) -> dict[str, Any]:
     match = _EXISTS.fullmatch(text)
     if match:
         return {"key": match["key"], "operator": "DoesNotExist" if match["absent"] else "Exists"}
-    raise NotASelector(f"`{text}` is no requirement of a label")
+    raise NotASelector(f"`{text}` is not a requirement of a label selector")
 
 
 def _values(texts: Iterable[str]) -> list[str]:

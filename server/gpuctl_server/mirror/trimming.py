@@ -51,26 +51,26 @@ def flaw(obj: Object) -> str | None:
     metadata = obj["metadata"]
     for key in ("name", "namespace", "resourceVersion", "creationTimestamp", "deletionTimestamp"):
         if not isinstance(metadata.get(key, ""), str):
-            return f"metadata.{key} is no text"
+            return f"metadata.{key} is not a string"
     for key in ("name", "resourceVersion"):
         if not metadata.get(key):
             return f"it has no metadata.{key}"
     for key in ("labels", "annotations"):
         value = metadata.get(key) or {}
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            return f"metadata.{key} are not texts"
+            return f"metadata.{key} has values that are not strings"
     if not _is_list_of_maps(metadata.get("ownerReferences")):
-        return "metadata.ownerReferences is no list of owners"
+        return "metadata.ownerReferences is not a list of owners"
     for key in ("spec", "status"):
         if not isinstance(obj.get(key) or {}, dict):
-            return f"{key} is no map"
+            return f"{key} is not a map"
     if obj["kind"] == "Pod" and not isinstance(obj.get("spec"), dict):
         return "it has no spec"
     parts = (("spec", "containers"), ("spec", "initContainers"), ("status", "conditions"))
     statuses = (("status", "containerStatuses"), ("status", "initContainerStatuses"))
     for part, key in (*parts, *statuses):
         if not _is_list_of_maps((obj.get(part) or {}).get(key)):
-            return f"{part}.{key} is no list of maps"
+            return f"{part}.{key} is not a list of maps"
     return None
 
 

@@ -16,9 +16,9 @@ _IN_A_POOL = frozenset({*WORKLOADS, "Pod", "Node", "ReplicaSet", "Workload"})
 class Visibility:
     """The limits of a caller.
 
-    :param sees_namespace: returns True if the caller may see objects in a namespace ("": objects without one). :param
-    pools: the pools whose jobs and nodes the caller may see; None: all. :param pool_label: the label that names the
-    pool of a job, pod or node.
+    :param sees_namespace: returns True if the caller may see objects in a namespace ("": objects without one).
+    :param pools: the pools whose jobs and nodes the caller may see; None: all.
+    :param pool_label: the label that names the pool of a job, pod or node.
     """
 
     sees_namespace: Callable[[str], bool]

@@ -1,1 +1,1 @@
-"""The paths: each reads its parameters, asks a use case, and gives its answer."""
+"""The routes of the API. Each parses its parameters, calls a use case and returns the answer."""

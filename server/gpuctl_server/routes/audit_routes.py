@@ -1,4 +1,4 @@
-"""``/audit``: who has changed what, for admins."""
+"""``/audit``: search in the audit, for admins."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "audit"))]
-_ACTION = "A method, or method and path: `DELETE`, `POST /jobs`."
-_RESULT = "A status, or the name of an error: `201`, `Forbidden`."
+_ACTION = "HTTP method, or method and path: `DELETE`, `POST /jobs`."
+_RESULT = "HTTP status, or name of an error: `201`, `Forbidden`."
 
 
 @router.get("/audit", responses={200: {"model": AuditPage}})
 def audit_lines(
     service: ServiceOf,
     caller: Reads,
-    who: Annotated[str, Query(alias="caller", max_length=253, description="Of this caller.", examples=["anna"])] = "",
+    who: Annotated[
+        str, Query(alias="caller", max_length=253, description="Name of the caller.", examples=["anna"])
+    ] = "",
     action: Annotated[str, Query(max_length=253, description=_ACTION, examples=["POST /jobs"])] = "",
     obj: Annotated[str, Query(alias="object", max_length=253, description="Part of an object's name.")] = "",
-    namespace: Annotated[str, Query(max_length=63, description="Of objects in this namespace.")] = "",
+    namespace: Annotated[str, Query(max_length=63, description="Namespace of the objects.")] = "",
     result: Annotated[str, Query(max_length=63, description=_RESULT, examples=["Forbidden"])] = "",
-    since: Annotated[str, Query(max_length=64, description="From this time on, RFC 3339.")] = "",
-    until: Annotated[str, Query(max_length=64, description="Before this time.")] = "",
+    since: Annotated[str, Query(max_length=64, description="Start, inclusive, RFC 3339.")] = "",
+    until: Annotated[str, Query(max_length=64, description="End, exclusive, RFC 3339.")] = "",
     page: Page = 1,
     size: PageSize = 20,
 ) -> dict[str, Any]:
-    """Writes, and attempts of them, the newest first."""
+    """List writes and rejected writes, newest first."""
     wanted = AuditFilter(who, action, obj, namespace, result, time_of("since", since), time_of("until", until))
     try:
         found = read_audit(service.settings.audit, service.audit, wanted)

@@ -1,4 +1,4 @@
-"""``/auth``: what whoever asks may do."""
+"""``/auth``: the rights of the caller."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ router = api_router()
 
 
 class RightQuestion(BaseModel):
-    """A right that is asked about."""
+    """An action on a resource."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    resource: str = Field(max_length=63, examples=["jobs"])
-    action: str = Field(max_length=63, examples=["create"])
-    pool: str | None = Field(None, max_length=253, examples=["training-pool"])
-    namespace: str | None = Field(None, max_length=63, examples=["team-a"])
+    resource: str = Field(max_length=63, description="Resource, such as jobs, logs or pools.", examples=["jobs"])
+    action: str = Field(max_length=63, description="get, create, update or delete.", examples=["create"])
+    pool: str | None = Field(
+        None, max_length=253, description="Pool; null: not about one pool.", examples=["training-pool"]
+    )
+    namespace: str | None = Field(
+        None, max_length=63, description="Namespace; null: not about one namespace.", examples=["team-a"]
+    )
 
 
 class RightAnswer(BaseModel):
-    """Whether somebody may do something, and what decides it."""
+    """The decision about an action."""
 
-    allowed: bool = Field(examples=[True])
-    message: str = Field(examples=["anna may create jobs in training-pool"])
+    allowed: bool = Field(description="True if the caller may do this.", examples=[True])
+    message: str = Field(description="The decision and its reason.", examples=["anna may create jobs in training-pool"])
 
 
 @router.post("/auth/check", response_model=RightAnswer, openapi_extra=json_body_of(RightQuestion))
@@ -39,10 +43,10 @@ def check(
     caller: Annotated[Caller, Depends(any_caller)],
     question: Annotated[RightQuestion, Depends(parsed_body(RightQuestion))],
 ) -> dict[str, Any]:
-    """Whether whoever asks may do something: what the routes themselves decide by."""
+    """Check if the caller may do something. All routes use the same decision."""
     for field, value, known in (("resource", question.resource, RESOURCES), ("action", question.action, ACTIONS)):
         if value not in known:
-            raise Problem(400, f"{field} is one of {', '.join(known)}")
+            raise Problem(400, f"{field} must be one of {', '.join(known)}")
     action = next(action for action in ACTIONS if action == question.action)
     decision = caller.may(AccessRequest(action, question.resource, question.namespace, question.pool))
     return {"allowed": decision.allowed, "message": decision.message}

@@ -1,4 +1,4 @@
-"""What routes have in common: who asks, what is asked of lists, and how an answer is written."""
+"""Common parts of routes: route classes, dependencies, parameters and answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Parameters = ParamSpec("Parameters")
 class RememberedRoute(Route):
     """A route that answers from memory while :meth:`Service.cache_version` and the rights are unchanged.
 
-    Of a request that is repeated most of the time goes to reading its parameters.
+    For a repeated request, parsing the parameters would take most of the time.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -62,7 +62,7 @@ class RememberedRoute(Route):
 
 
 def _rights_at_once(service: Service, request: Request) -> Rights | None:
-    """The rights of whoever asks, where nobody has to be asked for them, and the token is good."""
+    """Return the rights of a valid token if they are known without a request to the API server, else None."""
     if not isinstance(service.authenticator, ServiceTokenFile):
         return None
     token = bearer(request.headers.get("authorization", ""))
@@ -71,17 +71,17 @@ def _rights_at_once(service: Service, request: Request) -> Rights | None:
 
 
 def remembering_router() -> APIRouter:
-    """A router of what is answered out of memory."""
+    """Return a router whose routes answer from memory."""
     return APIRouter(prefix=BASE, route_class=RememberedRoute)
 
 
 def api_router(base: str = BASE) -> APIRouter:
-    """A router whose errors have the service's form."""
+    """Return a router with the error form of the service."""
     return APIRouter(prefix=base, route_class=Route)
 
 
 class WriteRoute(Route):
-    """A route that changes something: the audit has a line for the result of each request."""
+    """A route that writes. The result of each request is added to the audit."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -104,7 +104,7 @@ class WriteRoute(Route):
 
 
 def from_memory(function: Callable[Parameters, Item]) -> Callable[Parameters, Coroutine[Any, Any, Item]]:
-    """Have a route that asks nothing of the cluster answered while all threads wait for that."""
+    """Run a route in the threads for reads from memory, so that requests to a slow API server cannot block it."""
 
     @functools.wraps(function)
     async def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Item:
@@ -113,23 +113,26 @@ def from_memory(function: Callable[Parameters, Item]) -> Callable[Parameters, Co
         limiter = service.reads
         return await anyio.to_thread.run_sync(functools.partial(function, *arguments, **named), limiter=limiter)
 
-    # Names in annotations are those of the route's module, where not every FastAPI looks.
+    # The annotations refer to names in the module of the route. Some versions of FastAPI do not look there.
     run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return run
 
 
 async def run_waiting(service: Service, function: Callable[..., Item], *arguments: Any) -> Item:
-    """What a function that waits for jobs returns. Only so many may wait at a time, each in a thread of its own.
+    """Run a function that waits for jobs, in its own thread. The number of these threads is limited.
 
-    :raises Problem: 429, all places are taken.
+    :raises Problem: 429 at the limit.
     """
     if service.waits.available_tokens < 1:
-        raise Problem(429, f"{int(service.waits.total_tokens)} requests wait for jobs already; try again in a moment")
+        raise Problem(
+            429,
+            f"{int(service.waits.total_tokens)} requests wait for jobs, which is the limit; try again in a moment",
+        )
     return await anyio.to_thread.run_sync(function, *arguments, limiter=service.waits)
 
 
 def write_router() -> APIRouter:
-    """A router of what changes something."""
+    """Return a router whose routes write."""
     return APIRouter(prefix=BASE, route_class=WriteRoute)
 
 
@@ -138,9 +141,10 @@ def _action(request: Request) -> str:
 
 
 def touched_by(request: Request, *, preview: bool = False) -> AuditTrail:
-    """Return the audit's trail of a request, which takes the names of its objects. A preview has a line if it fails.
+    """Return the audit trail of a request, which receives the names of its objects. A preview is only audited if it
+    fails.
 
-    :raises Problem: 503 for a change while the audit cannot be written.
+    :raises AuditFailed: the request is a change, and the audit cannot be written (503).
     """
     request.state.preview = preview
     problem = None if preview else audit_problem()
@@ -151,24 +155,23 @@ def touched_by(request: Request, *, preview: bool = False) -> AuditTrail:
     return trail
 
 
-# Dependencies are coroutines: FastAPI gives each that is none a thread, which costs more than they do.
+# Dependencies are coroutines: FastAPI runs others in threads, which would cost more than the dependencies do.
 
 
 async def service_of(request: Request) -> Service:
-    """The service that a request is for."""
     service: Service = request.app.state.service
     return service
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who asks.
+    """Return the caller of the request, as a dependency.
 
     :raises Problem: 401.
     """
     token = bearer(request.headers.get("authorization", ""))
     service: Service = request.app.state.service
     if not token or isinstance(service.authenticator, ServiceTokenFile):
-        # Whether its file has changed is the one thing that is asked.
+        # Only checks if the token file has changed, so that no thread is needed.
         caller = caller_with(service, token)
     else:
         caller = await anyio.to_thread.run_sync(caller_with, service, token, limiter=REVIEWS)
@@ -177,31 +180,32 @@ async def caller_of(request: Request) -> Caller:
 
 
 def caller_with(service: Service, token: str) -> Caller:
-    """Whose token it is; "" is nobody's.
+    """Return the caller of a token.
 
     :raises Problem: 401.
     """
     caller = service.authenticator.caller(token) if token else None
     if caller is None:
-        raise Problem(401, "the token is missing, wrong, or no longer valid")
+        raise Problem(401, "the token is missing, invalid or expired")
     return caller
 
 
 def bearer(header: str) -> str:
-    """The token of an Authorization header, "" where there is none."""
+    """Return the token of an Authorization header; "" without one."""
     scheme, _, token = header.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 async def any_caller(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-    """A dependency: a caller with a valid token, whose request has no query parameter that the path does not have."""
+    """Return a caller with a valid token, as a dependency. Reject unknown query parameters."""
     refuse_unknown_parameters(request)
     return caller
 
 
 def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaitable[Caller]]:
-    """A dependency: as :func:`any_caller`, and the caller may do this at least somewhere. It comes before the body is
-    read."""
+    """Return a dependency like :func:`any_caller` that also requires a right in at least one namespace and pool. It is
+    evaluated before the body is read.
+    """
 
     async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         await decided(caller, lambda: require_access(caller, AccessRequest(action, resource)))
@@ -212,12 +216,12 @@ def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaita
 
 
 def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
-    """The items of a page, from 1."""
+    """Return the items of a page; the first page is 1."""
     return items[(page - 1) * size : page * size]
 
 
 def time_of(field: str, text: str) -> datetime | None:
-    """The time that a parameter says; None where it says none.
+    """Parse a time parameter. Return None if it is empty.
 
     :raises Problem: 400.
     """
@@ -229,17 +233,17 @@ def time_of(field: str, text: str) -> datetime | None:
 
 DryRun = Annotated[
     bool,
-    Query(alias="dryRun", description="Check everything and return what would be done; nothing is written."),
+    Query(alias="dryRun", description="Check everything and return what would be done. Nothing is written."),
 ]
 
 
 def bounded_run(timeout: float, **options: bool) -> RunOptions:
-    """Return the options of a run that takes no longer than the service allows."""
+    """Return options of a run with a timeout within the limit of the service."""
     return RunOptions(min(timeout, LONGEST_BY_SERVICE), **options)
 
 
 class DryRunBody(BaseModel):
-    """The body of a write that needs none."""
+    """The optional body of a write."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -247,9 +251,9 @@ class DryRunBody(BaseModel):
 
 
 async def dry_run_of(request: Request, dry_run: DryRun = False) -> bool:
-    """A dependency of writes that need no body: whether the query, or a body all the same, asks for a dry run.
+    """Return True if the query or the optional body asks for a dry run, as a dependency.
 
-    :raises RequestValidationError: the body says anything else.
+    :raises RequestValidationError: the body has other fields.
     :raises InvalidBody: the body is neither JSON nor YAML.
     """
     if not (await request.body()).strip():
@@ -258,7 +262,7 @@ async def dry_run_of(request: Request, dry_run: DryRun = False) -> bool:
 
 
 async def confirmed_of(request: Request, dry_run: DryRun = False) -> ConfirmedBody:
-    """A dependency of plans that need no body: as :func:`dry_run_of`, with what the user has confirmed."""
+    """Return the optional body with confirmations, as a dependency like :func:`dry_run_of`."""
     body = ConfirmedBody()
     if (await request.body()).strip():
         body = await parsed(ConfirmedBody, request)
@@ -266,39 +270,50 @@ async def confirmed_of(request: Request, dry_run: DryRun = False) -> ConfirmedBo
 
 
 def checked(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    """The further answer of a creation in the OpenAPI document: 200 after a dry run."""
+    """Return the additional answer of a creation for the OpenAPI document: 200 after a dry run."""
     return {200: {"model": model, "description": "Validated: dryRun was true."}}
 
 
 def made(value: BaseModel, location: str | None, *, is_checked: bool) -> JSONResponse:
-    """The answer of a creation: 201 with the path of what was created, or 200 where it was only checked."""
+    """Return the answer of a creation: 201 with the path of the new object, or 200 after a dry run."""
     headers = {} if location is None or is_checked else {"Location": f"{BASE}{location}"}
     return JSONResponse(value.model_dump(exclude_unset=True, by_alias=True), 200 if is_checked else 201, headers)
 
 
 Checkpoint = Annotated[
-    bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
+    bool,
+    Query(description="Let the job save its progress before its pods end. If that fails, no pod is ended: 409."),
 ]
-Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
+Queue = Annotated[
+    bool, Query(description="Create a job even if a quota is exhausted. It starts when the quota has room.")
+]
 Force = Annotated[bool, Query(description="End the pods without their grace period.")]
-ServiceStrategy = Annotated[Strategy | None, Query(description="How a changed service is changed.")]
-NoProbe = Annotated[
-    bool, Query(alias="noProbe", description="Make it a note, not an error, when a trial pod is refused.")
+ServiceStrategy = Annotated[
+    Strategy | None,
+    Query(
+        description="Rollout strategy of a changed service. Default: that of the running service, else of the platform."
+    ),
 ]
-KeepLabels = Annotated[bool, Query(alias="keepLabels", description="Leave the labels of a pool on its nodes.")]
+NoProbe = Annotated[
+    bool, Query(alias="noProbe", description="Report the rejection of a trial pod as a note instead of an error.")
+]
+KeepLabels = Annotated[bool, Query(alias="keepLabels", description="Keep the labels of a pool on its nodes.")]
 Timeout = Annotated[
-    float, Query(gt=0, le=1e9, description="Seconds for deletions and late quotas; the service waits at most 600.")
+    float,
+    Query(
+        gt=0, le=1e9, description="Maximum wait for deletions and for quotas, seconds. The service waits at most 600."
+    ),
 ]
 Names = Annotated[NamesBody, Depends(parsed_body(NamesBody))]
-NAMES = body_of(NamesBody, "The same fields.")
+NAMES = body_of(NamesBody, "The same fields, as YAML.")
 OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
 Confirmed = Annotated[ConfirmedBody, Depends(confirmed_of)]
-Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
+Confirm = Annotated[bool, Query(description="Confirm all questions of the plan: running work may be ended.")]
 ServiceOf = Annotated[Service, Depends(service_of)]
-Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]
-PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items of a page.")]
+Page = Annotated[int, Query(ge=1, le=2**31, description="Page number, from 1.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page.")]
 
 
 def paged(items: Sequence[Item], page: int, size: int, value: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
-    """A page of a list: ``total`` of all pages, ``items`` of this one."""
+    """Return a page of a list: ``total`` counts the items of all pages, ``items`` are those of this page."""
     return {"total": len(items), "items": [value(item) for item in page_of(items, page, size)]}

@@ -1,4 +1,6 @@
-"""The documentation of the API: its OpenAPI document, and Swagger UI out of files, as clusters have no internet."""
+"""The documentation of the API: the OpenAPI document, and Swagger UI from local files, as clusters may have no
+internet.
+"""
 
 from __future__ import annotations
 
@@ -51,32 +53,32 @@ window.ui = SwaggerUIBundle({
 
 @router.get("/openapi.json", include_in_schema=False)
 async def document(request: Request) -> dict[str, Any]:
-    """The OpenAPI document."""
     found: dict[str, Any] = request.app.openapi()
     return found
 
 
 @router.get("/docs", include_in_schema=False)
 async def without_slash(request: Request) -> Response:
-    """To where the page's own paths are relative to."""
+    """Redirect to the path that the relative links of the page need."""
     return Response(status_code=307, headers={"Location": f"{request.url.path}/"})
 
 
 @router.get("/docs/", include_in_schema=False)
 async def page() -> Response:
-    """The page."""
     return HTMLResponse(_PAGE, headers=_HEADERS)
 
 
 @router.get("/docs/start.js", include_in_schema=False)
 async def start() -> Response:
-    """What begins it: a script of its own, so that the page may forbid those that stand in it."""
+    """Return the start script. It is not inlined, so that the policy of the page can forbid inline scripts."""
     return Response(_START, media_type="text/javascript", headers=_HEADERS)
 
 
 @router.get("/docs/files/{name}", include_in_schema=False)
 async def file(name: str) -> Response:
-    """Return one of the files of Swagger UI that the page loads. Its other pages load documents from the internet."""
+    """Return a file of Swagger UI that the page loads. Its other pages are not served: they load documents from the
+    internet.
+    """
     if name not in _FILES:
         raise HTTPException(404)
     return FileResponse(Path(swagger_ui_bundle.swagger_ui_path) / name, media_type=_FILES[name], headers=_HEADERS)

@@ -1,4 +1,4 @@
-"""``/plan``, ``/apply`` and ``/delete``: what documents describe."""
+"""``/plan``, ``/apply`` and ``/delete``: changes by documents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DOCUMENTS = body_of(ChangesBody, "The documents themselves.")
 
 async def compiling_of(
     namespace: Annotated[
-        str | None, Query(max_length=63, description="The namespace of jobs whose documents name none.")
+        str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one.")
     ] = None,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
 ) -> CompileOptions:
@@ -53,14 +53,14 @@ async def planning_of(
     queue: Queue = False,
     strategy: ServiceStrategy = None,
     relower: Annotated[
-        bool, Query(description="Change objects also if only a newer gpuctl makes others of their documents.")
+        bool, Query(description="Also update objects that differ only because a newer gpuctl generates other objects.")
     ] = False,
     no_probe: NoProbe = False,
     create_namespace: Annotated[
-        bool, Query(alias="createNamespace", description="Create also a namespace that no document names.")
+        bool, Query(alias="createNamespace", description="Create the namespace of the request if it does not exist.")
     ] = False,
     create_only: Annotated[
-        bool, Query(alias="createOnly", description="Reject documents whose objects exist already.")
+        bool, Query(alias="createOnly", description="Reject documents whose objects already exist.")
     ] = False,
 ) -> PlanOptions:
     """Return the options of a plan, as a dependency."""
@@ -87,10 +87,11 @@ def plan(
     planning: Planning,
     checkpoint: Checkpoint = True,
     show: Annotated[
-        Literal["", "objects"], Query(description="`objects`: answer each object before and after, masked.")
+        Literal["", "objects"],
+        Query(description="`objects`: include each object before and after the change, with secrets masked."),
     ] = "",
 ) -> PlanAnswer:
-    """Return what applying documents would do; nothing is written."""
+    """Return what applying documents would do. Writes nothing."""
     return plan_and_apply.plan_documents(
         service, caller, body, compiling, planning, checkpoint=checkpoint, with_objects=show == "objects"
     )
@@ -110,7 +111,7 @@ def apply(
     timeout: Timeout = RunOptions.timeout,
     dry_run: DryRun = False,
 ) -> PlanAnswer:
-    """Create and change what documents describe. What ends running work has to be confirmed."""
+    """Create and update what documents describe. A change that ends running work must be confirmed."""
     only_look = body.dryRun or dry_run
     run = bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look)
     return plan_and_apply.apply_documents(

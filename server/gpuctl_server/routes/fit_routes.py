@@ -1,4 +1,4 @@
-"""``/fit``: whether jobs would find room."""
+"""``/fit``: the fit of jobs in the cluster."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def fit(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "plans"))],
     body: Annotated[FilesBody, Depends(files_of)],
-    namespace: Annotated[str | None, Query(max_length=63, description="Of jobs that name none.")] = None,
+    namespace: Annotated[
+        str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one.")
+    ] = None,
     suggest: Annotated[
-        bool, Query(description="Find the smallest changes with which jobs that do not fit would, of 20 documents.")
+        bool, Query(description="Search for the smallest changes with which jobs would fit. At most 20 documents.")
     ] = False,
-    strict: Annotated[bool, Query(description="Reject documents that have warnings.")] = False,
+    strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
 ) -> dict[str, Any]:
-    """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes nothing."""
+    """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing."""
     found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict)
     result = fit_documents(service, caller, found, suggest=suggest)
     beside = body.platform
@@ -47,7 +49,7 @@ def fit_waiting(
     caller: Annotated[Caller, Depends(allowed("get", "jobs"))],
     namespace: Annotated[str | None, Query(max_length=63, description="Only jobs of this namespace.")] = None,
 ) -> dict[str, Any]:
-    """Return the same of each job whose pods wait for a node now."""
+    """Check the fit of each job whose pods are waiting for a node."""
     return _answer(fit_waiting_jobs(service, caller, namespace), [])
 
 

@@ -1,4 +1,4 @@
-"""``/gpu-aggregation``: who held GPUs, and what the GPUs did, hour by hour; and who holds them now.
+"""``/gpu-aggregation``: hourly allocation and utilization of GPUs, and the current allocation.
 
 Answers are ``{"code", "message", "data"}``, errors ``{"code", "message", "error"}``.
 """
@@ -86,23 +86,27 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix=f"{BASE}/gpu-aggregation", route_class=Route, responses=_PROBLEMS)
 
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
-Namespace = Annotated[str, Query(max_length=63, description="Of this namespace. Default: of all that may be seen.")]
-Since = Annotated[str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")]
-Until = Annotated[str, Query(max_length=64, description="Before this time. Default: now.")]
-Dimension = Annotated[Literal["label", "annotation"], Query(description="What kind of dimension it is.")]
-Key = Annotated[str, Query(min_length=1, max_length=317, description="The key of the label.", examples=["team"])]
+Namespace = Annotated[str, Query(max_length=63, description="Namespace. Default: all visible namespaces.")]
+Since = Annotated[
+    str, Query(max_length=64, description="Start, inclusive, RFC 3339. Default: 24 hours before the end.")
+]
+Until = Annotated[str, Query(max_length=64, description="End, exclusive, RFC 3339. Default: now.")]
+Dimension = Annotated[Literal["label", "annotation"], Query(description="Kind of the dimension.")]
+Key = Annotated[
+    str, Query(min_length=1, max_length=317, description="Key of the label or annotation.", examples=["team"])
+]
 Excluded = Annotated[
     str,
     Query(
         max_length=8192,
-        description="Namespaces that are left out, separated by commas.",
+        description="Namespaces to leave out, separated by commas.",
         examples=["ml-inference,ml-test"],
     ),
 ]
 Idle = Annotated[
     bool,
     Query(
-        description="Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.",
+        description="Include rows of zero for those that held GPUs within the retention period, but not in this step.",
     ),
 ]
 _NAMESPACES = "/gpu-aggregation/namespaces/hourly-stats"
@@ -111,7 +115,7 @@ _WORKLOADS = "/gpu-aggregation/workloads/hourly-stats"
 
 
 def _success(value: Any, note: str = "") -> Response:
-    # There are thousands of rows: `json` takes ten times as long to write their numbers.
+    # For thousands of rows, the module `json` would need ten times as long to write the numbers.
     return Response(orjson.dumps({"code": 200, "message": note or "success", "data": value}), media_type=JSON)
 
 
@@ -142,13 +146,13 @@ def _of(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 
 
 def _only(query: HourlyQuery, seen: frozenset[str] | None, excluded: str = "") -> HourlyQuery:
-    """Of the namespaces that may be seen, but for those that are left out."""
+    """Return a query limited to the visible namespaces, without the excluded ones."""
     without = frozenset(filter(None, (name.strip() for name in excluded.split(","))))
     return query._replace(hours=replace(query.hours, namespaces=seen, excluded=without))
 
 
 def _narrowed(seen: frozenset[str] | None, namespace: str) -> frozenset[str] | None:
-    """Return the namespaces that are asked about, of those that may be seen; None for all."""
+    """Return the visible namespaces that a request is about; None: all."""
     if not namespace:
         return seen
     return frozenset({namespace}) if seen is None else seen & {namespace}
@@ -156,14 +160,15 @@ def _narrowed(seen: frozenset[str] | None, namespace: str) -> frozenset[str] | N
 
 @router.get("/clusters", responses=_of(UsageNames))
 def clusters(service: ServiceOf, caller: Reads) -> Response:
-    """Names of clusters; the first is the default. Others than that of this service are only listed for callers who see
-    all namespaces and pools."""
+    """List the names of clusters; the first one is the default. Clusters other than that of this service are only
+    listed for callers who see all namespaces and pools.
+    """
     return _success(cluster_names(service, caller))
 
 
 @router.get("/namespaces", responses=_of(UsageNames))
 def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
-    """Namespaces in which GPUs were held, of those that may be seen."""
+    """List the visible namespaces in which GPUs were allocated."""
     there = usage_answer(service, caller, cluster, namespace_names)
     seen = namespaces_seen(service, caller, cluster)
     return _success([name for name in there if seen is None or name in seen])
@@ -173,7 +178,7 @@ def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Resp
 def dimension_keys(
     service: ServiceOf, caller: Reads, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
-    """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces."""
+    """List the keys of labels or annotations by which usage is aggregated. Only for callers who see all namespaces."""
     require_all_namespaces(caller, _WORKLOADS)
     return _success(
         usage_answer(service, caller, cluster, lambda database, name: keys(database, name, Level(dimension_type)))
@@ -184,7 +189,7 @@ def dimension_keys(
 def dimension_values(
     service: ServiceOf, caller: Reads, dimension_key: Key, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
-    """Values that a label, or an annotation, has had. For those who see all namespaces."""
+    """List the values that a label or annotation has had. Only for callers who see all namespaces."""
     require_all_namespaces(caller, _WORKLOADS)
     level = Level(dimension_type)
     return _success(
@@ -194,7 +199,7 @@ def dimension_values(
 
 @router.get("/cluster/hourly-stats", responses=_of_rows(ClusterUsage))
 def cluster_hours(service: ServiceOf, caller: Reads, query: HourlyQueryParameters) -> Response:
-    """A cluster, hour by hour. For those who see all namespaces."""
+    """Return the usage of a cluster, one row per step. Only for callers who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
 
     require_all_namespaces(caller, _NAMESPACES)
@@ -210,7 +215,7 @@ def namespace_hours(
     exclude_namespaces: Excluded = "",
     include_idle: Idle = False,
 ) -> Response:
-    """Namespaces, hour by hour, of those that may be seen."""
+    """Return the usage of the visible namespaces, one row per namespace and step."""
     from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
 
     query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
@@ -230,10 +235,14 @@ def label_hours(
     dimension_type: Dimension,
     dimension_key: Key,
     query: HourlyQueryParameters,
-    dimension_value: Annotated[str, Query(max_length=4096, description="Of this value. Default: of all.")] = "",
+    dimension_value: Annotated[
+        str, Query(max_length=4096, description="Value of the label or annotation. Default: all.")
+    ] = "",
     include_idle: Idle = False,
 ) -> Response:
-    """The values of a label or annotation, hour by hour. For those who see all namespaces."""
+    """Return usage by the values of a label or annotation, one row per value and step. Only for callers who see all
+    namespaces.
+    """
     from gpuctl_usage.answers.hourly_answers import label_hours as answer
 
     require_all_namespaces(caller, _WORKLOADS)
@@ -254,15 +263,17 @@ def workload_hours(
     query: HourlyQueryParameters,
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
-    workload_name: Annotated[str, Query(max_length=253, description="Of this name.", examples=["bert"])] = "",
-    workload_type: Annotated[str, Query(max_length=63, description="Of this kind.", examples=["Job"])] = "",
+    workload_name: Annotated[str, Query(max_length=253, description="Name of the workload.", examples=["bert"])] = "",
+    workload_type: Annotated[str, Query(max_length=63, description="Kind of the workload.", examples=["Job"])] = "",
     order_by: Annotated[
         Literal["time", "utilization", "allocated_gpu_count"],
-        Query(description="By what; what is not known is last."),
+        Query(description="Sort key; unknown values are last."),
     ] = "time",
-    order_direction: Annotated[Literal["asc", "desc"], Query(description="The least first, or the most.")] = "asc",
+    order_direction: Annotated[Literal["asc", "desc"], Query(description="Ascending or descending.")] = "asc",
 ) -> Response:
-    """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV."""
+    """Return the usage of workloads in the visible namespaces, one row per workload and step. JSON always has pages;
+    CSV only if a page is requested.
+    """
     from gpuctl_usage.answers.hourly_answers import workload_hours as answer
 
     require_all_pools(caller)
@@ -284,12 +295,19 @@ def held_models(
     end_time: Until = "",
     dimension_type: Dimension = "label",
     dimension_key: Annotated[
-        str, Query(max_length=317, description="Also by this label or annotation.", examples=["team"])
+        str,
+        Query(
+            max_length=317,
+            description="Key of a label or annotation to group by, in addition to the model.",
+            examples=["team"],
+        ),
     ] = "",
     page: Page = None,
     page_size: PageSize = None,
 ) -> Response:
-    """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept."""
+    """Return the GPU-seconds that workloads held, by GPU model. For hours within the retention period they add up to
+    the ledger.
+    """
     from gpuctl_usage.answers.held_models import held_models as answer
 
     require_all_pools(caller)
@@ -316,17 +334,21 @@ def ledger(
     query: HourlyQueryParameters,
     by: Annotated[
         Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"],
-        Query(description="What a row is about."),
+        Query(description="Unit of a row."),
     ] = "cluster",
-    key: Annotated[str, Query(max_length=317, description="Of a label or annotation.", examples=["team"])] = "",
+    key: Annotated[
+        str, Query(max_length=317, description="Key of the label or annotation; required for these.", examples=["team"])
+    ] = "",
     value: Annotated[
         str,
-        Query(max_length=4096, description="Of this namespace, value, workload (uid), node or model. Default: of all."),
+        Query(max_length=4096, description="Only this namespace, value, workload (uid), node or model. Default: all."),
     ] = "",
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
 ) -> Response:
-    """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces."""
+    """Return the use of all GPU-seconds: what they were available for, allocated to and used by. Rows other than
+    namespaces and workloads are only for callers who see all namespaces.
+    """
     from gpuctl_usage.answers.ledger_answers import ledger as answer
 
     level = Level(by)
@@ -335,7 +357,7 @@ def ledger(
     if level not in OF_NAMESPACES:
         require_all_namespaces(caller, _LEDGER)
     if (level in KEYED) != bool(key):
-        said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
+        said = "is required" if level in KEYED else "is only for by=label and by=annotation: leave it out"
         raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
     if level in OF_NAMESPACES:
         query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
@@ -356,9 +378,12 @@ def waste(
     namespace: Namespace = "",
     start_time: Since = "",
     end_time: Until = "",
-    below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
+    below: Annotated[
+        float, Query(gt=0, le=100, description="Percent: an hour with a lower utilization is idle.")
+    ] = 5.0,
 ) -> Response:
-    """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
+    """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a period.
+    Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a period."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
     require_all_pools(caller)
@@ -380,7 +405,7 @@ def waste(
 
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))
 def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
-    """Who held GPUs when that was looked at last, of the namespaces that may be seen."""
+    """Return the GPU allocation of the visible namespaces at the last snapshot."""
     require_all_pools(caller)
     seen = namespaces_seen(service, caller, cluster)
     return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
@@ -395,25 +420,25 @@ def snapshots(
     end_time: Until = "",
     include_details: Annotated[
         bool | None,
-        Query(description="Whether to tell of every workload. Default: where there are no more than 300 snapshots."),
+        Query(description="Include every workload. Default: true for at most 300 snapshots."),
     ] = None,
     interval: Annotated[
         str,
         Query(
             max_length=8,
             json_schema_extra={"pattern": _INTERVAL},
-            description="One snapshot of so long at most, the first: minutes, hours or days. Default: every one.",
+            description="Return only the first snapshot of each interval, in minutes, hours or days. Default: all.",
             examples=["1h"],
         ),
     ] = "",
     page: Page = None,
     page_size: PageSize = None,
 ) -> Response:
-    """Who held GPUs, every five minutes, of the namespaces that may be seen."""
+    """Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes."""
     require_all_pools(caller)
-    # The pattern alone would be the message.
+    # Not a constraint of the parameter: the message would only show the pattern.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):
-        raise Problem(400, f"interval: `{interval}` is no length such as 5m, 1h or 1d", error="InvalidRequest")
+        raise Problem(400, f"interval: `{interval}` is not a duration such as 5m, 1h or 1d", error="InvalidRequest")
     end = seconds_of("end_time", end_time, time.time())
     start = seconds_of("start_time", start_time, end - DAY)
     hours = hours_between(cluster, start, end, paging_of(page, page_size))

@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether it is of use; and the way to its documentation."""
+"""Liveness, readiness and metrics of the service, and a redirect to its documentation."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ router = api_router("")
 
 @router.get("/", include_in_schema=False)
 async def front_door() -> Response:
-    """Whoever opens the address in a browser is led to the documentation."""
+    """Redirect a browser to the documentation."""
     return Response(status_code=307, headers={"Location": f"{BASE}/docs/"})
 
 
 @router.get("/healthz", include_in_schema=False)
 async def healthz() -> dict[str, str]:
-    """It answers."""
+    """Return 200 while the process answers requests."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", include_in_schema=False)
 async def readyz(request: Request, service: ServiceOf) -> Response:
-    """Whether all lists were read, and how old what is known may be; how much it is only for who sees all of it.
+    """Return 200 if all lists were read and are watched, else 503. Details are only for callers who see all namespaces.
 
-    Whether usage is collected is told, but is no part of it: the service answers all the same.
+    The state of the usage collector is included, but does not influence readiness.
     """
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
@@ -44,7 +44,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
         value["usage"] = {"collecting": service.collector.state()["collecting"]}
     tokens = service.authenticator.check() if isinstance(service.authenticator, ServiceTokenFile) else None
     if tokens is not None:
-        # Who was revoked since may still ask: this is for whoever watches the service.
+        # Revoked tokens may still be accepted: monitoring must be able to see this without a token.
         value["tokensReadable"] = False
     if request.headers.get("authorization") and await _sees_all(await caller_of(request)):
         value |= {
@@ -59,15 +59,15 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(any_caller)]) -> Response:
-    """What the service counts of itself, and of the cluster for who sees all of it."""
+    """Return metrics of the service for Prometheus. Counts of objects are only for callers who see all namespaces."""
     text = service.metrics.text(with_objects=await _sees_all(caller))
     if service.collector is not None:
         seen = await decided(caller, partial(holders_seen, service, caller))
-        # Another process is asked.
+        # The answer comes from another process.
         text += await anyio.to_thread.run_sync(service.collector.metrics, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _sees_all(caller: Caller) -> bool:
-    """Return True if a caller may know how much there is in all namespaces and pools."""
+    """Return True if a caller may know the number of objects in all namespaces and pools."""
     return caller.pools is None and await decided(caller, caller.sees_all)

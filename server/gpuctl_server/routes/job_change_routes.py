@@ -1,4 +1,4 @@
-"""``/jobs``, what changes them: create, change, delete, pause, resume, run again; and plans of documents."""
+"""``/jobs``, changes: create, update, delete, pause, resume, rerun, roll back; and ``/recoveries``."""
 
 from __future__ import annotations
 
@@ -60,15 +60,17 @@ Creates = Annotated[Caller, Depends(allowed("create", "jobs"))]
 Updates = Annotated[Caller, Depends(allowed("update", "jobs"))]
 Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
-JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
-Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
+JobId = Annotated[str, InPath(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
+Namespace = Annotated[
+    str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
+]
 Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         min_length=1,
         max_length=200,
-        description="A name of this request: sent again with it, it is answered from what it has created.",
+        description="Unique key of this request. A repeated request returns what the first one has created.",
     ),
 ]
 
@@ -76,7 +78,7 @@ _DOCUMENTS = body_of(DocumentsBody, "The documents themselves.")
 
 
 class BatchBody(BaseModel):
-    """Documents that are created each on their own."""
+    """Documents that are created independently of each other."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -85,9 +87,9 @@ class BatchBody(BaseModel):
     )
 
     yamlContents: list[Annotated[str, StringConstraints()]] = Field(  # noqa: N815 - as the body has it
-        min_length=1, max_length=job_batches.MOST, description="The documents, an entry each."
+        min_length=1, max_length=job_batches.MOST, description="The documents of each entry."
     )
-    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
 
 
 @router.post(
@@ -107,7 +109,9 @@ def create(
     queue: Queue = False,
     dry_run: DryRun = False,
 ) -> Response:
-    """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked."""
+    """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents are
+    only checked.
+    """
     if body.dryRun or dry_run:
         made = job_creation.validate(
             service, caller, SubmitRequest(body.yamlContent, queue=queue), touched_by(request, preview=True)
@@ -138,7 +142,9 @@ def create_batch(
     queue: Queue = False,
     dry_run: DryRun = False,
 ) -> Batch | JSONResponse:
-    """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them."""
+    """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are only
+    checked.
+    """
     only_look = body.dryRun or dry_run
     batch = job_batches.create_each(
         service,
@@ -185,7 +191,7 @@ def rerun_jobs(
     timeout: Timeout = RunOptions.timeout,
     dry_run: DryRun = False,
 ) -> PlanAnswer:
-    """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed."""
+    """Run finished trainings again. A deleted training must be the only one named, and must be confirmed."""
     only_look = body.dryRun or dry_run
     run, touched = bounded_run(timeout, queue=queue, dry_run=only_look), touched_by(request, preview=only_look)
     confirmation = Confirmation(confirm, body.confirmed)
@@ -202,7 +208,9 @@ def pause_jobs(
     checkpoint: Checkpoint = True,
     dry_run: DryRun = False,
 ) -> PausedJobs:
-    """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in ``items``."""
+    """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused before it
+    in ``items``.
+    """
     only_look = body.dryRun or dry_run
     touched = touched_by(request, preview=only_look)
     return named_jobs.pause_named_jobs(
@@ -220,7 +228,7 @@ def resume_jobs(
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> PausedJobs:
-    """Let paused jobs make their pods again. Evicting others has to be confirmed."""
+    """Resume paused jobs. Preempting pods of other jobs must be confirmed."""
     only_look = body.dryRun or dry_run
     touched, confirmation = touched_by(request, preview=only_look), Confirmation(confirm, body.confirmed)
     return named_jobs.resume_named_jobs(
@@ -241,7 +249,7 @@ def change(
     checkpoint: Checkpoint = True,
     dry_run: DryRun = False,
 ) -> ChangedJob:
-    """Apply the changed document of a job. What ends running work has to be confirmed."""
+    """Apply the changed document of a job. A change that ends running work must be confirmed."""
     only_look = body.dryRun or dry_run
     return job_changes.change_job(
         service,
@@ -267,7 +275,7 @@ def delete(
     force: Force = False,
     checkpoint: Checkpoint = True,
 ) -> JobState:
-    """Have a job deleted."""
+    """Delete a job, without waiting until its pods are gone."""
     ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
     return job_changes.delete_job(service, caller, ref, touched, force=force, checkpoint=checkpoint, dry_run=dry_run)
 
@@ -282,7 +290,7 @@ def pause(
     namespace: Namespace = None,
     checkpoint: Checkpoint = True,
 ) -> JobState:
-    """End a job's pods, which frees its GPUs, and keep the job."""
+    """Pause a job: end its pods, which frees its GPUs, and keep the job."""
     ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
     return job_pausing.pause_job(service, caller, ref, touched, checkpoint=checkpoint, dry_run=dry_run)
 
@@ -297,7 +305,7 @@ def resume(
     namespace: Namespace = None,
     confirm: Confirm = False,
 ) -> JobState:
-    """Let a paused job make its pods again. Evicting others has to be confirmed."""
+    """Resume a paused job. Preempting pods of other jobs must be confirmed."""
     ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
     return job_pausing.resume_job(service, caller, ref, touched, confirmed=confirm, dry_run=dry_run)
 
@@ -313,7 +321,7 @@ def rerun(
     confirm: Confirm = False,
     queue: Queue = False,
 ) -> RerunJob:
-    """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed."""
+    """Run a finished training again. A deleted training is created from its last document, which must be confirmed."""
     ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
     return run_again(service, caller, ref, touched, confirmed=confirm, queue=queue, dry_run=dry_run)
 
@@ -328,7 +336,11 @@ def rollback(
     namespace: Namespace = None,
     to: Annotated[
         int | None,
-        Query(ge=1, le=LARGEST, description="The revision of its history. Default: the newest that is another."),
+        Query(
+            ge=1,
+            le=LARGEST,
+            description="Revision of the history. Default: the newest one that differs from the current document.",
+        ),
     ] = None,
     confirm: Confirm = False,
     queue: Queue = False,
@@ -338,7 +350,7 @@ def rollback(
     force: Force = False,
     timeout: Timeout = RunOptions.timeout,
 ) -> ChangedJob:
-    """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone."""
+    """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted."""
     return roll_back(
         service,
         caller,
@@ -355,7 +367,7 @@ def rollback(
 def look_at_recoveries(
     service: ServiceOf, caller: Annotated[Caller, Depends(allowed("get", "recoveries"))], namespace: Namespace = None
 ) -> Recoveries:
-    """List interrupted runs, and what a recovery would do."""
+    """List the unfinished work of interrupted runs, and what a recovery would do."""
     return job_changes.unfinished(service, caller, namespace)
 
 
@@ -369,7 +381,7 @@ def recover(
     confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
 ) -> Recoveries:
-    """Finish what killed runs left. The creation of objects has to be confirmed."""
+    """Finish the work of interrupted runs. Creating objects must be confirmed."""
     touched, run = touched_by(request, preview=body.dryRun), bounded_run(timeout, dry_run=body.dryRun)
     return job_changes.finish(service, caller, namespace, touched, run, Confirmation(confirm, body.confirmed))
 

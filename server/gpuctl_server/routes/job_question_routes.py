@@ -1,4 +1,5 @@
-"""``/jobs/{jobId}/...``: what rests on the very moment, and is asked of the cluster itself."""
+"""``/jobs/{jobId}/...``: answers from the current state of the cluster, read from the API server; and waiting for jobs.
+``/jobs/{jobId}/...``: answers from the current state of the cluster, read from the API server; and waiting for jobs."""
 
 from __future__ import annotations
 
@@ -31,21 +32,25 @@ from gpuctl_server.submissions import json_body_of, parsed_body
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
-JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
-Namespace = Annotated[str, Query(max_length=63, description="Where the job is.")]
-Where = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
+JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
+Namespace = Annotated[
+    str, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
+]
+Where = Annotated[
+    str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
+]
 
 
 class WaitQuestion(Body):
-    """The condition to wait for, and a limit in seconds."""
+    """The condition to wait for, and a timeout."""
 
     condition: Literal["running", "ready", "done", "deleted"] = Field(examples=["done"])
-    timeout: float = Field(LONGEST_WAIT, ge=0, le=LONGEST_WAIT, description="Seconds.", examples=[30])
+    timeout: float = Field(LONGEST_WAIT, ge=0, le=LONGEST_WAIT, description="Maximum wait, seconds.", examples=[30])
 
 
 @router.get("/jobs/{jobId}/why", responses={200: {"model": WhyAnswer}})
 def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
-    """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps."""
+    """Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _told(why_answer(explain_job(reader, item.reference)).as_json())
@@ -53,7 +58,7 @@ def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = 
 
 @router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
 def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
-    """The history of a job: the stages of its pods, the conditions of its workload, and its events."""
+    """Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _told(job_timeline(job_history(reader, item.reference)).as_json())
@@ -61,7 +66,7 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
 
 @router.get("/jobs/{jobId}/details", responses={200: {"model": JobDetails}})
 def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
-    """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it waiting."""
+    """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         detail = describe_job(reader, item.reference)
@@ -70,8 +75,9 @@ def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespac
 
 @router.get("/jobs/{jobId}/history", response_model=JobDocuments)
 def history(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Where = None) -> JobDocuments:  # noqa: N803
-    """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each changed.
-    A job that has gone has its history still, by its name."""
+    """List the applied documents of a job, newest first: user, time, commit, and the changes of each one. The history
+    of a deleted job is found by its name.
+    """
     return job_documents(service, caller, JobRef(jobId, namespace))
 
 
@@ -80,10 +86,10 @@ def revision(
     service: ServiceOf,
     caller: Reads,
     jobId: JobId,  # noqa: N803
-    revision: Annotated[int, Path(ge=1, le=LARGEST, description="Its number.")],
+    revision: Annotated[int, Path(ge=1, le=LARGEST, description="Number of the revision.")],
     namespace: Where = None,
 ) -> JobRevision:
-    """One of the documents of a job that were applied, without its credentials."""
+    """Return an applied document of a job, with credentials masked."""
     return job_revision(service, caller, JobRef(jobId, namespace), revision)
 
 
@@ -91,7 +97,9 @@ def revision(
 async def wait_for_several(
     service: ServiceOf, caller: Reads, question: Annotated[JobsWaitQuestion, Depends(parsed_body(JobsWaitQuestion))]
 ) -> dict[str, Any]:
-    """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others."""
+    """Wait until at least one of several jobs meets the condition or can no longer meet it. Send another request for
+    the others.
+    """
     return await run_waiting(service, wait_for_the_first, service, caller, question)
 
 
@@ -103,13 +111,13 @@ async def wait(
     jobId: JobId,  # noqa: N803 - as the path has it
     namespace: Namespace = "",
 ) -> dict[str, Any]:
-    """Wait until a job runs, is ready, done or deleted, or until it can no longer become so."""
+    """Wait until a job is running, ready, done or deleted, or until it can no longer be."""
     try:
         item: ListedJob | None = await decided(
             caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None)
         )
     except Problem as problem:
-        # What is gone already is not waited for; what may not be seen is answered like it.
+        # A deleted job meets the condition at once. A job that the caller may not see gets the same answer.
         if problem.status != 404 or question.condition != "deleted":
             raise
         item = None
@@ -117,7 +125,7 @@ async def wait(
 
 
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer in which those whom somebody may not see are one."""
+    """Return an answer in which all jobs that the caller may not see are merged into one."""
     told: dict[str, Any] = merge_hidden(answer)
     return told
 
@@ -127,10 +135,10 @@ def _waited(
 ) -> dict[str, Any]:
     def tell(_: str) -> None:
         if service.change_slots.is_ending():
-            raise Problem(503, "the service is being stopped")
+            raise Problem(503, "the service is shutting down")
 
     if item is None:
-        # Nothing that may be seen has the name: the mirror says so without asking.
+        # No visible job has the name. The mirror answers this without a request.
         with service.read_context(caller) as reader:
             return wait_answer(wait_for_jobs(reader, [text], "deleted", 0, tell))
     with service.simulation_context(caller, item.row.identity.namespace) as reader:

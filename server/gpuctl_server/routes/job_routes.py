@@ -1,4 +1,4 @@
-"""``/jobs``: which there are, and what each of them is. Out of memory: nothing is asked of the API server."""
+"""``/jobs``, reads: the list of jobs and single jobs, from memory, without requests to the API server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gpuctl_server.service_context import Service
 router = remembering_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
-JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
+JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
 
 
 @router.get("/jobs", response_model=JobPage)
@@ -44,12 +44,12 @@ async def list_of_jobs(
     status: Filter = "",
     namespace: Filter = "",
     name: Annotated[
-        str, Query(max_length=253, description="Only jobs of this id or name, or with a pod of this name.")
+        str, Query(max_length=253, description="Only jobs with this id or name, or with a pod of this name.")
     ] = "",
     page: Page = 1,
     pageSize: PageSize = 20,  # noqa: N803 - as the query has it
 ) -> Response:
-    """The jobs that may be seen, the newest first."""
+    """List the visible jobs, newest first."""
     await decided(caller, lambda: require_access(caller, AccessRequest("get", "jobs", namespace or None, pool or None)))
     board = board_of(service)
     seen = await seen_by(caller, board)
@@ -76,7 +76,7 @@ async def list_of_jobs(
 
 
 def _check_filters(kind: str, status: str, rows: Iterable[Row]) -> None:
-    """Check the filters that take words of a closed set; a word of Kubernetes that some job has is one, too.
+    """Check the filters with a closed set of values. A status word of Kubernetes is valid if a job has it.
 
     :raises Problem: 400.
     """
@@ -90,17 +90,17 @@ def _check_filters(kind: str, status: str, rows: Iterable[Row]) -> None:
 def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
     close = nearest(text, values)
     hint = f"did you mean `{close}`?" if close else None
-    said = f"{name} is one of {', '.join(values)}, not `{visible(text)}`"
+    said = f"{name} must be one of {', '.join(values)}, not `{visible(text)}`"
     return Problem(400, said, error="InvalidRequest", hint=hint)
 
 
 @router.get("/jobs/{jobId}", response_model=JobDescription)
 async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
-    """A job, with its document and its pods."""
+    """Return a job, with its document and its pods."""
     item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
     metrics = await _metrics(service, item)
     question = ("job", item.id)
-    # What it is made of beside its row: whatever of it changes, this is another object or another number.
+    # Everything else that the answer is made from. A change of any of it makes another stamp.
     gpu_type = gpu_type_of(service, item)
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)
     body = service.response_cache.find(question, stamp)
@@ -111,14 +111,14 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
 
 
 async def _metrics(service: Service, item: ListedJob) -> JobMetrics:
-    """Return the measurements of a job; null where nothing measures it."""
+    """Return the current metrics of a job; null where not measured."""
     if service.prometheus is None:
         return job_metrics(service, item)
     return await anyio.to_thread.run_sync(job_metrics, service, item, limiter=service.reads)
 
 
 def _described(service: Service, item: ListedJob, metrics: JobMetrics, gpu_type: str | None) -> bytes:
-    # Whose job it is was decided already.
+    # The right to see the job was checked before.
     with service.read_context(None) as reader:
         facts = read_facts(reader.scope, item.job, reader.keys, reader.settings)
     return encode(job_description(item.id, facts, metrics, gpu_type).as_json())

@@ -1,4 +1,4 @@
-"""Labels of nodes: reading, setting and deleting them. A key has a slash, plain or as `%2F`."""
+"""Labels of nodes: reading, setting and deleting. A key may contain a slash, plain or as `%2F`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import json_body_of, parsed_body
 
 LONGEST_KEY = 253 + 1 + 63
-"""Of a label: a DNS name, a slash, a name."""
+"""Maximum length of a label's key: a DNS name, a slash, a name."""
 
 router = api_router()
 writes = write_router()
@@ -67,7 +67,7 @@ QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="The label's
 def label_of_nodes(
     service: ServiceOf, caller: Reads, key: QueryKey, page: Page = 1, size: PageSize = 20
 ) -> dict[str, Any]:
-    """One label of all nodes that have it."""
+    """List the nodes that have a label, with its value."""
     check_labels({key: None})
     found = labels_with((node.object for node in visible_nodes(service, caller, "labels")), key)
     return paged(found, page, size, lambda label: NodeLabel.of(label).as_json())
@@ -76,7 +76,7 @@ def label_of_nodes(
 @router.get("/nodes/labels/all", tags=["labels"], responses={200: {"model": GpuLabelPage}})
 @from_memory
 def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
-    """The labels of all nodes that tell a type of GPU, and the pools."""
+    """List the GPU type labels and the pool of each node."""
     found = visible_nodes(service, caller, "labels")
     return paged(found, page, size, lambda node: GpuLabels.of(gpu_label_row(node)).as_json())
 
@@ -94,7 +94,7 @@ def label_several(
     wanted: Annotated[NewLabels, Depends(parsed_body(NewLabels))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Set a label of several nodes: what can be done is done, the rest is in `failed`."""
+    """Set a label of several nodes. Nodes that fail are listed in `failed`."""
     names, labels, overwrite = wanted.node_names, {wanted.key: wanted.value}, wanted.overwrite
     dry_run = dry_run or wanted.dry_run
     return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
@@ -113,7 +113,9 @@ def change_labels(
     wanted: Annotated[LabelChanges, Depends(parsed_body(LabelChanges))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Set labels of several nodes, and delete those whose value is null: of a node all or none."""
+    """Set several labels of several nodes, and delete those whose value is null. For each node all changes are made, or
+    none.
+    """
     if None in wanted.labels.values():
         require_access(caller, AccessRequest("delete", "labels"))
     names, labels, overwrite = wanted.node_names, wanted.labels, wanted.overwrite
@@ -134,7 +136,7 @@ def delete_labels(
     wanted: Annotated[LabelDeletions, Depends(parsed_body(LabelDeletions))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Delete labels of several nodes: of a node all or none."""
+    """Delete several labels of several nodes. For each node all are deleted, or none."""
     labels = dict.fromkeys(wanted.keys)
     dry_run = dry_run or wanted.dry_run
     return _several(request, service, caller, "delete", wanted.node_names, labels, dry_run=dry_run)
@@ -163,7 +165,7 @@ def _several(
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})
 @from_memory
 def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
-    """All labels of a node, by key."""
+    """List the labels of a node, by key."""
     return label_list(labels(find_node(service, caller, name, "labels").object))
 
 
@@ -181,7 +183,8 @@ def set_label(
     wanted: Annotated[NewLabel, Depends(parsed_body(NewLabel))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`."""
+    """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with `LabelConflict`.
+    Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with `LabelConflict`."""
     dry_run = dry_run or wanted.dry_run
     touched = touched_by(request, preview=dry_run)
     touched.extend((f"node/{name}", f"label/{wanted.key}"))
@@ -194,10 +197,10 @@ def set_label(
 @router.get("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": KeptLabel}})
 @from_memory
 def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -> dict[str, Any]:
-    """A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`."""
+    """Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`."""
     check_labels({key: None})
     find_node(service, caller, name, "labels")
-    # Who wrote what and when is not in the mirror: it would be half of its memory.
+    # The mirror has no managed fields, which have these times: they would take half of its memory.
     with service.live_session(caller) as session:
         found = labels_of_node(session, name)
     if found is None:

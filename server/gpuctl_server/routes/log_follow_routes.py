@@ -1,4 +1,4 @@
-"""``/jobs/{jobId}/logs?follow=true``: a WebSocket, or Server-Sent Events, with each line once."""
+"""``/jobs/{jobId}/logs?follow=true``: a WebSocket or Server-Sent Events. Each line is sent once."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from gpuctl_server.service_context import Service
 
 PROTOCOL = "gpuctl.logs.v1"
 TOKEN_PROTOCOL = "base64url.bearer.authorization.gpuctl."  # noqa: S105 - what is before one
-"""What a token begins with that comes as a subprotocol: a browser cannot send a header with a WebSocket."""
+"""Prefix of a token that is sent as a subprotocol: a browser cannot add headers to a WebSocket."""
 _ENCODED = re.compile(r"[A-Za-z0-9_-]{1,8192}")
 _LONGEST_REASON = 123
 _SILENCE = 15.0
-"""Seconds after which Server-Sent Events say that they are still there."""
-_NOT_ALLOWED = LogEnd(1008, "the token is no longer valid, or no longer gives the right")
+"""Interval of keep-alive comments in Server-Sent Events, seconds."""
+_NOT_ALLOWED = LogEnd(1008, "the token is no longer valid, or the right was revoked")
 _LONGEST_ID = 16 * 1024
 NOT_KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Headers of a stream: neither caches nor proxies hold back what has come."""
+"""Headers of a stream, against caches and buffering proxies."""
 
 
 class FollowRequest(NamedTuple):
-    """Which log is followed, by whom, by which right, and what of it they want."""
+    """A request to follow a log: caller, token, required right, log, and selection of lines."""
 
     service: Service
     token: str
@@ -59,7 +59,7 @@ class FollowRequest(NamedTuple):
     selection: LogSelection
 
     def is_allowed(self) -> bool:
-        """Whether they still may. Where that cannot be found out now, what was found out before holds."""
+        """Return True if the caller still has the right. If that cannot be checked now, the last result applies."""
         try:
             caller = self.service.authenticator.caller(self.token)
             return caller is not None and caller.may(self.access).allowed
@@ -67,7 +67,7 @@ class FollowRequest(NamedTuple):
             return True
 
     async def items(self, follower: LogFollower) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
-        """What comes, up to the end; None now and then when nothing does."""
+        """Yield new items, up to the end of the log or of the right; None at intervals without new items."""
         period = self.service.settings.follower_check
         following = self.service.logs.follow(self.address, follower, min(_SILENCE, period))
         checked = time.monotonic()
@@ -84,14 +84,14 @@ class FollowRequest(NamedTuple):
 def followed(
     service: Service, token: str, caller: Caller, text: str, query: LogsQuery, last: LogPositions | None = None
 ) -> FollowRequest:
-    """What somebody wants to follow.
+    """Check a request to follow a log.
 
-    :param last: how far they had come before.
+    :param last: positions at which the client resumes.
     :raises Problem: 400, 403, 404, 409.
-    :raises NotThere: there is no such pod or container.
+    :raises NotThere: the pod or container does not exist.
     """
     if query.previous:
-        raise Problem(400, "previous: it is of a run that is over, nothing follows", error="InvalidRequest")
+        raise Problem(400, "previous: the previous run has ended and cannot be followed", error="InvalidRequest")
     item, log_filter = found(service, caller, text, query)
     with service.read_context(None, item.row.identity.namespace) as reader:
         logs = JobLogs(reader, item.reference, log_filter.query)
@@ -126,7 +126,7 @@ async def follow_by_socket(websocket: WebSocket) -> None:
 
 
 def _follow_request(websocket: WebSocket) -> FollowRequest:
-    """What a WebSocket is asked for, before it is accepted.
+    """Check a WebSocket request, before it is accepted.
 
     :raises Problem: 400, 401, 403, 404, 409.
     """
@@ -136,7 +136,7 @@ def _follow_request(websocket: WebSocket) -> FollowRequest:
     require_access(caller, AccessRequest("get", "logs"))
     offered = websocket.scope["subprotocols"]
     if offered and PROTOCOL not in offered:
-        raise Problem(400, f"of the subprotocols that are offered none is {PROTOCOL}")
+        raise Problem(400, f"the subprotocol {PROTOCOL} is not offered")
     check_names((name for name, _ in websocket.query_params.multi_items()), LogsQuery.model_fields)
     try:
         query = LogsQuery.model_validate(dict(websocket.query_params))
@@ -144,12 +144,12 @@ def _follow_request(websocket: WebSocket) -> FollowRequest:
         raise invalid_query(error) from None
     text = websocket.path_params["jobId"]
     if len(text) > 253:
-        raise Problem(404, "there is no job of so long a name")
+        raise Problem(404, "there is no job with such a long name")
     return followed(service, token, caller, text, query)
 
 
 def _token(connection: HTTPConnection) -> str:
-    """The token of a header, or else of the one subprotocol that has one; "" where there is none, or no certain one."""
+    """Return the token of the header, else that of the only subprotocol with a token; "" without a valid one."""
     header = connection.headers.get("authorization")
     if header is not None:
         return bearer(header)
@@ -177,7 +177,7 @@ async def _send_frames(websocket: WebSocket, request: FollowRequest, follower: L
 
 
 async def _gone(websocket: WebSocket) -> None:
-    """Until the client goes away; what it says has no meaning."""
+    """Return when the client has disconnected. Its messages are ignored."""
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass
 
@@ -188,7 +188,7 @@ async def _cut(follower: LogFollower) -> LogEnd:
 
 
 async def _first(*coroutines: Coroutine[Any, Any, LogEnd | None]) -> LogEnd | None:
-    """What the first to end has; the others are ended."""
+    """Return the result of the first coroutine that ends. Cancel the others."""
     tasks = [asyncio.ensure_future(item) for item in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -204,7 +204,7 @@ def _result(task: asyncio.Future[LogEnd | None]) -> LogEnd | None:
     try:
         return task.result()
     except (OSError, WebSocketDisconnect):
-        # The client has gone while something was sent.
+        # The client disconnected while data was being sent.
         return None
 
 
@@ -212,14 +212,14 @@ async def _close(websocket: WebSocket, end: LogEnd) -> None:
     reason = end.reason.encode()[:_LONGEST_REASON].decode("utf-8", "ignore")
     cut: Callable[[int, str], None] | None = websocket.scope["state"].get("cut")
     if cut is not None:
-        # Behind what the client has not read yet: to wait for that may take for ever.
+        # Waiting until the client has read everything might take forever.
         cut(end.code, reason)
     else:
         await websocket.close(end.code, reason)
 
 
 def last_marks(text: str) -> LogPositions | None:
-    """How far a client of Server-Sent Events had come.
+    """Decode the Last-Event-ID of a client of Server-Sent Events.
 
     :raises Problem: 400.
     """
@@ -234,8 +234,9 @@ def last_marks(text: str) -> LogPositions | None:
 
 
 class LogEvents(Response):
-    """Lines as events whose ids say how far the client has come; what is beside the lines has events of its own name:
-    notice, problem, and in the end ``end`` with code and reason."""
+    """A stream of Server-Sent Events. Event ids encode the position of the client. Events other than lines are named
+    notice, problem, and ``end``, with code and reason.
+    """
 
     media_type = "text/event-stream"
 
@@ -245,7 +246,7 @@ class LogEvents(Response):
         self._request = request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them; 429 where there are too many who follow."""
+        """Send the stream; 429 if too many clients are following logs."""
         hub, name = self._request.service.logs, self._request.caller.name
         try:
             hub.enter(name)

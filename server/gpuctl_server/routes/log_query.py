@@ -1,4 +1,4 @@
-"""What may be asked about logs, and whose they are."""
+"""Query parameters of logs."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from gpuctl_server.service_context import Service
 
 
 class LogsQuery(BaseModel):
-    """What may be asked about logs."""
+    """Query parameters of logs."""
 
     follow: bool = Field(
         False,
-        description="Go on with what is written from now on: as a WebSocket, or with `Accept: text/event-stream`.",
+        description="Stream new lines: by a WebSocket, or with `Accept: text/event-stream`.",
     )
     tail: int | None = Field(
         None,
         ge=0,
         le=LONGEST_TAIL,
-        description=f"How many of the last lines of each pod. Default: {DEFAULT_TAIL}; with `since` all.",
+        description=f"Number of last lines of each pod. Default: {DEFAULT_TAIL}; with `since`: all.",
     )
     pod: str = Field(
-        "", max_length=253, description="Only of this pod: its name, its index in the job, or the end of its name."
+        "", max_length=253, description="Only this pod: its name, its index in the job, or the end of its name."
     )
     since: str = Field(
-        "", max_length=64, description="Lines not older than this: a length of time (10m, 1h30m), or a time."
+        "", max_length=64, description="Only lines that are not older: a duration (10m, 1h30m), or a time (RFC 3339)."
     )
-    grep: str = Field("", max_length=256, description="Only lines that contain this text, exactly as it is.")
-    container: str = Field("", max_length=63, description="Another container than the job's own.")
-    previous: bool = Field(False, description="Of the run before the container was restarted.")
-    namespace: str | None = Field(None, max_length=63, description="Where the job has to be.")
+    grep: str = Field("", max_length=256, description="Only lines that contain this text, case-sensitive.")
+    container: str = Field("", max_length=63, description="Container name. Default: the main container of the job.")
+    previous: bool = Field(False, description="Lines of the previous run, before the last restart of the container.")
+    namespace: str | None = Field(
+        None, max_length=63, description="Namespace of the job; required if the name exists in several."
+    )
 
     def log_filter(self, item: ListedJob, text: str) -> LogFilter:
-        """Which lines are meant, of a job that a path has named.
+        """Return the requested lines of a job that the path ``text`` names.
 
         :raises Problem: 400.
         """
@@ -48,7 +50,7 @@ class LogsQuery(BaseModel):
 
 
 def found(service: Service, caller: Caller, text: str, query: LogsQuery) -> tuple[ListedJob, LogFilter]:
-    """The job whose logs are meant, and which of its lines.
+    """Return the job of a path, and the requested lines of its logs.
 
     :raises Problem: 400, 403, 404, 409.
     """

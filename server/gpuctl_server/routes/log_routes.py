@@ -1,4 +1,4 @@
-"""``/jobs/{jobId}/logs``: what the pods of a job print, and go on to print."""
+"""``/jobs/{jobId}/logs``: the output of a job's pods, once or as a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuctl_server.routes.log_query import LogsQuery, found
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "logs"))]
 JobId = Annotated[
-    str, Path(alias="jobId", max_length=253, description="A job's id, its name, or the name of one of its pods.")
+    str, Path(alias="jobId", max_length=253, description="Id of a job, its name, or the name of one of its pods.")
 ]
 _EVENTS = "text/event-stream"
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -37,10 +37,10 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 @router.get("/jobs/{jobId}/logs", response_model=LogsValue, responses=_STREAM)
 def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query: Annotated[LogsQuery, Query()]) -> Any:
-    """What the pods of a job have printed, in the order of time."""
+    """Return the output of a job's pods, ordered by time."""
     if query.follow:
         if _EVENTS not in request.headers.get("accept", ""):
-            text = f"follow: it takes a WebSocket (subprotocol {PROTOCOL}), or `Accept: {_EVENTS}`"
+            text = f"follow: use a WebSocket (subprotocol {PROTOCOL}) or `Accept: {_EVENTS}`"
             raise Problem(400, text, error="InvalidRequest")
         token = bearer(request.headers.get("authorization", ""))
         last = last_marks(request.headers.get("last-event-id", ""))
@@ -49,9 +49,9 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
     accepted = request.headers.get("accept", "")
     if _EVENTS in accepted and JSON not in accepted:
         events = present_events(service, item, log_filter)
-        # Errors before the first lines have their own status.
+        # An error before the first lines can still be answered with a status.
         return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_KEPT)
-    # Made here and not on the event loop: there may be a hundred thousand lines.
+    # Encoded in this thread, not on the event loop: there may be a hundred thousand lines.
     return JSONResponse(present_logs(service, item, log_filter))
 
 

@@ -1,4 +1,4 @@
-"""``/jobs/{jobId}/metrics``: what is measured of a job, over time."""
+"""``/jobs/{jobId}/metrics``: the metrics of a job over time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpuctl_server.routes.common import ServiceOf, allowed, api_router, time_of
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
 JobId = Annotated[
-    str, Path(alias="jobId", max_length=253, description="A job's id, its name, or the name of one of its pods.")
+    str, Path(alias="jobId", max_length=253, description="Id of a job, its name, or the name of one of its pods.")
 ]
 _METRIC = (
-    "Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or another that is set."
+    "Only this metric: gpuUtilization (percent), memoryUsage (GiB per GPU), throughput, or another of the settings."
 )
 _EXAMPLE = {
     "gpuUtilization": [{"timestamp": "2024-06-01T10:05:00Z", "value": 75.2}],
@@ -34,12 +34,14 @@ def metrics(
     job: JobId,
     metric: Annotated[str, Query(max_length=63, description=_METRIC)] = "",
     start: Annotated[
-        str, Query(alias="startTime", max_length=64, description="From when on, RFC 3339. Default: the job's start.")
+        str, Query(alias="startTime", max_length=64, description="Start, RFC 3339. Default: the start of the job.")
     ] = "",
-    end: Annotated[str, Query(alias="endTime", max_length=64, description="Until when. Default: now.")] = "",
-    namespace: Annotated[str | None, Query(max_length=63, description="Where the job has to be.")] = None,
+    end: Annotated[str, Query(alias="endTime", max_length=64, description="End, RFC 3339. Default: now.")] = "",
+    namespace: Annotated[
+        str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
+    ] = None,
 ) -> Any:
-    """What is measured of a job over time, at most 500 points of each metric."""
+    """Return the metrics of a job over time, at most 500 points each."""
     item = find_job(service, caller, "get", "metrics", job, namespace)
     first, last = time_of("startTime", start), time_of("endTime", end)
     return JSONResponse(metrics_over_time(service, item, [metric] if metric else [], first, last))

@@ -1,4 +1,4 @@
-"""``/namespaces``: whose they are, and what runs in them."""
+"""``/namespaces``: namespaces, their users, quotas and jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Reads = Annotated[Caller, Depends(allowed("get", "namespaces"))]
 def namespaces(
     service: ServiceOf,
     caller: Reads,
-    everything: Annotated[bool, Query(alias="all", description="Also those without jobs and quotas.")] = False,
+    everything: Annotated[bool, Query(alias="all", description="Include namespaces without jobs and quotas.")] = False,
 ) -> dict[str, Any]:
-    """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen."""
+    """List the visible namespaces that gpuctl has created, or that have its jobs or quotas."""
     with service.read_context(caller) as reader:
         return NamespaceList.of(list_namespaces(reader, everything=everything)).as_json()
 
@@ -30,8 +30,8 @@ def namespaces(
 def namespace(
     service: ServiceOf,
     caller: Reads,
-    name: Annotated[str, Path(alias="namespaceName", max_length=253, description="The namespace.")],
+    name: Annotated[str, Path(alias="namespaceName", max_length=253, description="Name of the namespace.")],
 ) -> dict[str, Any]:
-    """A namespace: what limits it, what runs in it, and what waits."""
+    """Return a namespace: its limits, and its running and waiting jobs."""
     with service.read_context(caller) as reader:
         return NamespaceDetail.of(describe_namespace(reader, name)).as_json()

@@ -1,4 +1,4 @@
-"""``/nodes``: which there are, what they have, and what of it is taken."""
+"""``/nodes`` and ``/gpu-types``: nodes, their capacity and allocation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "nodes"))]
-NodeName = Annotated[str, Path(alias="nodeName", max_length=253, description="The node.", examples=["node-1"])]
+NodeName = Annotated[str, Path(alias="nodeName", max_length=253, description="Name of the node.", examples=["node-1"])]
 
 
 @router.get("/nodes", tags=["nodes"], responses={200: {"model": NodePage}})
@@ -29,14 +29,16 @@ NodeName = Annotated[str, Path(alias="nodeName", max_length=253, description="Th
 def list_of_nodes(
     service: ServiceOf,
     caller: Reads,
-    pool: Annotated[str, Query(max_length=253, description="Nodes of this pool.", examples=["training-pool"])] = "",
+    pool: Annotated[
+        str, Query(max_length=253, description="Only nodes of this pool.", examples=["training-pool"])
+    ] = "",
     gpu_type: Annotated[
         str,
         Query(
             alias="gpuType",
             max_length=512,
-            description="Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or "
-            "`KEY=VALUE`; a label's key: nodes that have it.",
+            description="Only nodes with this GPU type, case-insensitive: `a100-80g`, `nvidia.com/a100-80g` or "
+            "`KEY=VALUE`. The key of a label: nodes that have the label.",
             examples=["a100-80g"],
         ),
     ] = "",
@@ -50,7 +52,9 @@ def list_of_nodes(
     ] = "",
     selector: Annotated[
         str,
-        Query(max_length=4096, description="Nodes by their labels, as kubectl's `-l`.", examples=["zone=a,disk!=hdd"]),
+        Query(
+            max_length=4096, description="Label selector, in the syntax of `kubectl -l`.", examples=["zone=a,disk!=hdd"]
+        ),
     ] = "",
     page: Page = 1,
     size: PageSize = 20,
@@ -58,14 +62,14 @@ def list_of_nodes(
         str,
         Query(
             max_length=63,
-            description="Form of the answer, before the header of the name.",
+            description="Media type of the answer; takes precedence over the header Accept.",
             examples=["application/yaml"],
         ),
     ] = "",
 ) -> dict[str, Any]:
-    """The nodes by name."""
+    """List the visible nodes, by name."""
     if status and status.casefold() not in STATUSES:
-        raise Problem(400, f"status is one of {', '.join(STATUSES)}")
+        raise Problem(400, f"status must be one of {', '.join(STATUSES)}")
     if pool:
         require_access(caller, AccessRequest("get", "nodes", None, pool))
     query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)
@@ -76,9 +80,9 @@ def list_of_nodes(
 @router.get("/nodes/gpu-detail", tags=["nodes"], responses={200: {"model": GpuPage}})
 @from_memory
 def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
-    """The GPUs of all nodes that have any, one by one.
+    """List the GPUs of all nodes one by one.
 
-    Kubernetes counts the GPUs that pods have asked for, and does not say which: `gpuId` is a number, not a device.
+    Kubernetes counts the GPUs that pods request, but does not record which devices: `gpuId` is a number, not a device.
     """
     found = [node for node in visible_nodes(service, caller) if node.has_gpus]
     items = node_details.gpus_of_nodes(service, page_of(found, page, size))
@@ -88,7 +92,7 @@ def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageS
 @router.get("/gpu-types", tags=["nodes"], responses={200: {"model": GpuTypeList}})
 @from_memory
 def types_of_gpus(service: ServiceOf, caller: Reads) -> dict[str, Any]:
-    """The types of GPU that the nodes have by name, how many there are, and where."""
+    """List the GPU types of the nodes, with their number of GPUs and their nodes."""
     types = gpu_types(visible_nodes(service, caller), Gpus(service.platform))
     return {"total": len(types), "items": [GpuTypeItem.of(item).as_json() for item in types]}
 
@@ -96,5 +100,5 @@ def types_of_gpus(service: ServiceOf, caller: Reads) -> dict[str, Any]:
 @router.get("/nodes/{nodeName}", tags=["nodes"], responses={200: {"model": NodeDetail}})
 @from_memory
 def one_node(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
-    """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen."""
+    """Return a node: capacity, requests, labels, and the visible jobs on it."""
     return node_details.node_detail(service, caller, find_node(service, caller, name)).as_json()

@@ -20,7 +20,8 @@ router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
 LARGEST = 5000
-"""Pods of a page: all of most clusters, so that the command line shows them as of one moment."""
+"""Maximum number of items of a page: enough for all pods of most clusters, so that the command line shows one snapshot.
+"""
 _MOST_NAMES = 16 * 1024
 
 
@@ -32,23 +33,27 @@ def list_of_pods(
         str,
         Query(
             max_length=_MOST_NAMES,
-            description="Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.",
+            description="Ids or names of jobs, or names of their pods, separated by commas. Each must exist.",
         ),
     ] = "",
-    selector: Annotated[str, Query(max_length=_MOST_NAMES, description="Labels, as kubectl's `-l` has them.")] = "",
+    selector: Annotated[
+        str, Query(max_length=_MOST_NAMES, description="Label selector, in the syntax of `kubectl -l`.")
+    ] = "",
     kind: Filter = "",
     pool: Filter = "",
-    status: Annotated[str, Query(max_length=253, description="A status word or a phase, in any case.")] = "",
+    status: Annotated[str, Query(max_length=253, description="A status word or a phase, case-insensitive.")] = "",
     namespace: Filter = "",
     byJob: Annotated[bool, Query(description="One item per job; `ready` counts its pods.")] = False,  # noqa: N803
-    podsOnly: Annotated[bool, Query(description="Without items for the pods that jobs lack.")] = False,  # noqa: N803
+    podsOnly: Annotated[bool, Query(description="Leave out the items for missing pods.")] = False,  # noqa: N803
     reasons: Annotated[
         bool, Query(description="Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.")
     ] = False,
     page: Page = 1,
-    pageSize: Annotated[int, Query(ge=1, le=LARGEST, description="Items of a page.")] = 20,  # noqa: N803
+    pageSize: Annotated[int, Query(ge=1, le=LARGEST, description="Items per page.")] = 20,  # noqa: N803
 ) -> dict[str, Any]:
-    """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods."""
+    """List the pods of the visible jobs, by namespace and name. A job with missing pods has an additional item for
+    them.
+    """
     if byJob and podsOnly:
         raise Problem(400, "byJob and podsOnly exclude each other", error="InvalidRequest")
     require_access(caller, AccessRequest("get", "jobs", namespace or None))
@@ -62,12 +67,13 @@ def list_of_pods(
 def _listed(
     service: Service, caller: Caller, query: JobQuery, namespace: str | None
 ) -> tuple[list[Row], list[str], list[str]]:
-    """Return the rows that a query chooses, all status words, and the notes on what could not be read."""
+    """Return the rows that a query selects, all status words, and notes about lists that could not be read."""
     with service.read_context(caller, namespace) as reader:
         if not query.reasons:
             listing = list_jobs(reader, query)
             return list(listing.rows), sorted(listing.statuses), reader.scope.notes
-        # The reasons for which a job waits are read from the cluster itself, where the pods of all users count.
+        # The reason for which a job waits depends on the pods of all users. It is computed from the cluster, not the
+        # mirror.
         with service.simulation_context(caller, namespace) as simulation:
             listing = list_jobs(reader, query, weighing=simulation)
             rows = list(listing.rows)
@@ -76,7 +82,7 @@ def _listed(
 
 @router.get("/gpu-use", responses={200: {"model": GpusOfJobs}})
 def use_of_gpus(service: ServiceOf, caller: Reads, namespace: Filter = "") -> dict[str, Any]:
-    """The GPUs that jobs hold and wait for: the jobs that may be seen."""
+    """Return the number of GPUs that the visible jobs hold and wait for."""
     require_access(caller, AccessRequest("get", "jobs", namespace or None))
     with service.read_context(caller, namespace or None) as reader:
         listing = list_jobs(reader, JobQuery())

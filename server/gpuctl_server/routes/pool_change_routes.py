@@ -1,4 +1,4 @@
-"""``/pools``, what changes them: for admins."""
+"""``/pools``, changes; for admins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from gpuctl_server.routes.common import (
 from gpuctl_server.submissions import body_of, json_body_of, parsed_body
 
 router = write_router()
-PoolName = Annotated[str, InPath(max_length=253)]
+PoolName = Annotated[str, InPath(max_length=253, description="Name of the pool.")]
 Body = Annotated[AdminBody, Depends(pool_of)]
 _BODY = body_of(PoolBody, "A document of kind pool.")
 
@@ -74,7 +74,7 @@ def change(
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> ChangedPool:
-    """Change a pool: nodes that it no longer names leave it."""
+    """Change a pool. Nodes that the body does not name are removed from it."""
     options = AdminOptions(confirm, dry_run or body.dry_run)
     touched = touched_by(request, preview=options.dry_run)
     return admin_changes.change_pool(service, caller, poolName, body, touched, options)
@@ -89,7 +89,7 @@ def delete(
     dry_run: OnlyDryRun,
     confirm: Confirm = False,
 ) -> Administered:
-    """Delete a pool; its nodes lose its label, its jobs go on running."""
+    """Delete a pool. Its nodes lose the label, its jobs continue to run."""
     touched = touched_by(request, preview=dry_run)
     return admin_changes.delete_pool(service, caller, poolName, touched, AdminOptions(confirm, dry_run))
 
@@ -107,7 +107,7 @@ def add(
     wanted: Annotated[PoolMembers, Depends(parsed_body(PoolMembers))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are."""
+    """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
     dry_run = dry_run or wanted.dry_run
     touched = touched_by(request, preview=dry_run)
     names, overwrite = wanted.node_names, wanted.overwrite
@@ -128,7 +128,7 @@ def remove(
     wanted: Annotated[NodeNames, Depends(parsed_body(NodeNames))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are."""
+    """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
     dry_run = dry_run or wanted.dry_run
     touched = touched_by(request, preview=dry_run)
     report = remove_nodes(service, caller, poolName, wanted.node_names, touched, dry_run=dry_run)
@@ -146,7 +146,7 @@ def delete_several(
     keep_labels: KeepLabels = False,
     dry_run: DryRun = False,
 ) -> PlanAnswer:
-    """Delete pools; their nodes lose the label, their jobs continue to run."""
+    """Delete pools. Their nodes lose the label, their jobs continue to run."""
     only_look = body.dryRun or dry_run
     run, touched = bounded_run(timeout, dry_run=only_look), touched_by(request, preview=only_look)
     confirmation = Confirmation(confirm, body.confirmed)

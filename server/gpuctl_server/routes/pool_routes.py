@@ -1,4 +1,4 @@
-"""``/pools``: which there are, how full they are, and who is in them."""
+"""``/pools``, reads: pools, their allocation and jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
 @router.get("/pools", tags=["pools"], responses={200: {"model": PoolList}})
 @from_memory
 def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
-    """The pools by name; `default` has the nodes that are in no other."""
+    """List the visible pools, by name. `default` has the nodes that are in no other pool."""
     pools = visible_pools(service, caller)
     return {"total": len(pools), "items": [PoolItem.of(pool.row).as_json() for pool in pools]}
 
@@ -29,7 +29,9 @@ def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
 def one_pool(
     service: ServiceOf,
     caller: Reads,
-    name: Annotated[str, Path(alias="poolName", max_length=253, description="The pool.", examples=["training-pool"])],
+    name: Annotated[
+        str, Path(alias="poolName", max_length=253, description="Name of the pool.", examples=["training-pool"])
+    ],
 ) -> dict[str, Any]:
-    """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen."""
+    """Return a pool: its nodes, its GPUs by type, and the visible jobs in it."""
     return pool_detail(service, caller, find_pool(service, caller, name)).as_json()

@@ -1,6 +1,7 @@
-"""Query parameters: a request with one that its path does not have, or that stands twice, is refused.
+"""Check of query parameters: a request with an unknown or repeated parameter is rejected.
 
-A client that mistypes ``namespace`` would get the answer for all namespaces, and with a mistyped ``dryRun`` a write.
+Otherwise a client with a typo in ``namespace`` would get the answer for all namespaces, and a typo in ``dryRun`` would
+cause a write.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from gpuctl.language.spelling import nearest
 from gpuctl_server.http_problems import Problem
 
 EVERYWHERE = frozenset({"accept"})
-"""Query parameters that every path has: the format of the answer."""
+"""Query parameters of all paths: the format of the answer."""
 _LONGEST = 80
 
 
 def refuse_unknown_parameters(request: Request) -> None:
     """Check the query parameters of a request against those of its route.
 
-    :raises Problem: 400 for an unknown parameter, with the name that may be meant, and for one that is given twice.
+    :raises Problem: 400 for an unknown parameter, with a similar name, and for a repeated one.
     """
     route = request.scope.get("route")
     if request.scope["query_string"] and isinstance(route, APIRoute):
@@ -36,7 +37,7 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
     """Check the names of query parameters.
 
     :param known: the names that the path has.
-    :raises Problem: 400 for another name, with the one that may be meant, and for a name that is given twice.
+    :raises Problem: 400 for an unknown name, with a similar one, and for a repeated name.
     """
     seen: set[str] = set()
     for name in given:
@@ -44,15 +45,17 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
         if name not in known and name not in EVERYWHERE:
             own = sorted(set(known) - EVERYWHERE)
             close = nearest(name, own)
-            hint = f"did you mean `{close}`?" if close else f"there are {', '.join(own)}" if own else "there are none"
-            raise Problem(400, f"the query parameter {shown} is not known here", error="InvalidRequest", hint=hint)
+            hint = (
+                f"did you mean `{close}`?" if close else f"known are {', '.join(own)}" if own else "this path has none"
+            )
+            raise Problem(400, f"the query parameter {shown} is unknown", error="InvalidRequest", hint=hint)
         if name in seen:
             raise Problem(400, f"the query parameter {shown} is given twice", error="InvalidRequest")
         seen.add(name)
 
 
 def names_of(route: APIRoute) -> frozenset[str]:
-    """Return the names of a route's query parameters, with those of every path."""
+    """Return the names of a route's query parameters, including those of all paths."""
     return EVERYWHERE | _names(route.dependant)
 
 

@@ -1,4 +1,4 @@
-"""``/quotas``, what changes them: for admins."""
+"""``/quotas``, changes; for admins."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def create(
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> JSONResponse:
-    """Create quotas of users, with their namespaces."""
+    """Create quotas of users, and their namespaces."""
     options = AdminOptions(confirm, dry_run or body.dry_run)
     quota = admin_changes.create_quota(service, caller, body, touched_by(request, preview=options.dry_run), options)
     return made(quota, f"/quotas/{quota.name}", is_checked=options.dry_run)
@@ -62,11 +62,11 @@ def delete(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("delete", "quotas"))],
-    userName: Annotated[str, InPath(max_length=253)],  # noqa: N803 - as the path has it
+    userName: Annotated[str, InPath(max_length=253, description="Name of the user.")],  # noqa: N803 - as the path has it
     dry_run: OnlyDryRun,
     confirm: Confirm = False,
 ) -> Administered:
-    """Delete the quota of a user; the namespace, and all that is in it, stays."""
+    """Delete the quota of a user. The namespace and its content stay."""
     touched = touched_by(request, preview=dry_run)
     return admin_changes.delete_quota(service, caller, userName, touched, AdminOptions(confirm, dry_run))
 
@@ -81,7 +81,7 @@ def delete_several(
     timeout: Timeout = RunOptions.timeout,
     dry_run: DryRun = False,
 ) -> PlanAnswer:
-    """Delete the quotas of users; the namespaces, and all that is in them, stay."""
+    """Delete the quotas of users. The namespaces and their content stay."""
     only_look = body.dryRun or dry_run
     run, touched = bounded_run(timeout, dry_run=only_look), touched_by(request, preview=only_look)
     confirmation = Confirmation(confirm, body.confirmed)

@@ -1,4 +1,4 @@
-"""``/quotas``: what users may request, and what of it they do."""
+"""``/quotas``, reads: the quotas of users, and their usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 @router.get("/quotas", tags=["quotas"], responses={200: {"model": QuotaList}})
 @from_memory
 def list_of_quotas(service: ServiceOf, caller: Reads) -> dict[str, Any]:
-    """The quotas of the namespaces that may be seen."""
+    """List the quotas of the visible namespaces."""
     return QuotaList.of(visible_quotas(service, caller)).as_json()
 
 
@@ -27,7 +27,15 @@ def list_of_quotas(service: ServiceOf, caller: Reads) -> dict[str, Any]:
 def one_quota(
     service: ServiceOf,
     caller: Reads,
-    name: Annotated[str, Path(alias="userName", max_length=253, description="The user.", examples=["elon-musk"])],
+    name: Annotated[
+        str,
+        Path(
+            alias="userName",
+            max_length=253,
+            description="Name of the user, or of a quota document.",
+            examples=["elon-musk"],
+        ),
+    ],
 ) -> dict[str, Any]:
-    """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users."""
+    """Return the quota of a user and its usage. For the name of a quota document: the quotas of all its users."""
     return quota_answer(find_quotas(service, caller, name)).as_json()

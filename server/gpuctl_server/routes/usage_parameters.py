@@ -1,4 +1,4 @@
-"""What all questions about usage say alike: of which cluster and time, in what steps, how much, in which form."""
+"""Parameters that all requests about usage have in common: cluster, time range, step, paging, format."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ Cluster = Annotated[
         "see all namespaces and pools.",
     ),
 ]
-Page = Annotated[int | None, Query(ge=1, le=2**31, description="Which page, from 1: then the answer is one.")]
-PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows of a page. Default: 20.")]
+Page = Annotated[
+    int | None, Query(ge=1, le=2**31, description="Page number, from 1. Without it, the answer has no pages.")
+]
+PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows per page. Default: 20.")]
 
 
 class HourlyQuery(NamedTuple):
-    """What a question says.
+    """The common parameters of a request.
 
-    :param as_csv: whether rows are wanted as CSV.
+    :param as_csv: return rows as CSV.
     """
 
     hours: HoursQuery
@@ -38,12 +40,12 @@ class HourlyQuery(NamedTuple):
 
 
 def paging_of(page: int | None, size: int | None) -> Paging | None:
-    """The page that is wanted; None where none is."""
+    """Return the requested page; None without one."""
     return Paging(page or 1, size or 20) if page is not None or size is not None else None
 
 
 def seconds_of(field: str, text: str, default: float) -> float:
-    """A time that a parameter says.
+    """Parse a time parameter, seconds since 1970. Return ``default`` if it is empty.
 
     :raises Problem: 400.
     """
@@ -52,12 +54,12 @@ def seconds_of(field: str, text: str, default: float) -> float:
 
 
 def hours_between(cluster: str, start: float, end: float, paging: Paging | Cursor | None, **more: Any) -> HoursQuery:
-    """The hours of a time.
+    """Return the selection of hours of a time range.
 
-    :raises Problem: 400 for a time that ends before it begins.
+    :raises Problem: 400 if the range is empty.
     """
     if start >= end:
-        raise Problem(400, "start_time has to be before end_time", error="InvalidRequest")
+        raise Problem(400, "start_time must be before end_time", error="InvalidRequest")
     return HoursQuery(cluster, start, end, paging=paging, **more)
 
 
@@ -82,7 +84,7 @@ def _hourly_query(
         str,
         Query(
             max_length=64,
-            description="Hours that begin at it or later; RFC 3339. Required without `hours`.",
+            description="Start, inclusive, RFC 3339. Required without `hours`.",
             examples=["2025-11-05T00:00:00Z"],
         ),
     ] = "",
@@ -90,7 +92,7 @@ def _hourly_query(
         str,
         Query(
             max_length=64,
-            description="Before this time. Required without `hours`.",
+            description="End, exclusive, RFC 3339. Required without `hours`.",
             examples=["2025-11-06T00:00:00Z"],
         ),
     ] = "",
@@ -99,12 +101,14 @@ def _hourly_query(
         Query(
             ge=1,
             le=_MOST_HOURS,
-            description="So many hours, up to now with the one that runs, or with one of the two times.",
+            description="Number of hours: from start_time, or up to end_time, or up to and including the current hour.",
         ),
     ] = None,
     step: Annotated[
         Literal["hour", "day", "week", "month", "total"],
-        Query(description="What a row is of. Weeks begin on Monday; `total` is one row for the whole time."),
+        Query(
+            description="Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range."
+        ),
     ] = "hour",
     tz: Annotated[
         str,
@@ -120,11 +124,11 @@ def _hourly_query(
         str | None,
         Query(
             max_length=8192,
-            description="Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. "
-            "Rows that come meanwhile move no others.",
+            description="Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer. "
+            "New rows do not shift the others.",
         ),
     ] = None,
-    format: Annotated[Literal["json", "csv"], Query(description="`csv`: rows alone, below their names.")] = "json",
+    format: Annotated[Literal["json", "csv"], Query(description="`csv`: rows only, with a header.")] = "json",
 ) -> HourlyQuery:
     start, end = _times(start_time, end_time, hours)
     paging: Paging | Cursor | None = paging_of(page, page_size)
