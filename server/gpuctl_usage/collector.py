@@ -42,18 +42,18 @@ from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
 
-SNAPSHOTS = 300
+SNAPSHOT_INTERVAL = 300
 """Seconds from one snapshot to the next."""
-_PRUNED_AFTER = 3600.0
+_PRUNE_EVERY = 3600.0
 """Seconds after which what is not kept any longer goes, a small piece at a time, so that what happens is heard."""
-_WRITTEN_AFTER = 1.0
-_SEEN_AFTER = 10.0
+_WRITE_EVERY = 1.0
+_MARK_SEEN_EVERY = 10.0
 """Seconds after which it is written down that nothing has changed."""
-_LOOKED_AT = 2.0
+_CHECK_HOURS_EVERY = 2.0
 """Seconds after which it is looked whether an hour is to be rolled up."""
-_KEPT = 288
+_MAX_PENDING_SNAPSHOTS = 288
 """Snapshots, a day's, that wait for a database that is away; who holds what waits however long that takes."""
-_DISPENSABLE = frozenset({"Namespace", "ResourceQuota"})
+_OPTIONAL_KINDS = frozenset({"Namespace", "ResourceQuota"})
 """Kinds that need not be read: then labels of namespaces, or quotas, are lacking."""
 
 
@@ -66,7 +66,7 @@ def collect(settings: UsageSettings, stopping: threading.Event, health: Collecto
     site = open_context(settings, stopping, health)
     try:
         while not stopping.is_set():
-            with hold_leadership(site.database, site.cluster, stopping, site.health.turned) as database:
+            with hold_leadership(site.database, site.cluster, stopping, site.health.loop_ran) as database:
                 if database is not None:
                     _collect(with_leadership(site, database, settings), settings, stopping)
     except ClusterError as error:
@@ -104,7 +104,7 @@ class Collector:
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
         self._quotas: dict[tuple[str, float], GpuQuota] = {}
-        self._snapshots: deque[AllocationSnapshot] = deque(maxlen=_KEPT)
+        self._snapshots: deque[AllocationSnapshot] = deque(maxlen=_MAX_PENDING_SNAPSHOTS)
         self._times = dict.fromkeys(("write", "seen", "look", "snapshot", "prune"), 0.0)
         self._kept = RetentionDays(
             settings.usage_kept_details,
@@ -132,7 +132,7 @@ class Collector:
         self._events.start()
         try:
             while not self._stopping.is_set():
-                self._turn()
+                self._run_once()
         finally:
             self._events.stop()
             self._write()
@@ -142,29 +142,29 @@ class Collector:
     def _ready(self) -> bool:
         return self._listed.issuperset(KINDS)
 
-    def _turn(self) -> None:
-        self._health.turned()
-        heard = self._events.next(0.5)
-        if heard is not None:
-            self._hear(heard)
-        if self._is_time("write", _WRITTEN_AFTER):
+    def _run_once(self) -> None:
+        self._health.loop_ran()
+        event = self._events.next(0.5)
+        if event is not None:
+            self._handle(event)
+        if self._is_due("write", _WRITE_EVERY):
             self._write()
         if not self._ready or self._stopping.is_set():
             return
         now = self._clock.now()
         if now >= self._times["snapshot"]:
-            self._times["snapshot"] = (now // SNAPSHOTS + 1) * SNAPSHOTS
-            self._guarded(lambda: self._look_around(now))
-        elif self._is_time("look", _LOOKED_AT):
+            self._times["snapshot"] = (now // SNAPSHOT_INTERVAL + 1) * SNAPSHOT_INTERVAL
+            self._guarded(lambda: self._take_snapshot(now))
+        elif self._is_due("look", _CHECK_HOURS_EVERY):
             hour = self._site.roller.due(now)
             if hour is not None:
                 self._guarded(lambda: self._roll(hour, now))
             elif (day := self._site.days.due(now)) is not None:
                 self._guarded(lambda: self._site.days.roll(day))
-        elif self._pruning or self._is_time("prune", _PRUNED_AFTER):
+        elif self._pruning or self._is_due("prune", _PRUNE_EVERY):
             self._guarded(lambda: self._prune(now))
 
-    def _is_time(self, what: str, after: float) -> bool:
+    def _is_due(self, what: str, after: float) -> bool:
         now = time.monotonic()
         if now < self._times[what] + after:
             return False
@@ -176,48 +176,48 @@ class Collector:
         try:
             act()
         except DatabaseProblem as error:
-            self._trouble(str(error))
+            self._report_write_failure(str(error))
 
-    def _hear(self, heard: ClusterEvent) -> None:
-        facts, at = heard.facts, heard.at
-        if heard.type in ("REFUSED", "ODD"):
-            message = "a list cannot be read" if heard.type == "REFUSED" else "an object is left out"
-            LOG.error(message, extra={"kind": heard.kind, "problem": heard.text})
-        self._open_quotas.hear(heard)
-        if heard.type == "LISTED" or (heard.type == "REFUSED" and heard.kind in _DISPENSABLE):
-            self._list(heard.kind, at)
-        elif isinstance(facts, NamespaceFacts) and heard.type == "PUT":
+    def _handle(self, event: ClusterEvent) -> None:
+        facts, at = event.facts, event.at
+        if event.type in ("REFUSED", "ODD"):
+            message = "a list cannot be read" if event.type == "REFUSED" else "an object is left out"
+            LOG.error(message, extra={"kind": event.kind, "problem": event.text})
+        self._open_quotas.handle(event)
+        if event.type == "LISTED" or (event.type == "REFUSED" and event.kind in _OPTIONAL_KINDS):
+            self._mark_listed(event.kind, at)
+        elif isinstance(facts, NamespaceFacts) and event.type == "PUT":
             self._intervals.put_namespace(facts, at)
         elif isinstance(facts, NodeFacts):
-            self._hear_node(facts, heard)
+            self._handle_node(facts, event)
         elif isinstance(facts, PodFacts):
-            self._hear_pod(facts, heard)
+            self._handle_pod(facts, event)
 
-    def _hear_node(self, facts: NodeFacts, heard: ClusterEvent) -> None:
-        if heard.type == "PUT":
-            self._intervals.put_node(facts, heard.at)
-        elif heard.missed is None:
-            self._intervals.drop_node(facts.name, heard.at, EndReason.DELETED)
+    def _handle_node(self, facts: NodeFacts, event: ClusterEvent) -> None:
+        if event.type == "PUT":
+            self._intervals.put_node(facts, event.at)
+        elif event.missed is None:
+            self._intervals.drop_node(facts.name, event.at, EndReason.DELETED)
         else:
-            self._intervals.drop_node(facts.name, heard.missed, EndReason.LAST_SEEN)
+            self._intervals.drop_node(facts.name, event.missed, EndReason.LAST_SEEN)
 
-    def _hear_pod(self, facts: PodFacts, heard: ClusterEvent) -> None:
+    def _handle_pod(self, facts: PodFacts, event: ClusterEvent) -> None:
         if facts.claims:
             facts = self._claims.with_devices(facts)
-            if heard.type == "GONE":
+            if event.type == "GONE":
                 self._claims.forget(facts)
-        if heard.type == "PUT" and not self._ready:
+        if event.type == "PUT" and not self._ready:
             # Until namespaces are known nobody can say what is theirs.
-            self._waiting[facts.uid] = (facts, heard.at)
-        elif heard.type == "PUT":
-            self._intervals.put_pod(facts, self._owners.of(facts), heard.at)
+            self._waiting[facts.uid] = (facts, event.at)
+        elif event.type == "PUT":
+            self._intervals.put_pod(facts, self._owners.of(facts), event.at)
         elif self._waiting.pop(facts.uid, None) is None:
-            if heard.missed is None:
-                self._intervals.drop_pod(facts.uid, heard.at, EndReason.DELETED, facts)
+            if event.missed is None:
+                self._intervals.drop_pod(facts.uid, event.at, EndReason.DELETED, facts)
             else:
-                self._intervals.drop_pod(facts.uid, heard.missed, EndReason.LAST_SEEN, facts)
+                self._intervals.drop_pod(facts.uid, event.missed, EndReason.LAST_SEEN, facts)
 
-    def _list(self, kind: str, at: float) -> None:
+    def _mark_listed(self, kind: str, at: float) -> None:
         if kind in self._listed:
             return
         self._listed.add(kind)
@@ -230,15 +230,15 @@ class Collector:
         # Prometheus takes times of whole milliseconds.
         self._began = math.ceil(at * 1000) / 1000
         self._health.listed = True
-        self._tell_what_is_there()
+        self._publish_holdings()
         LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
 
     def _write(self) -> None:
         """Write down what is different, and until when all is known: after all that was heard until then."""
         known = self._events.known_until() if self._ready else None
         quotas_known = self._events.quotas_known_until()
-        while (heard := self._events.next(0)) is not None:
-            self._hear(heard)
+        while (event := self._events.next(0)) is not None:
+            self._handle(event)
         changes = self._intervals.take()
         self._holdings |= {(item.pod_uid, item.start): item for item in changes.holdings}
         self._capacities |= {(item.node, item.start): item for item in changes.capacities}
@@ -251,28 +251,28 @@ class Collector:
                 self._late = changes.since if self._late is None else min(self._late, changes.since)
         # What was not there when it began may be gone by the next time: only then it is known.
         changed = self._holdings or self._capacities or self._quotas
-        if known is None or not (changed or self._is_time("seen", _SEEN_AFTER)):
+        if known is None or not (changed or self._is_due("seen", _MARK_SEEN_EVERY)):
             return
         try:
-            self._put(known, quotas_known)
+            self._write_changes(known, quotas_known)
         except DatabaseProblem as error:
-            self._trouble(str(error))
+            self._report_write_failure(str(error))
         else:
             self._times["seen"] = time.monotonic()
 
-    def _put(self, known: float, quotas_known: float | None) -> None:
+    def _write_changes(self, known: float, quotas_known: float | None) -> None:
         database, cluster = self._site.database, self._site.cluster
         changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
         known = max([known, *ends])
         if self._began is not None:
-            database.begin(cluster, self._began)
+            database.set_began(cluster, self._began)
             self._began = None
         if self._quotas:
             database.put_quotas(cluster, list(self._quotas.values()))
             self._quotas.clear()
         if quotas_known is not None:
-            database.quotas_followed(cluster, quotas_known)
+            database.mark_quotas_seen(cluster, quotas_known)
         if self._capacities:
             # Only with what is held of them all is known.
             database.put_capacities(
@@ -283,21 +283,21 @@ class Collector:
             database.put_holdings(cluster, list(self._holdings.values()), known, self._late)
             self._holdings.clear()
         else:
-            database.seen(cluster, known)
+            database.mark_seen(cluster, known)
         self._late = None
         while self._snapshots:
             database.put_snapshot(cluster, self._snapshots[0])
             self._snapshots.popleft()
-        self._health.written(known)
+        self._health.write_succeeded(known)
         self._health.restarts = self._events.restarts()
         if changed:
-            self._tell_what_is_there()
+            self._publish_holdings()
 
-    def _tell_what_is_there(self) -> None:
+    def _publish_holdings(self) -> None:
         self._health.holdings = self._intervals.open_holdings()
         self._health.capacities = self._intervals.open_capacities()
 
-    def _look_around(self, now: float) -> None:
+    def _take_snapshot(self, now: float) -> None:
         """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
         try:
             self._clock.compare()
@@ -306,11 +306,15 @@ class Collector:
         for facts in self._intervals.open_pods():
             self._intervals.put_belonging(facts.uid, self._owners.of(facts), self._clock.now())
         self._read_devices()
-        self._tell_what_is_unsized()
+        self._log_unsized_pods()
         self._write()
         held, there = self._intervals.open_holdings(), self._intervals.open_capacities()
         # The first one is of the time at which it is made, the others of the full five minutes.
-        moment = now // SNAPSHOTS * SNAPSHOTS if now % SNAPSHOTS < SNAPSHOTS / 60 else float(int(now))
+        moment = (
+            now // SNAPSHOT_INTERVAL * SNAPSHOT_INTERVAL
+            if now % SNAPSHOT_INTERVAL < SNAPSHOT_INTERVAL / 60
+            else float(int(now))
+        )
         measured = self._measured(moment, held, there)
         self._snapshots.append(take_snapshot(moment, held, there, measured, self._reach))
         self._times["seen"] = 0.0
@@ -328,7 +332,7 @@ class Collector:
                 "ResourceSlices cannot be read: free GPUs of DRA do not count", extra={"problem": error.message}
             )
 
-    def _tell_what_is_unsized(self) -> None:
+    def _log_unsized_pods(self) -> None:
         """Log the pods whose share of a card is of unknown size, each once."""
         pods = {facts.uid: facts for facts in self._intervals.unsized_pods()}
         for facts in (pods[uid] for uid in pods.keys() - self._unsized):
@@ -343,7 +347,7 @@ class Collector:
             return []
         places = {PodPlace(item.node, item.namespace, item.pod) for item in held}
         try:
-            begin, nodes = moment - SNAPSHOTS, {item.node for item in there}
+            begin, nodes = moment - SNAPSHOT_INTERVAL, {item.node for item in there}
             found = self._site.samples.series(begin, moment, nodes, places)
             found = mark_process_metrics(found, begin, moment, self._site.samples.shared)
         except PrometheusProblem as error:
@@ -365,8 +369,8 @@ class Collector:
         self._pruning = False
         self._pruning = self._site.database.prune(self._site.cluster, self._kept, now)
 
-    def _trouble(self, text: str) -> None:
+    def _report_write_failure(self, text: str) -> None:
         # It is tried again all the time.
         if text != self._health.problem:
             LOG.error("what is known cannot be written", extra={"problem": text})
-        self._health.failed(text)
+        self._health.write_failed(text)

@@ -94,7 +94,7 @@ def open_context(
 
 def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
     # Of an hour of a large cluster there are many questions, each of which may take a minute.
-    health.turned()
+    health.loop_ran()
     return not stopping.is_set()
 
 

@@ -57,22 +57,22 @@ class CollectorHealth:
         self.database_bytes: int | None = None
         self.holdings: Sequence[Holding] = ()
         self.capacities: Sequence[Capacity] = ()
-        self._turned = time.monotonic()
+        self._last_loop = time.monotonic()
 
-    def turned(self) -> None:
+    def loop_ran(self) -> None:
         """It goes on."""
-        self._turned = time.monotonic()
+        self._last_loop = time.monotonic()
 
-    def written(self, known: float) -> None:
+    def write_succeeded(self, known: float) -> None:
         """All that happened before a time is written down."""
         self.known_until, self.written_at, self.problem = known, time.time(), ""
 
-    def failed(self, problem: str) -> None:
+    def write_failed(self, problem: str) -> None:
         """Something could not be written."""
         self.write_failures += 1
         self.problem = problem
 
-    def rolled(self, hour: HourFigures, keep_from: int) -> None:
+    def hour_rolled_up(self, hour: HourFigures, keep_from: int) -> None:
         """An hour was rolled up; those before ``keep_from`` are not told of any more."""
         hours = {start: item for start, item in self.hours.items() if start >= keep_from}
         self.hours = {**hours, hour.start: hour}
@@ -85,7 +85,7 @@ class CollectorHealth:
     @property
     def is_alive(self) -> bool:
         """Whether it goes on."""
-        return time.monotonic() - self._turned < STUCK
+        return time.monotonic() - self._last_loop < STUCK
 
     @property
     def is_collecting(self) -> bool:

@@ -134,7 +134,7 @@ class GpuSeries(NamedTuple):
     memory_used: array[float] | None = None
     memory_total: array[float] | None = None
     metric: str = ""
-    apart: array[int] | None = None
+    process_flags: array[int] | None = None
 
 
 class WorkloadAllocation(NamedTuple):

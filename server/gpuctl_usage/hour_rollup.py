@@ -81,7 +81,7 @@ class HourRoller:
         self._first = min(self._states, default=hour_of(now))
         # A ledger that does not close is no less open after a start.
         for rolled in self._database.rolled_up(self._cluster, hour_of(now) - DAY, hour_of(now)):
-            self._tell(rolled, discrepancies(rolled))
+            self._report_hour(rolled, discrepancies(rolled))
 
     def late(self, since: float, now: float) -> None:
         """Something has become known that happened at a time: the hours from there on are rolled up again."""
@@ -157,10 +157,10 @@ class HourRoller:
             # Its measurements are not kept any more: then it is replaced as a whole, or not at all.
             before = self._database.rolled_up(self._cluster, start, start + HOUR)
             lost = [item for hour in before for item in find_reduced_coverage(hour, rolled)]
-        self._tell_what_is_lost(start, lost, even_if_less)
+        self._log_missing_measurements(start, lost, even_if_less)
         if known is not None and earlier is None and lost and not even_if_less:
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVE_UP_AFTER)
-            self._database.keep_hour(self._cluster, start, self._states[start].provisional)
+            self._database.set_hour_provisional(self._cluster, start, self._states[start].provisional)
             return False
         provisional = not (over and self._is_settled(start, coverage, now))
         is_new = earlier is None or known is None or rolled.digest != known.digest
@@ -172,7 +172,7 @@ class HourRoller:
         )
         provisional = self._database.hours(self._cluster, start, start + HOUR)[start].provisional
         self._states[start] = HourState(provisional, rolled.digest, coverage, rolled.seconds)
-        self._tell(rolled, found)
+        self._report_hour(rolled, found)
         if not provisional:
             self._not_before.pop(start, None)
         if over and (changed or not provisional):
@@ -181,19 +181,19 @@ class HourRoller:
             LOG.info("an hour is rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
 
-    def _tell(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
+    def _report_hour(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
         whole = rolled.sums.get(CLUSTER, Sums())
         figures = quotients.coverage(whole), len(found)
         is_whole = rolled.known_until == rolled.start + HOUR
         hour = HourFigures(rolled.start, is_whole, whole.samples, rolled.dropped, *figures)
-        self._health.rolled(hour, hour.start - DAY)
+        self._health.hour_rolled_up(hour, hour.start - DAY)
         until = self._first if self._first is not None else rolled.start
         began = self._database.began(self._cluster)
         while (known := self._states.get(until)) is not None and known.seconds == HOUR - missed(until, began):
             until += HOUR
         self._health.rolled_until = float(until)
 
-    def _tell_what_is_lost(self, start: int, lost: Sequence[MissingMeasurements], even_if_less: bool) -> None:
+    def _log_missing_measurements(self, start: int, lost: Sequence[MissingMeasurements], even_if_less: bool) -> None:
         """Log what Prometheus does not have any more of an hour, once for each amount."""
         amount = round(sum(item.gpu_s for item in lost) / HOUR, 2)
         if lost and self._lost.get(start) != amount:

@@ -90,7 +90,7 @@ def _waited_for(
             if not found.holder or now - since >= LEASE_TIMEOUT or _has_ended(found.holder, ours):
                 lease = database.take_lease(cluster, found, str(ours))
                 if lease is not None:
-                    return database.under(lease)
+                    return database.with_lease(lease)
             elif found.holder != told:
                 told = found.holder
                 who = _Holder.of(told)

@@ -20,9 +20,9 @@ def busy_health() -> CollectorHealth:
     """One of the cluster `lab`, with two pods and a node."""
     health = CollectorHealth()
     health.cluster, health.listed = "lab", True
-    health.written(BEGIN + 5.0)
-    health.rolled(HourFigures(BEGIN - HOUR, True, 480, 3, 0.75, 2), BEGIN - DAY)
-    health.rolled(HourFigures(BEGIN, False, 7, 0, None, 0), BEGIN - DAY)
+    health.write_succeeded(BEGIN + 5.0)
+    health.hour_rolled_up(HourFigures(BEGIN - HOUR, True, 480, 3, 0.75, 2), BEGIN - DAY)
+    health.hour_rolled_up(HourFigures(BEGIN, False, 7, 0, None, 0), BEGIN - DAY)
     health.rolled_until, health.database_bytes, health.samples = float(BEGIN), 4096, 12
     health.restarts = {"Pod": 3, "Node": 0}
     health.holdings = [held(), held("q", 0.25, team="vision")]

@@ -301,7 +301,7 @@ def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> 
     uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
     with closing(open_database(str(tmp_path / "usage.db"))) as database:
         # Collected before: otherwise measurements of before the collector's first list do not count.
-        database.seen(database.cluster(uid, "lab"), time.time() - 1)
+        database.mark_seen(database.cluster(uid, "lab"), time.time() - 1)
     place.create(pod("busy", 2))
     place.until(lambda: place.get("Pod", "busy")["status"].get("phase") == "Running", "the pod")
     exporter = Exporter()

@@ -138,10 +138,10 @@ def test_it_answers() -> None:
         assert httpx.get(f"{url}/readyz").status_code == 503
         assert (httpx.get(f"{url}/healthz").status_code, httpx.get(f"{url}/other").status_code) == (200, 404)
         health.listed = True
-        health.written(time.time())
+        health.write_succeeded(time.time())
         ready = httpx.get(f"{url}/readyz")
         assert (ready.status_code, ready.json()["collecting"], ready.json()["problem"]) == (200, True, None)
-        health.failed("the disk is full")
+        health.write_failed("the disk is full")
         assert httpx.get(f"{url}/readyz").json()["problem"] == "the disk is full"
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}, "a start does not mend a disk"
         health._turned -= STUCK

@@ -61,8 +61,8 @@ def test_one_of_two_has_it(database: Database) -> None:
     assert database.take_lease(cluster, free, "other") is None
     seen = database.lease(cluster)
     assert (seen.term, seen.holder) == (1, "one")
-    led = database.under(first)
-    led.seen(cluster, 5.0)
+    led = database.with_lease(first)
+    led.mark_seen(cluster, 5.0)
     assert database.take_lease(cluster, seen, "other") is None, "every write is a sign of life"
     assert database.lease(database.cluster("uid-2", "prod")) == LeaseState(0, 0, ""), "each cluster has its own"
 
@@ -72,7 +72,7 @@ def test_what_comes_late_is_not_written(database: Database) -> None:
     cluster = database.cluster("uid-1", "lab")
     first = database.take_lease(cluster, database.lease(cluster), "one")
     assert first is not None
-    late = database.under(first)
+    late = database.with_lease(first)
     late.seen(cluster, 5.0)
     second = database.take_lease(cluster, database.lease(cluster), "other")
     assert second == (cluster, 2)
@@ -88,7 +88,7 @@ def test_what_comes_late_is_not_written(database: Database) -> None:
             write()
     assert (database.last_seen(cluster), database.hours(cluster, 0, 3600)) == (5.0, {})
     assert database.lease(cluster).holder == "other"
-    database.under(second).give_lease_back()
+    database.with_lease(second).give_lease_back()
     assert database.lease(cluster).holder == ""
 
 

@@ -163,9 +163,9 @@ def test_an_hour_changes_while_its_day_is_added_up(rolled: Database) -> None:
     day.digest = "stale"
     assert rolled.put_day(1, day, made_of) is None
     assert provisional(rolled)["day 0"]
-    rolled.keep_hour(1, BEGIN, True)
+    rolled.set_hour_provisional(1, BEGIN, True)
     assert rolled.put_day(1, day, made_of | {BEGIN: "other"}) is None, "an hour that is open again"
-    rolled.keep_hour(1, BEGIN, False)
+    rolled.set_hour_provisional(1, BEGIN, False)
     assert rolled.put_day(1, day, made_of | {BEGIN: "other"})
 
 

@@ -136,7 +136,7 @@ def test_its_answers_are_about_the_time_that_is_known(database: Database) -> Non
 
 def test_its_day(database: Database, tmp_path: Path) -> None:
     hours = range(BEGIN, (BEGIN // DAY + 1) * DAY, HOUR)
-    database.seen(1, float(hours.stop))
+    database.mark_seen(1, float(hours.stop))
     health = rolled(database, *((hour, hours[-1] + 9.0 * HOUR) for hour in hours))
     assert health.rolled_until == hours.stop
     DayRoller(database, 1).roll(BEGIN // DAY * DAY)
@@ -159,9 +159,9 @@ def test_since_when_a_workload_is_idle(database: Database) -> None:
 
 
 def test_only_a_first_beginning_counts(database: Database) -> None:
-    database.begin(1, BEGAN + 5000.0)
+    database.set_began(1, BEGAN + 5000.0)
     assert database.began(1) == BEGAN
     other = database.cluster("other", "other")
-    database.seen(other, float(BEGAN))
-    database.begin(other, BEGAN + 5000.0)
+    database.mark_seen(other, float(BEGAN))
+    database.set_began(other, BEGAN + 5000.0)
     assert database.began(other) is None, "it was collected before the time was kept"

@@ -350,7 +350,7 @@ def test_parts_of_cards(sharing: str, asked: dict[str, int], expected: float) ->
     from gpuctl.language.platform_document import PlatformDocument
 
     weights = GpuWeights(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
-    assert weights.held(weights.asked(amounts(asked)), {}) == pytest.approx(expected)
+    assert weights.held_gpus(weights.gpu_requests(amounts(asked)), {}) == pytest.approx(expected)
 
 
 HAMI = "GPU-a,10,40960,100,NVIDIA-A100,0,true:GPU-b,10,40960,100,NVIDIA-A100,0,true:"
@@ -435,7 +435,9 @@ def test_a_share_of_memory_is_a_part_of_the_card(
     """Of HAMi, Volcano and other vendors, by label or annotation; unknown, and never a whole card, where none says it."""
     weights = sharing_weights(sharing, vendor)
     obj: Object = {"metadata": {"name": "n", "labels": node_says, "annotations": node_says}, "status": {}}
-    found = weights.held(weights.asked({name: Fraction(amount) for name, amount in asked.items()}), weights.units(obj))
+    found = weights.held_gpus(
+        weights.gpu_requests({name: Fraction(amount) for name, amount in asked.items()}), weights.units_per_card(obj)
+    )
     assert found == (None if expected is None else pytest.approx(expected))
 
 
@@ -544,11 +546,11 @@ def test_a_node_that_shares_with_hami_has_its_cards() -> None:
     weights = GpuWeights(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}})))
     metadata: Object = {"name": "n", "labels": {"nvidia.com/gpu.count": "8"}}
     obj: Object = {"metadata": metadata, "status": {"allocatable": {"nvidia.com/gpu": "80"}}}
-    assert weights.there(obj, "allocatable") == 8
+    assert weights.node_gpus(obj, "allocatable") == 8
     metadata["labels"] = {}
     metadata["annotations"] = {"hami.io/node-nvidia-register": "GPU-a,10,81920,100,H100,0,true:GPU-b,10,81920,100:"}
-    assert weights.there(obj, "allocatable") == 2
-    assert weights.there({**obj, "status": {"allocatable": {"nvidia.com/gpu": "0"}}}, "allocatable") == 0
+    assert weights.node_gpus(obj, "allocatable") == 2
+    assert weights.node_gpus({**obj, "status": {"allocatable": {"nvidia.com/gpu": "0"}}}, "allocatable") == 0
 
 
 def test_a_card_that_fails_is_there_while_it_is_held() -> None:

@@ -63,15 +63,15 @@ class Told:
         return found
 
     def put(self, obj: Object, heard: float) -> None:
-        self.quotas.hear(ClusterEvent("PUT", obj["kind"], T0 + heard, self.facts(obj)))
+        self.quotas.handle(ClusterEvent("PUT", obj["kind"], T0 + heard, self.facts(obj)))
 
     def gone(self, obj: Object, heard: float, missed: float | None = None) -> None:
         since = None if missed is None else T0 + missed
-        self.quotas.hear(ClusterEvent("GONE", obj["kind"], T0 + heard, self.facts(obj), since))
+        self.quotas.handle(ClusterEvent("GONE", obj["kind"], T0 + heard, self.facts(obj), since))
 
     def listed(self, heard: float, *kinds: str) -> None:
         for kind in kinds or ("Pod", "ResourceQuota", "Namespace", "Node"):
-            self.quotas.hear(ClusterEvent("LISTED", kind, T0 + heard))
+            self.quotas.handle(ClusterEvent("LISTED", kind, T0 + heard))
 
     def take(self) -> list[tuple[str, float, float, float | None]]:
         """What is new or different: namespace, GPUs, from when to when."""

@@ -421,7 +421,7 @@ def test_what_is_not_known_is_said(report: Report, capsys: pytest.CaptureFixture
 def test_a_month_that_may_change_says_so(report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     opened = small_world(START).collected(path, START, END)
-    opened.keep_hour(1, END - HOUR, provisional=True)
+    opened.set_hour_provisional(1, END - HOUR, provisional=True)
     opened.close()
     where = ("--database", str(path))
     assert "- State: provisional, late measurements may still change some hours\n" in report(*where)

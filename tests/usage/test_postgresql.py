@@ -94,10 +94,10 @@ def test_one_who_stands_still_is_waited_for_only_so_long(
     one, other = open_database(url), open_database(url)
     cluster = one.cluster("uid-1", "lab")
     with pytest.raises(DatabaseProblem, match=r"was locked by another process for 0\.2 s"), one._writing():
-        other.seen(cluster, 1.0)
+        other.mark_seen(cluster, 1.0)
     with pytest.raises(DatabaseProblem, match="has ended the connection"):
         stand_still(one)
-    other.seen(cluster, 2.0)
+    other.mark_seen(cluster, 2.0)
     assert one.last_seen(cluster) == 2.0
     one.close()
     other.close()
@@ -155,7 +155,7 @@ def test_a_server_that_starts_again(own: PostgresqlServer) -> None:
     database.put_rolled_up(cluster, hour(1), False)
     own.stop()
     with pytest.raises(DatabaseProblem, match=r"nobody listens there|has ended the connection"):
-        database.seen(cluster, 1.0)
+        database.mark_seen(cluster, 1.0)
     own.start()
     assert database.put_rolled_up(cluster, hour(2), False)
     assert database.rolled_up(cluster, 0, 1) == [hour(2)]

@@ -231,10 +231,10 @@ def test_everything_is_kept_that_is_younger(database: Database) -> None:
 
 SCRIPT = """
 import sys
-from gpuctl_usage.facts import Kept
+from gpuctl_usage.facts import RetentionDays
 from gpuctl_usage.store.database import open_database
 database = open_database(sys.argv[1])
-while database.prune(1, Kept(*map(int, sys.argv[3:])), float(sys.argv[2])):
+while database.prune(1, RetentionDays(*map(int, sys.argv[3:])), float(sys.argv[2])):
     print("piece", flush=True)
 """
 

@@ -216,12 +216,12 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     assert database.cluster("uid-1", "renamed") == cluster
     assert database.cluster_name(cluster) == "renamed"
     # Time does not go back.
-    database.seen(cluster, 50.0)
-    database.seen(cluster, 40.0)
+    database.mark_seen(cluster, 50.0)
+    database.mark_seen(cluster, 40.0)
     assert database.last_seen(cluster) == 50.0
     assert database.quotas_seen(cluster) is None
     for moment in (20.0, 30.0, 10.0):
-        database.quotas_followed(cluster, moment)
+        database.mark_quotas_seen(cluster, moment)
     assert (database.quotas_seen(cluster), database.last_seen(cluster)) == (30.0, 50.0)
 
 

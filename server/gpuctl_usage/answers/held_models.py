@@ -60,11 +60,11 @@ def _spans(parts: Iterable[KnownStep]) -> list[tuple[float, float]]:
 def _added(held: list[Holding], spans: Iterable[tuple[float, float]], level: Level, key: str) -> dict[_Group, float]:
     found: dict[_Group, float] = defaultdict(float)
     for start, end in spans:
-        for spell in clip_holdings(start, end - start, held):
-            holding = spell.holding
+        for clipped in clip_holdings(start, end - start, held):
+            holding = clipped.holding
             said = holding.annotations if level is Level.ANNOTATION else holding.labels
             value = said.get(key, UNSET) if key else ""
-            found[holding.workload, holding.model, value] += spell.alloc_gpu_s if spell.counts else 0.0
+            found[holding.workload, holding.model, value] += clipped.alloc_gpu_s if clipped.overlaps else 0.0
     return {group: seconds for group, seconds in found.items() if seconds > 0}
 
 

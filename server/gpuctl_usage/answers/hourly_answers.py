@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
-from gpuctl_usage.answers.number_format import gpu_amount, shown, utc_timestamp
+from gpuctl_usage.answers.number_format import gpu_amount, rounded, utc_timestamp
 from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, find_cluster, page_or_list, rows_after
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR, PeriodCapacity
@@ -243,8 +243,8 @@ def _cluster_row(row: UsageRow) -> dict[str, Any]:
     return {
         "stat_hour": utc_timestamp(row.start),
         "total_gpu_capacity": gpu_amount(quotients.total_gpu_capacity(sums, row.seconds)),
-        "allocated_gpu_count": shown(quotients.allocated_gpu_count(sums, row.seconds)),
-        "allocation_rate": shown(quotients.allocation_rate(sums)),
+        "allocated_gpu_count": rounded(quotients.allocated_gpu_count(sums, row.seconds)),
+        "allocation_rate": rounded(quotients.allocation_rate(sums)),
         **_utilization(row),
         **_percentiles(row),
         "sample_count": sums.buckets,
@@ -258,8 +258,8 @@ def _namespace_row(row: UsageRow, capacity: float | None) -> dict[str, Any]:
         "namespace": row.group.value,
         "stat_hour": utc_timestamp(row.start),
         "total_gpu_capacity": gpu_amount(there),
-        "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
-        "allocation_rate": shown(quotients.rate_of(row.sums.alloc_gpu_s, capacity or 0.0)),
+        "allocated_gpu_count": rounded(quotients.allocated_gpu_count(row.sums, row.seconds)),
+        "allocation_rate": rounded(quotients.rate_of(row.sums.alloc_gpu_s, capacity or 0.0)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
         **_last(row),
@@ -272,7 +272,7 @@ def _label_row(row: UsageRow) -> dict[str, Any]:
         "dimension_key": row.group.key,
         "dimension_value": row.group.value,
         "stat_hour": utc_timestamp(row.start),
-        "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
+        "allocated_gpu_count": rounded(quotients.allocated_gpu_count(row.sums, row.seconds)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
         **_last(row),
@@ -287,15 +287,15 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
         "workload_name": workload.name,
         "workload_type": workload.kind,
         "stat_hour": utc_timestamp(row.start),
-        "allocated_gpu_count": shown(quotients.allocated_gpu_count(sums, row.seconds)),
+        "allocated_gpu_count": rounded(quotients.allocated_gpu_count(sums, row.seconds)),
         # What it asks for while it is there with all its pods, however much of the hour that is.
-        "requested_gpu_count": shown(None if each is None else each * sums.pods_max),
+        "requested_gpu_count": rounded(None if each is None else each * sums.pods_max),
         **_utilization(row),
         **_percentiles(row),
-        "avg_gpu_memory_used": shown(quotients.avg_gpu_memory_used(sums)),
-        "max_gpu_memory_used": shown(sums.memory_max),
-        "avg_gpu_memory_total": shown(quotients.avg_gpu_memory_total(sums)),
-        "avg_replica_count": shown(quotients.avg_replica_count(sums, row.seconds)),
+        "avg_gpu_memory_used": rounded(quotients.avg_gpu_memory_used(sums)),
+        "max_gpu_memory_used": rounded(sums.memory_max),
+        "avg_gpu_memory_total": rounded(quotients.avg_gpu_memory_total(sums)),
+        "avg_replica_count": rounded(quotients.avg_replica_count(sums, row.seconds)),
         "max_replica_count": sums.pods_max,
         "min_replica_count": sums.pods_min,
         "workload_status": None if row.status is None else _STATUS[row.status],
@@ -310,7 +310,7 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
 
 def _utilization(row: UsageRow) -> dict[str, Any]:
     return {
-        "avg_utilization": shown(quotients.avg_utilization(row.sums)),
+        "avg_utilization": rounded(quotients.avg_utilization(row.sums)),
         # They are kept as hundredths.
         "max_utilization": row.sums.util_max,
         "min_utilization": row.sums.util_min,
@@ -319,14 +319,14 @@ def _utilization(row: UsageRow) -> dict[str, Any]:
 
 def _percentiles(row: UsageRow) -> dict[str, Any]:
     return {
-        "p50_utilization": shown(quotients.utilization_percentile(row.sums, 50)),
-        "p95_utilization": shown(quotients.utilization_percentile(row.sums, 95)),
+        "p50_utilization": rounded(quotients.utilization_percentile(row.sums, 50)),
+        "p95_utilization": rounded(quotients.utilization_percentile(row.sums, 95)),
     }
 
 
 def _last(row: UsageRow) -> dict[str, Any]:
     return {
-        "coverage": shown(quotients.coverage(row.sums), 4),
+        "coverage": rounded(quotients.coverage(row.sums), 4),
         "created_at": utc_timestamp(row.created_at),
         "updated_at": utc_timestamp(row.updated_at),
     }

@@ -14,7 +14,7 @@ from gpuctl_usage.answers.hourly_answers import (
     row_query,
     rows_of,
 )
-from gpuctl_usage.answers.number_format import shown, utc_timestamp
+from gpuctl_usage.answers.number_format import rounded, utc_timestamp
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.rollup import ledger as ledgers
 from gpuctl_usage.rollup import quotients
@@ -91,8 +91,8 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allow
         "allowed_gpu_seconds": None if allowed is None else _amount(allowed),
         "by_process_gpu_seconds": _amount(row.sums.by_process_gpu_s),
         "beyond_held_gpu_seconds": _amount(row.sums.beyond_gpu_s),
-        "avg_utilization": shown(quotients.avg_utilization(row.sums)),
-        "coverage": shown(quotients.coverage(row.sums), 4),
+        "avg_utilization": rounded(quotients.avg_utilization(row.sums)),
+        "coverage": rounded(quotients.coverage(row.sums), 4),
         "closes": account.closes,
     }
 

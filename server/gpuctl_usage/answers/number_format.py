@@ -6,15 +6,15 @@ import time
 from functools import lru_cache
 
 
-def shown(value: float | None, digits: int = 2) -> float | None:
+def rounded(value: float | None, digits: int = 2) -> float | None:
     """A number as it is printed."""
     return None if value is None else round(value, digits)
 
 
 def gpu_amount(value: float | None) -> float | int | None:
     """A number of GPUs, which most often is whole."""
-    rounded = shown(value)
-    return int(rounded) if rounded is not None and rounded == int(rounded) else rounded
+    amount = rounded(value)
+    return int(amount) if amount is not None and amount == int(amount) else amount
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
-from gpuctl_usage.answers.number_format import gpu_amount, shown, utc_timestamp
+from gpuctl_usage.answers.number_format import gpu_amount, rounded, utc_timestamp
 from gpuctl_usage.answers.query_scope import Cursor, NothingKept, TooMuch, find_cluster, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
 from gpuctl_usage.rollup.quotients import mean_over
@@ -128,7 +128,7 @@ def _namespace(workloads: list[WorkloadAllocation]) -> dict[str, Any]:
     used = mean_over(sum(gpus * percent for gpus, percent in measured), sum(gpus for gpus, _ in measured))
     return {
         "allocated_gpu": gpu_amount(sum(item.gpus for item in workloads)),
-        "utilization": shown(used),
+        "utilization": rounded(used),
         "workload_count": len(workloads),
         "workloads": [
             {
@@ -137,7 +137,7 @@ def _namespace(workloads: list[WorkloadAllocation]) -> dict[str, Any]:
                 "namespace": item.workload.namespace,
                 "kind": item.workload.kind,
                 "allocated_gpu": gpu_amount(item.gpus),
-                "utilization": shown(item.utilization),
+                "utilization": rounded(item.utilization),
             }
             for item in sorted(workloads, key=lambda item: (-item.gpus, item.workload))
         ],

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select
 
 from gpuctl.objects import label_names
 from gpuctl.reading.price_list import PriceList, cost, sum_known
-from gpuctl_usage.answers.number_format import gpu_amount, shown, utc_timestamp
+from gpuctl_usage.answers.number_format import gpu_amount, rounded, utc_timestamp
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
 from gpuctl_usage.store import intervals
@@ -142,10 +142,10 @@ def waste(
         "end_time": utc_timestamp(end),
         "known_until": utc_timestamp(known),
         "idle_below": rule.below,
-        "idle_after_hours": shown(rule.after / HOUR),
+        "idle_after_hours": rounded(rule.after / HOUR),
         "currency": prices.currency or None,
-        "total_idle_gpu_hours": shown(total / HOUR, 4) if namespaces is None else None,
-        "total_idle_cost": shown(sum_known(total_costs)) if namespaces is None and is_priced else None,
+        "total_idle_gpu_hours": rounded(total / HOUR, 4) if namespaces is None else None,
+        "total_idle_cost": rounded(sum_known(total_costs)) if namespaces is None and is_priced else None,
         "workloads": [_row(item, sum_known(costs[item.number]) if is_priced else None) for item in items],
     }
 
@@ -171,12 +171,12 @@ def _row(item: IdleWorkload, idle_cost: float | None) -> dict[str, Any]:
         "gpu_models": {model: gpu_amount(gpus) for model, gpus in sorted(item.gpus.items())},
         "pod_count": item.pods,
         "idle_since": utc_timestamp(item.since),
-        "idle_hours": shown((item.until - item.since) / HOUR),
-        "avg_utilization": shown(item.util_gpu_s / item.obs_gpu_s) if item.obs_gpu_s > 0 else None,
-        "idle_gpu_hours": shown(item.in_range.idle / HOUR, 4) if obs > 0 else None,
-        "allocated_gpu_hours": shown(alloc / HOUR, 4),
-        "coverage": shown(obs / alloc, 4) if alloc > 0 else None,
-        "idle_cost": shown(idle_cost) if obs > 0 else None,
+        "idle_hours": rounded((item.until - item.since) / HOUR),
+        "avg_utilization": rounded(item.util_gpu_s / item.obs_gpu_s) if item.obs_gpu_s > 0 else None,
+        "idle_gpu_hours": rounded(item.in_range.idle / HOUR, 4) if obs > 0 else None,
+        "allocated_gpu_hours": rounded(alloc / HOUR, 4),
+        "coverage": rounded(obs / alloc, 4) if alloc > 0 else None,
+        "idle_cost": rounded(idle_cost) if obs > 0 else None,
     }
 
 

@@ -52,9 +52,9 @@ def take_snapshot(
 
 def _mean_of(series: GpuSeries, share: float) -> float:
     """Percent of the part of a GPU that a pod holds."""
-    if series.apart is None:
+    if series.process_flags is None:
         return sum(series.utilization) / len(series.utilization)
-    both = zip(series.utilization, series.apart, strict=True)
+    both = zip(series.utilization, series.process_flags, strict=True)
     own = (min(100.0, value / share) if mark & PROCESS_UTILIZATION else value for value, mark in both)
     return sum(own) / len(series.utilization)
 

@@ -45,35 +45,35 @@ class ClusterEvents:
     def __init__(self, session: Session, clock: ServerClock, maker: FactMaker) -> None:
         self._clock = clock
         self._maker = maker
-        self._heard: queue.SimpleQueue[ClusterEvent | None] = queue.SimpleQueue()
-        self._followed = {
+        self._events: queue.SimpleQueue[ClusterEvent | None] = queue.SimpleQueue()
+        self._reflectors = {
             kind: Reflector(
                 session,
                 [WatchedList(kind, None)],
-                on_event=partial(self._hear, kind),
+                on_event=partial(self._handle, kind),
                 transform=self._keep,
                 retry_after=_AGAIN,
             )
             for kind in KINDS
         }
-        self._told: dict[str, dict[str, Facts]] = {kind: {} for kind in KINDS}
+        self._known: dict[str, dict[str, Facts]] = {kind: {} for kind in KINDS}
         self._gaps = dict.fromkeys(KINDS, (0.0, 0.0))
 
     def start(self) -> None:
         """Begin to follow: every kind, side by side."""
-        for reflector in self._followed.values():
+        for reflector in self._reflectors.values():
             reflector.start()
 
     def stop(self) -> None:
         """End; whoever waits for :meth:`next` goes on."""
-        for reflector in self._followed.values():
+        for reflector in self._reflectors.values():
             reflector.stop()
-        self._heard.put(None)
+        self._events.put(None)
 
     def next(self, timeout: float) -> ClusterEvent | None:
         """What was heard next; None after so many seconds, and at the end."""
         try:
-            return self._heard.get(timeout=timeout) if timeout > 0 else self._heard.get_nowait()
+            return self._events.get(timeout=timeout) if timeout > 0 else self._events.get_nowait()
         except queue.Empty:
             return None
 
@@ -86,13 +86,13 @@ class ClusterEvents:
         return self._all_until("ResourceQuota", "Node")
 
     def _all_until(self, *kinds: str) -> float | None:
-        times = [self._followed[kind].synced_until for kind in kinds]
+        times = [self._reflectors[kind].synced_until for kind in kinds]
         known = [time for time in times if time is not None]
         return self._clock.then(min(known)) if len(known) == len(times) else None
 
     def restarts(self) -> dict[str, int]:
         """By kind how many watches had to be begun again, for their age as well."""
-        return {kind: max(0, reflector.watches - 1) for kind, reflector in self._followed.items()}
+        return {kind: max(0, reflector.watches - 1) for kind, reflector in self._reflectors.items()}
 
     def _keep(self, obj: Object) -> Object:
         metadata = obj["metadata"]
@@ -103,23 +103,23 @@ class ClusterEvents:
             return {**kept, "odd": f"{str(metadata.get('name'))[:253]}: {str(error)[:200]}"}
         return kept if facts is None else {**kept, "facts": facts}
 
-    def _hear(self, kind: str, event: Event | ClusterError) -> None:
+    def _handle(self, kind: str, event: Event | ClusterError) -> None:
         at = self._clock.now()
         if isinstance(event, ClusterError):
-            self._heard.put(ClusterEvent("REFUSED", kind, at, text=event.message))
+            self._events.put(ClusterEvent("REFUSED", kind, at, text=event.message))
             return
         if event.type == "LISTED":
-            self._heard.put(ClusterEvent("LISTED", kind, at))
+            self._events.put(ClusterEvent("LISTED", kind, at))
             return
         gap = self._gap(kind, at)
         facts, uid = event.object.get("facts"), event.object["metadata"]["uid"]
-        told = self._told[kind]
+        told = self._known[kind]
         if "odd" in event.object:
-            self._heard.put(ClusterEvent("ODD", kind, at, text=event.object["odd"]))
+            self._events.put(ClusterEvent("ODD", kind, at, text=event.object["odd"]))
         if event.type != "DELETED":
             if facts is not None:
                 told[uid] = facts
-                self._heard.put(ClusterEvent("PUT", kind, at, facts))
+                self._events.put(ClusterEvent("PUT", kind, at, facts))
             return
         before = told.pop(uid, None)
         if facts is None:
@@ -127,11 +127,11 @@ class ClusterEvents:
         if facts is not None:
             # A list that was read again tells what is missing in it, as it was known: when it went nobody has heard.
             listed = facts is before
-            self._heard.put(ClusterEvent("GONE", kind, at, facts, gap if listed else self._missed(kind, at)))
+            self._events.put(ClusterEvent("GONE", kind, at, facts, gap if listed else self._missed(kind, at)))
 
     def _gap(self, kind: str, at: float) -> float:
         """When a list last said something; it is noted when that was too long ago."""
-        known = self._followed[kind].synced_until
+        known = self._reflectors[kind].synced_until
         before = at if known is None else self._clock.then(known)
         if at - before > _SILENCE:
             self._gaps[kind] = (before, time.monotonic() + _CATCHING_UP)

@@ -128,8 +128,8 @@ class GpuSamples:
             self._fill(made, start, end)
             more = made.found
             if shared:
-                apart = nodes_with_process_metrics(more.values(), start, end, self.shared)
-                more = {name: one for name, one in more.items() if one.node in apart or name.device not in taken}
+                exact_nodes = nodes_with_process_metrics(more.values(), start, end, self.shared)
+                more = {name: one for name, one in more.items() if one.node in exact_nodes or name.device not in taken}
                 better = {name.device for name in more}
                 found = {name: one for name, one in found.items() if name.device not in better}
             found |= more

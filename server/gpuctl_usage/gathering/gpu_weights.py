@@ -102,15 +102,15 @@ class GpuWeights:
         self._parts = frozenset(filter(None, every))
         self._is_relevant = lru_cache(maxsize=4096)(self._relevant)
 
-    def asked(self, requests: Amounts) -> GpuRequests:
+    def gpu_requests(self, requests: Amounts) -> GpuRequests:
         """What of a pod's requests matters here."""
         found = tuple((name, float(amount)) for name, amount in requests.items() if self._is_relevant(name) and amount)
         return found if any(name not in self._parts for name, _ in found) else ()
 
-    def held(self, asked: GpuRequests, node: Mapping[str, float]) -> float | None:
+    def held_gpus(self, asked: GpuRequests, node: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if the size of its share is unknown.
 
-        :param node: how many units of a resource make a card, as :meth:`units` has it.
+        :param node: how many units of a resource make a card, as :meth:`units_per_card` has it.
         """
         table, total = dict(asked), 0.0
         for name, amount in asked:
@@ -124,12 +124,12 @@ class GpuWeights:
         """Return True if a pod asks for a part of a card by cores or memory."""
         return any(name in self._parts for name, _ in asked)
 
-    def limited(self, hard: Amounts) -> GpuRequests:
+    def quota_limits(self, hard: Amounts) -> GpuRequests:
         """What a quota limits of it, by the names that pods use."""
         found = ((name.removeprefix(_LIMITED), amount) for name, amount in hard.items() if name.startswith(_LIMITED))
         return tuple((name, max(float(amount), 0.0)) for name, amount in sorted(found) if self._is_relevant(name))
 
-    def most(self, limits: Mapping[str, float], turns: Mapping[str, int]) -> float | None:
+    def max_gpus(self, limits: Mapping[str, float], turns: Mapping[str, int]) -> float | None:
         """The most GPUs that can be held within limits, of the resources that have one; None where none has.
 
         :param turns: how many share a card, by resource, where the fewest do.
@@ -146,13 +146,13 @@ class GpuWeights:
             found += [min(limited)] if limited else []
         return sum(found) if found else None
 
-    def offered(self, node: Object) -> Mapping[str, int]:
+    def resource_turns(self, node: Object) -> Mapping[str, int]:
         """The resources that a node has, and how many share a card of each."""
         turns = self.turns(node)
         names = (node.get("status") or {}).get("capacity") or {}
         return {name: turns.get(name, 1) for name in names if self._is_relevant(name) and name not in self._parts}
 
-    def there(self, node: Object, field: str) -> float:
+    def node_gpus(self, node: Object, field: str) -> float:
         """The GPUs of a node, by ``allocatable`` or ``capacity`` of its status."""
         turns = self.turns(node)
         total = 0.0
@@ -166,7 +166,7 @@ class GpuWeights:
                 total += self._instance(name) * float(amount) / turns.get(name, 1)
         return total
 
-    def units(self, node: Object) -> dict[str, float]:
+    def units_per_card(self, node: Object) -> dict[str, float]:
         """Return how many units of a resource make a card of a node: :meth:`turns` of those that are shared by time,
         and memory of those whose shares are amounts of it."""
         found: dict[str, float] = {**self.turns(node)}

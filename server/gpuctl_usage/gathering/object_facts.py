@@ -156,7 +156,7 @@ class FactMaker:
 
     def _pod(self, pod: Object) -> PodFacts | None:
         spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
-        asked = self._weights.asked(pod_requests(spec, status))
+        asked = self._weights.gpu_requests(pod_requests(spec, status))
         claims = _claims(spec, {} if asked else status.get("extendedResourceClaimStatus") or {}, status)
         if not asked and not claims:
             return None
@@ -187,10 +187,10 @@ class FactMaker:
             _text(metadata["uid"]),
             sys.intern(_text(metadata["name"])),
             sys.intern(_text(self._weights.model_of(node))),
-            self._weights.there(node, "allocatable"),
-            self._weights.there(node, "capacity"),
-            self._weights.units(node),
-            self._weights.offered(node),
+            self._weights.node_gpus(node, "allocatable"),
+            self._weights.node_gpus(node, "capacity"),
+            self._weights.units_per_card(node),
+            self._weights.resource_turns(node),
             _STATES[status_of(node)],
             seconds(metadata["creationTimestamp"]) or 0.0,
             _turned(node.get("status") or {}, "Ready"),
@@ -214,7 +214,7 @@ class FactMaker:
             _text(metadata["uid"]),
             sys.intern(_text(metadata["namespace"])),
             _text(metadata["name"]),
-            () if scoped else self._weights.limited(amounts(status.get("hard"))),
+            () if scoped else self._weights.quota_limits(amounts(status.get("hard"))),
             _latest(_times(item for item in metadata.get("managedFields") or [] if not item.get("subresource"))),
         )
 

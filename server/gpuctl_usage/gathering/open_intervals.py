@@ -297,7 +297,7 @@ class OpenIntervals:
     def _share(self, pod: _Pod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if that is unknown: also of a share for which its node has no room
         beside the others, because then one of them is not what it says."""
-        gpus = self._weights.held(facts.asked, units)
+        gpus = self._weights.held_gpus(facts.asked, units)
         node = self._nodes[facts.node]
         if gpus is None or node.facts is None or not self._weights.is_share(facts.asked):
             return gpus

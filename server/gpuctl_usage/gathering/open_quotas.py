@@ -46,25 +46,25 @@ class OpenQuotas:
         """Go on with what was in force when an earlier collector ended."""
         self._open = {quota.namespace: quota for quota in quotas}
 
-    def hear(self, heard: ClusterEvent) -> None:
+    def handle(self, event: ClusterEvent) -> None:
         """Take note of what was heard of quotas, and of nodes: how many share their cards says how much a quota is."""
-        facts = heard.facts
-        if heard.type == "LISTED":
-            self._list(heard.kind, heard.at)
+        facts = event.facts
+        if event.type == "LISTED":
+            self._mark_listed(event.kind, event.at)
         elif isinstance(facts, QuotaFacts):
-            self._hear_quota(facts, heard)
+            self._handle_quota(facts, event)
         elif isinstance(facts, NodeFacts):
-            offered = facts.offered if heard.type == "PUT" else {}
+            offered = facts.offered if event.type == "PUT" else {}
             if offered != self._nodes.get(facts.name, {}):
                 self._nodes[facts.name] = offered
-                self._share(heard.at)
+                self._share(event.at)
 
     def take(self) -> list[GpuQuota]:
         """What is new or different since this was last called."""
         changed, self._changed = list(self._changed.values()), {}
         return changed
 
-    def _list(self, kind: str, at: float) -> None:
+    def _mark_listed(self, kind: str, at: float) -> None:
         if kind not in _NEEDED - self._listed:
             return
         self._listed.add(kind)
@@ -78,14 +78,14 @@ class OpenQuotas:
             unsaid = since if namespace in self._open else at
             self._renew(namespace, at, max(written, default=unsaid), since)
 
-    def _hear_quota(self, facts: QuotaFacts, heard: ClusterEvent) -> None:
+    def _handle_quota(self, facts: QuotaFacts, event: ClusterEvent) -> None:
         theirs = self._quotas.setdefault(facts.namespace, {})
-        if heard.type == "PUT":
+        if event.type == "PUT":
             theirs[facts.uid] = facts
-            self._renew(facts.namespace, heard.at, facts.written)
+            self._renew(facts.namespace, event.at, facts.written)
         else:
             theirs.pop(facts.uid, None)
-            self._renew(facts.namespace, heard.at if heard.missed is None else heard.missed, None)
+            self._renew(facts.namespace, event.at if event.missed is None else event.missed, None)
 
     @property
     def _is_listed(self) -> bool:
@@ -114,7 +114,7 @@ class OpenQuotas:
         for facts in self._of(namespace):
             for name, amount in facts.limits:
                 limits[name] = min(amount, limits.get(name, amount))
-        return self._weights.most(limits, self._turns)
+        return self._weights.max_gpus(limits, self._turns)
 
     def _renew(self, namespace: str, at: float, written: float | None, since: float = 0.0) -> None:
         """Make the quota of a namespace what it is now.

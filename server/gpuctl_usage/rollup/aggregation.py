@@ -57,15 +57,15 @@ class GroupAggregate:
         self._spans: list[tuple[float, float]] = []
         self._workloads: set[WorkloadKey] = set()
 
-    def hold(self, spell: ClippedHolding) -> None:
+    def add_holding(self, clipped: ClippedHolding) -> None:
         """Count what a spell held."""
-        self.sums.alloc_gpu_s += spell.alloc_gpu_s
-        self.sums.running_gpu_s += spell.running_s * spell.holding.gpus
-        self.sums.pod_s += spell.high - spell.low
-        self._spans.append((spell.low, spell.high))
-        self._workloads.add(spell.holding.workload)
+        self.sums.alloc_gpu_s += clipped.alloc_gpu_s
+        self.sums.running_gpu_s += clipped.running_s * clipped.holding.gpus
+        self.sums.pod_s += clipped.clipped_end - clipped.clipped_start
+        self._spans.append((clipped.clipped_start, clipped.clipped_end))
+        self._workloads.add(clipped.holding.workload)
 
-    def measure(self, observed: Observed) -> None:
+    def add_observation(self, observed: Observed) -> None:
         """Count what is measured of a spell."""
         sums = self.sums
         sums.obs_gpu_s += observed.obs_gpu_s
@@ -80,7 +80,7 @@ class GroupAggregate:
         self._obs = list(map(add, self._obs, observed.minutes_obs))
         self._util = list(map(add, self._util, observed.minutes_util))
 
-    def close(self) -> Sums:
+    def finish(self) -> Sums:
         """The sums, with what only all of it together tells."""
         sums = self.sums
         means = [_mean(util, obs) for util, obs in zip(self._util, self._obs, strict=True) if obs > 0]
@@ -90,7 +90,7 @@ class GroupAggregate:
             sums.histogram = {percent: bins.count(percent) for percent in dict.fromkeys(bins)}
         pieces = range(0, MINUTES, BUCKET_MINUTES)
         sums.buckets = sum(any(obs > 0 for obs in self._obs[first : first + BUCKET_MINUTES]) for first in pieces)
-        sums.pods_min, sums.pods_max = _fewest_and_most(self._spans)
+        sums.pods_min, sums.pods_max = _min_and_max_overlap(self._spans)
         sums.workloads = len(self._workloads)
         return sums
 
@@ -100,7 +100,7 @@ def _mean(util: float, obs: float) -> float:
     return min(100.0, round(util / obs, 9))
 
 
-def _fewest_and_most(spans: Iterable[tuple[float, float]]) -> tuple[int, int]:
+def _min_and_max_overlap(spans: Iterable[tuple[float, float]]) -> tuple[int, int]:
     """How many of the spans there are at any moment in which there is one."""
     turns: dict[float, int] = {}
     for low, high in spans:

@@ -20,7 +20,8 @@ class ClippedHolding:
     """A holding as the hour sees it; times are seconds since the hour began, and may lie outside of it.
 
     :param started: when its containers began to run; infinite while they do not.
-    :param low: where its part of the hour begins; ``high``: where it ends, not after ``low`` if it has none: it may
+    :param clipped_start: where its part of the hour begins; ``clipped_end``: where it ends, not after
+        ``clipped_start`` if it has none: it may
         begin so soon after the hour that its measurements speak of the hour too.
     """
 
@@ -28,23 +29,23 @@ class ClippedHolding:
     begin: float
     finish: float
     started: float
-    low: float
-    high: float
+    clipped_start: float
+    clipped_end: float
 
     @property
-    def counts(self) -> bool:
+    def overlaps(self) -> bool:
         """Whether it held GPUs within the hour."""
-        return self.low < self.high
+        return self.clipped_start < self.clipped_end
 
     @property
     def running_s(self) -> float:
         """Seconds of the hour in which its containers ran."""
-        return max(0.0, self.high - max(self.low, self.started))
+        return max(0.0, self.clipped_end - max(self.clipped_start, self.started))
 
     @property
     def alloc_gpu_s(self) -> float:
         """GPU-seconds of the hour that it held."""
-        return (self.high - self.low) * self.holding.gpus
+        return (self.clipped_end - self.clipped_start) * self.holding.gpus
 
     @property
     def place(self) -> PodKey:
@@ -56,8 +57,8 @@ class ClippedCapacity(NamedTuple):
     """A capacity as the hour sees it, cut to the hour."""
 
     capacity: Capacity
-    low: float
-    high: float
+    clipped_start: float
+    clipped_end: float
 
 
 def clip_holdings(
@@ -67,21 +68,21 @@ def clip_holdings(
     found = []
     for holding in _once([holding for holding in holdings if holding.gpus > 0], lambda holding: holding.pod_uid):
         begin, finish, started = (_since(start, time) for time in (holding.start, holding.end, holding.started))
-        spell = ClippedHolding(holding, begin, finish, started, max(0.0, begin), min(seconds, finish))
-        if spell.low < spell.high or (finish > seconds > begin - beyond):
-            found.append(spell)
-    return sorted(found, key=lambda spell: (spell.place, spell.begin, spell.holding.pod_uid))
+        clipped = ClippedHolding(holding, begin, finish, started, max(0.0, begin), min(seconds, finish))
+        if clipped.clipped_start < clipped.clipped_end or (finish > seconds > begin - beyond):
+            found.append(clipped)
+    return sorted(found, key=lambda clipped: (clipped.place, clipped.begin, clipped.holding.pod_uid))
 
 
 def clip_capacities(start: float, seconds: float, capacities: Iterable[Capacity]) -> list[ClippedCapacity]:
     """Those of the capacities that there were within the hour, by node and time."""
     found = []
     for capacity in _once(list(capacities), lambda capacity: capacity.node):
-        stock = ClippedCapacity(
+        clipped = ClippedCapacity(
             capacity, max(0.0, _since(start, capacity.start)), min(seconds, _since(start, capacity.end))
         )
-        if stock.low < stock.high:
-            found.append(stock)
+        if clipped.clipped_start < clipped.clipped_end:
+            found.append(clipped)
     return found
 
 

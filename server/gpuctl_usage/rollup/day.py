@@ -90,9 +90,9 @@ def _workloads(
     """How many workloads of each group held GPUs in one of the hours."""
     windows = [(hour.start + hour.missed - start, hour.known_until - start) for hour in hours]
     found = {
-        (group, spell.holding.workload)
-        for spell in clip_holdings(start, DAY, holdings)
-        if any(spell.low < end and begin < spell.high for begin, end in windows)
-        for group in groups_of(spell.holding, keys)
+        (group, clipped.holding.workload)
+        for clipped in clip_holdings(start, DAY, holdings)
+        if any(clipped.clipped_start < end and begin < clipped.clipped_end for begin, end in windows)
+        for group in groups_of(clipped.holding, keys)
     }
     return Counter(group for group, _ in found)

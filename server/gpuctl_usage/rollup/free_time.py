@@ -21,24 +21,26 @@ class FreeTime(NamedTuple):
     unsized_gpu_s: float
 
 
-def free_times(stocks: Sequence[ClippedCapacity], spells: Iterable[ClippedHolding]) -> Iterator[FreeTime]:
+def free_times(
+    clipped_capacities: Sequence[ClippedCapacity], clipped_holdings: Iterable[ClippedHolding]
+) -> Iterator[FreeTime]:
     """Of every stock; both are in the order of nodes.
 
     Where more is held than a node has, nothing of it is free, and what is missing is taken from no other node: then the
     ledger does not close.
     """
     held: dict[str, list[ClippedHolding]] = {}
-    for spell in spells:
-        if spell.counts:
-            held.setdefault(spell.holding.node, []).append(spell)
-    for node, of_node in groupby(stocks, key=lambda stock: stock.capacity.node):
+    for clipped in clipped_holdings:
+        if clipped.overlaps:
+            held.setdefault(clipped.holding.node, []).append(clipped)
+    for node, of_node in groupby(clipped_capacities, key=lambda clipped: clipped.capacity.node):
         levels = _levels(held.get(node, ()))
-        for stock in of_node:
-            yield _of_stock(stock, levels)
+        for capacity in of_node:
+            yield _free_time(capacity, levels)
 
 
-def _of_stock(stock: ClippedCapacity, levels: Iterable[tuple[float, float, float]]) -> FreeTime:
-    capacity, low, high = stock
+def _free_time(clipped: ClippedCapacity, levels: Iterable[tuple[float, float, float]]) -> FreeTime:
+    capacity, low, high = clipped
     # All of it is nobody's, but for what a level says.
     nobodys = capacity.gpus * (high - low)
     for begin, end, gpus in levels:
@@ -62,11 +64,11 @@ _PLACES = {
 }
 
 
-def _levels(spells: Iterable[ClippedHolding]) -> list[tuple[float, float, float]]:
+def _levels(clipped_holdings: Iterable[ClippedHolding]) -> list[tuple[float, float, float]]:
     """From when to when how many GPUs are held."""
     turns = []
-    for number, spell in enumerate(spells):
-        turns += [(spell.low, number, spell.holding.gpus), (spell.high, number, 0.0)]
+    for number, clipped in enumerate(clipped_holdings):
+        turns += [(clipped.clipped_start, number, clipped.holding.gpus), (clipped.clipped_end, number, 0.0)]
     turns.sort()
     found: list[tuple[float, float, float]] = []
     active: dict[int, float] = {}

@@ -57,17 +57,17 @@ def roll_up(
     most = reach(interval)
     held, there = clip_holdings(start, seconds, holdings, most), clip_capacities(start, seconds, capacities)
     measured = series_by_pod(start, seconds, mark_process_metrics(samples, start, start + seconds, shared), most)
-    keys = keys_of((spell.holding for spell in held if spell.counts), label_keys, annotation_keys)
-    tallies: dict[Group, GroupAggregate] = defaultdict(GroupAggregate)
-    tallies[CLUSTER] = GroupAggregate()
+    keys = keys_of((clipped.holding for clipped in held if clipped.overlaps), label_keys, annotation_keys)
+    aggregates: dict[Group, GroupAggregate] = defaultdict(GroupAggregate)
+    aggregates[CLUSTER] = GroupAggregate()
     foreign = dict(measured)
     dropped = 0
-    for place, same in groupby(held, key=lambda spell: spell.place):
+    for place, same in groupby(held, key=lambda clipped: clipped.place):
         alike, of_place = list(same), foreign.pop(place, [])
-        _count(tallies, keys, alike, dict(observe(seconds, most, alike, of_place)))
+        _count(aggregates, keys, alike, dict(observe(seconds, most, alike, of_place)))
         dropped += count_unowned_samples(seconds, alike, of_place)
     dropped += sum(count_unowned_samples(seconds, [], of_place) for of_place in foreign.values())
-    sums = {group: tally.close() for group, tally in tallies.items()}
+    sums = {group: aggregate.finish() for group, aggregate in aggregates.items()}
     for one in free_times(there, held):
         for group in (CLUSTER, Group(Level.NODE, "", one.node), Group(Level.MODEL, "", one.model)):
             _add_free(sums.setdefault(group, Sums()), one)
@@ -78,29 +78,29 @@ def roll_up(
 
 def _holders(held: Iterable[ClippedHolding]) -> frozenset[LabeledWorkload]:
     found = set()
-    for spell in held:
-        if spell.counts:
-            labels, annotations = spell.holding.labels, spell.holding.annotations
+    for clipped in held:
+        if clipped.overlaps:
+            labels, annotations = clipped.holding.labels, clipped.holding.annotations
             found.add(
                 LabeledWorkload(
-                    spell.holding.workload, tuple(sorted(labels.items())), tuple(sorted(annotations.items()))
+                    clipped.holding.workload, tuple(sorted(labels.items())), tuple(sorted(annotations.items()))
                 )
             )
     return frozenset(found)
 
 
 def _count(
-    tallies: dict[Group, GroupAggregate],
+    aggregates: dict[Group, GroupAggregate],
     keys: GroupingKeys,
     alike: Sequence[ClippedHolding],
     observed: Mapping[int, Observed],
 ) -> None:
-    for number, spell in enumerate(alike):
-        for group in groups_of(spell.holding, keys) if spell.counts else ():
-            tally = tallies[group]
-            tally.hold(spell)
+    for number, clipped in enumerate(alike):
+        for group in groups_of(clipped.holding, keys) if clipped.overlaps else ():
+            aggregate = aggregates[group]
+            aggregate.add_holding(clipped)
             if number in observed:
-                tally.measure(observed[number])
+                aggregate.add_observation(observed[number])
 
 
 def _add_free(sums: Sums, one: FreeTime) -> None:

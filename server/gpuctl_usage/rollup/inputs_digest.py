@@ -15,8 +15,8 @@ RULES_VERSION = 1
 def digest_of(
     frame: tuple[object, ...],
     horizon: float,
-    spells: Iterable[ClippedHolding],
-    stocks: Iterable[ClippedCapacity],
+    clipped_holdings: Iterable[ClippedHolding],
+    clipped_capacities: Iterable[ClippedCapacity],
     measured: Mapping[PodKey, Sequence[SampleSeries]],
 ) -> str:
     """Of what counts within the hour: that a pod or node goes on after it, or ends later, changes nothing.
@@ -24,9 +24,9 @@ def digest_of(
     :param horizon: how long after its begin things still count, in seconds: a little longer than the hour.
     """
     digest = hashlib.sha256(repr((RULES_VERSION, *frame)).encode())
-    for spell in spells:
-        digest.update(repr(_of_spell(spell, horizon)).encode())
-    for capacity, low, high in stocks:
+    for clipped in clipped_holdings:
+        digest.update(repr(_digest_line(clipped, horizon)).encode())
+    for capacity, low, high in clipped_capacities:
         line = (capacity.node, capacity.model, float(capacity.gpus), capacity.state.value, low, high)
         digest.update(repr(line).encode())
     for place, tracks in measured.items():
@@ -34,15 +34,15 @@ def digest_of(
             digest.update(repr((place, track.gpu, len(track.times), track.memory is None)).encode())
             for values in (track.times, track.utilization, *(track.memory or ())):
                 digest.update(values.tobytes())
-            if track.apart is not None:
-                digest.update(track.apart.tobytes())
+            if track.process_flags is not None:
+                digest.update(track.process_flags.tobytes())
     return digest.hexdigest()
 
 
-def _of_spell(spell: ClippedHolding, horizon: float) -> tuple[object, ...]:
-    holding = spell.holding
+def _digest_line(clipped: ClippedHolding, horizon: float) -> tuple[object, ...]:
+    holding = clipped.holding
     return (
-        *(spell.place, holding.pod_uid, tuple(holding.workload), float(holding.gpus), holding.model),
+        *(clipped.place, holding.pod_uid, tuple(holding.workload), float(holding.gpus), holding.model),
         *(sorted(holding.labels.items()), sorted(holding.annotations.items())),
-        *(spell.begin, min(spell.finish, horizon), spell.running_s),
+        *(clipped.begin, min(clipped.finish, horizon), clipped.running_s),
     )

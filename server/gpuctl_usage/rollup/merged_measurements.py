@@ -104,5 +104,7 @@ def _chosen(one: GpuSeries, numbers: Sequence[int]) -> GpuSeries:
         utilization=array("d", [one.utilization[number] for number in numbers]),
         memory_used=columns(one.memory_used),
         memory_total=columns(one.memory_total),
-        apart=None if one.apart is None else array("b", [one.apart[number] for number in numbers]),
+        process_flags=None
+        if one.process_flags is None
+        else array("b", [one.process_flags[number] for number in numbers]),
     )

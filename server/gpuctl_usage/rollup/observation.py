@@ -61,7 +61,7 @@ class SampleIntervals(NamedTuple):
     ends: Sequence[float]
     values: Sequence[float]
     memory: tuple[Sequence[float], Sequence[float]] | None
-    apart: Sequence[int] | None
+    process_flags: Sequence[int] | None
 
 
 class SteadyInterval(NamedTuple):
@@ -90,7 +90,7 @@ class Ownership(NamedTuple):
 
     after: float
     until: float
-    spell: ClippedHolding
+    clipped: ClippedHolding
 
 
 def ownership(alike: Sequence[ClippedHolding]) -> list[Ownership]:
@@ -99,12 +99,14 @@ def ownership(alike: Sequence[ClippedHolding]) -> list[Ownership]:
     When two overlap, which only happens when the end of one is not known well, they are of the one that began last.
     """
     if all(one.finish <= following.begin for one, following in pairwise(alike)):
-        return [Ownership(spell.begin, spell.finish, spell) for spell in alike]
+        return [Ownership(clipped.begin, clipped.finish, clipped) for clipped in alike]
     found = []
-    for after, until in pairwise(sorted({bound for spell in alike for bound in (spell.begin, spell.finish)})):
-        covering = [spell for spell in alike if spell.begin <= after and until <= spell.finish]
+    for after, until in pairwise(sorted({bound for clipped in alike for bound in (clipped.begin, clipped.finish)})):
+        covering = [clipped for clipped in alike if clipped.begin <= after and until <= clipped.finish]
         if covering:
-            found.append(Ownership(after, until, max(covering, key=lambda spell: (spell.begin, spell.holding.pod_uid))))
+            found.append(
+                Ownership(after, until, max(covering, key=lambda clipped: (clipped.begin, clipped.holding.pod_uid)))
+            )
     return found
 
 
@@ -115,28 +117,32 @@ def observe(
 
     :param reach: seconds that a measurement speaks for at most.
     """
-    owned = sorted(ownership(alike), key=lambda one: one.spell.holding.pod_uid)
-    for uid, same in groupby(owned, key=lambda one: one.spell.holding.pod_uid):
+    owned = sorted(ownership(alike), key=lambda one: one.clipped.holding.pod_uid)
+    for uid, same in groupby(owned, key=lambda one: one.clipped.holding.pod_uid):
         ours = list(same)
-        if any(track.apart for track in tracks) and all(one.spell.holding.gpus >= len(tracks) for one in ours):
+        if any(track.process_flags for track in tracks) and all(
+            one.clipped.holding.gpus >= len(tracks) for one in ours
+        ):
             # Of a card that a pod has to itself both are the same.
-            tracks = [track._replace(apart=None) for track in tracks]
+            tracks = [track._replace(process_flags=None) for track in tracks]
         stretches = [_stretches(track, reach, ours) for track in tracks]
         pieces = list(_pieces([one for one in stretches if len(one.ends)]))
-        for number, spell in enumerate(alike):
-            if pieces and spell.counts and spell.holding.pod_uid == uid:
-                yield number, _observed(spell, pieces, _samples(seconds, spell, ours, tracks))
+        for number, clipped in enumerate(alike):
+            if pieces and clipped.overlaps and clipped.holding.pod_uid == uid:
+                yield number, _observed(clipped, pieces, _samples(seconds, clipped, ours, tracks))
 
 
 def count_unowned_samples(seconds: float, alike: Sequence[ClippedHolding], tracks: Sequence[SampleSeries]) -> int:
     """How many measurements of the hour are of no spell."""
     every = sum(bisect_right(track.times, seconds) for track in tracks)
     owned = ownership(alike)
-    return every - sum(_samples(seconds, spell, owned, tracks) for spell in alike)
+    return every - sum(_samples(seconds, clipped, owned, tracks) for clipped in alike)
 
 
-def _samples(seconds: float, spell: ClippedHolding, owned: Iterable[Ownership], tracks: Iterable[SampleSeries]) -> int:
-    ours = [(one.after, min(one.until, seconds)) for one in owned if one.spell is spell]
+def _samples(
+    seconds: float, clipped: ClippedHolding, owned: Iterable[Ownership], tracks: Iterable[SampleSeries]
+) -> int:
+    ours = [(one.after, min(one.until, seconds)) for one in owned if one.clipped is clipped]
     return sum(
         max(0, bisect_right(track.times, until) - bisect_right(track.times, after))
         for track in tracks
@@ -149,14 +155,14 @@ def _stretches(track: SampleSeries, reach: float, owned: Iterable[Ownership]) ->
     begins = [before if before > end - reach else end - reach for before, end in pairwise((-math.inf, *ends))]
     parts = [slice(bisect_right(ends, one.after), bisect_right(ends, one.until)) for one in owned]
     if parts == [slice(0, len(ends))]:
-        return SampleIntervals(begins, ends, track.utilization, track.memory, track.apart)
+        return SampleIntervals(begins, ends, track.utilization, track.memory, track.process_flags)
 
     def chosen(every: Sequence[Value]) -> list[Value]:
         return [one for part in parts for one in every[part]]
 
     memory = None if track.memory is None else (chosen(track.memory[0]), chosen(track.memory[1]))
-    apart = None if track.apart is None else chosen(track.apart)
-    return SampleIntervals(chosen(begins), chosen(ends), chosen(track.utilization), memory, apart)
+    process_flags = None if track.process_flags is None else chosen(track.process_flags)
+    return SampleIntervals(chosen(begins), chosen(ends), chosen(track.utilization), memory, process_flags)
 
 
 def _pieces(stretches: Sequence[SampleIntervals]) -> Iterable[SteadyInterval]:
@@ -165,7 +171,7 @@ def _pieces(stretches: Sequence[SampleIntervals]) -> Iterable[SteadyInterval]:
     first = stretches[0]
     # The GPUs of a node are scraped together: their times are the same, and columns are added up much faster.
     together = all(one.ends == first.ends and one.begins == first.begins for one in stretches[1:])
-    if together and not any(one.apart for one in stretches):
+    if together and not any(one.process_flags for one in stretches):
         memories = [one.memory for one in stretches if one.memory is not None]
         if not memories or (len(memories) == len(stretches) and all(map(_complete, memories))):
             return _alike(stretches, memories)
@@ -206,7 +212,9 @@ def _swept(stretches: Sequence[SampleIntervals]) -> Iterator[SteadyInterval]:
         if begins:
             one = stretches[number]
             used, total = (math.nan, math.nan) if one.memory is None else (one.memory[0][place], one.memory[1][place])
-            active[number] = _Active(one.values[place], used, total, one.apart[place] if one.apart else 0)
+            active[number] = _Active(
+                one.values[place], used, total, one.process_flags[place] if one.process_flags else 0
+            )
         else:
             del active[number]
 
@@ -215,26 +223,26 @@ class _Active(NamedTuple):
     value: float
     used: float
     total: float
-    apart: int
+    process_flags: int
 
 
 def _steady(begin: float, end: float, active: Sequence[_Active]) -> SteadyInterval:
     known = [one for one in active if one.used + one.total >= 0]
-    of_card = [one.used for one in known if not one.apart & PROCESS_MEMORY]
+    of_card = [one.used for one in known if not one.process_flags & PROCESS_MEMORY]
     return SteadyInterval(
         *(begin, end, len(active)),
-        value=sum(one.value for one in active if not one.apart & PROCESS_UTILIZATION),
+        value=sum(one.value for one in active if not one.process_flags & PROCESS_UTILIZATION),
         known=len(known),
         used=sum(of_card),
         total=sum(one.total for one in known),
         most=max(of_card, default=-1.0),
-        own=[one.value for one in active if one.apart & PROCESS_UTILIZATION],
-        own_used=[one.used for one in known if one.apart & PROCESS_MEMORY],
+        own=[one.value for one in active if one.process_flags & PROCESS_UTILIZATION],
+        own_used=[one.used for one in known if one.process_flags & PROCESS_MEMORY],
     )
 
 
-def _observed(spell: ClippedHolding, pieces: Iterable[SteadyInterval], samples: int) -> Observed:
-    low, high, gpus = spell.low, spell.high, spell.holding.gpus
+def _observed(clipped: ClippedHolding, pieces: Iterable[SteadyInterval], samples: int) -> Observed:
+    low, high, gpus = clipped.clipped_start, clipped.clipped_end, clipped.holding.gpus
     minutes_obs, minutes_util = [0.0] * MINUTES, [0.0] * MINUTES
     memory_obs = memory_used = memory_total = by_process = beyond = 0.0
     memory_max = -1.0
@@ -270,7 +278,7 @@ def _observed(spell: ClippedHolding, pieces: Iterable[SteadyInterval], samples: 
         minutes_obs[minute] += weight * count
         minutes_util[minute] += weight * value
     # Never more than was held, also in the last digits.
-    obs = min(sum(minutes_obs), spell.alloc_gpu_s)
+    obs = min(sum(minutes_obs), clipped.alloc_gpu_s)
     return Observed(
         obs_gpu_s=obs,
         util_gpu_s=min(sum(minutes_util), 100 * obs),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuctl_usage.facts import GpuQuota, PeriodCapacity
 
 
-class _Spell(NamedTuple):
+class _QuotaPeriod(NamedTuple):
     start: float
     end: float
     gpus: float
@@ -24,20 +24,20 @@ class QuotaTimeline:
         ends = ((quota, math.inf if quota.end is None else quota.end) for quota in quotas)
         known = sorted((quota.start, end, quota.gpus) for quota, end in ends if quota.start < end)
         nexts = [*(start for start, _, _ in known[1:]), math.inf]
-        self._spells = [
-            _Spell(start, min(end, then), gpus) for (start, end, gpus), then in zip(known, nexts, strict=False)
+        self._periods = [
+            _QuotaPeriod(start, min(end, then), gpus) for (start, end, gpus), then in zip(known, nexts, strict=False)
         ]
-        self._starts = [spell.start for spell in self._spells]
-        self._ends = [spell.end for spell in self._spells]
+        self._starts = [clipped.start for clipped in self._periods]
+        self._ends = [clipped.end for clipped in self._periods]
 
     @property
     def bounds(self) -> set[float]:
         """When anything changes."""
         return {*self._starts, *self._ends}
 
-    def within(self, start: float, end: float) -> Sequence[_Spell]:
+    def within(self, start: float, end: float) -> Sequence[_QuotaPeriod]:
         """The spells that have a moment in common with [start, end), in order, with the GPUs of each."""
-        return self._spells[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
+        return self._periods[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
 
 
 class CapacityTimeline:

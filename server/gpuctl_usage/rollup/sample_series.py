@@ -26,7 +26,7 @@ class SampleSeries(NamedTuple):
     times: array[float]
     utilization: array[float]
     memory: tuple[array[float], array[float]] | None
-    apart: array[int] | None = None
+    process_flags: array[int] | None = None
 
 
 def series_by_pod(
@@ -69,7 +69,7 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
     for one in series:
         nothing = array("d", [math.nan]) * len(one.times)
         memory = zip(one.memory_used or nothing, one.memory_total or nothing, strict=True)
-        marks = one.apart or array("b", bytes(len(one.times)))
+        marks = one.process_flags or array("b", bytes(len(one.times)))
         for time, value, (used, total), mark in zip(one.times, one.utilization, memory, marks, strict=True):
             memory_of = (-1.0, -1.0) if math.isnan(used) or math.isnan(total) else (used, total)
             best[time] = max(best.get(time, (-1.0, -1.0, -1.0, 0)), (value, *memory_of, mark))
@@ -82,7 +82,7 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
         utilization=array("d", values),
         memory_used=array("d", [math.nan if amount < 0 else amount for amount in used_all]) if known else None,
         memory_total=array("d", [math.nan if amount < 0 else amount for amount in total_all]) if known else None,
-        apart=array("b", marks_all) if any(marks_all) else None,
+        process_flags=array("b", marks_all) if any(marks_all) else None,
     )
 
 
@@ -95,5 +95,11 @@ def _cut(series: GpuSeries, start: float, end: float, reach: float) -> SampleSer
     part = slice(first, last)
     memory = None if used is None or total is None else (used[part], total[part])
     since = array("d", [time - start for time in times[part]])
-    apart = None if series.apart is None else series.apart[part]
-    return SampleSeries(series.gpu, since, series.utilization[part], memory, apart if apart and any(apart) else None)
+    process_flags = None if series.process_flags is None else series.process_flags[part]
+    return SampleSeries(
+        series.gpu,
+        since,
+        series.utilization[part],
+        memory,
+        process_flags if process_flags and any(process_flags) else None,
+    )

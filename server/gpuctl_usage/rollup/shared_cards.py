@@ -35,7 +35,7 @@ class _Phase(NamedTuple):
     """From a time on values are of processes, or not."""
 
     time: float
-    apart: bool
+    per_process: bool
 
 
 _Pods = dict[tuple[str, str], float]
@@ -64,7 +64,7 @@ def mark_process_metrics(
     for same in sources.values():
         uses, memories = _of_shared(same, memory=False), _of_shared(same, memory=True)
         by_use, by_memory = (_phases(cards, start, end, how) for cards in (uses, memories))
-        if not any(turn.apart for turn in (*by_use, *by_memory)):
+        if not any(turn.per_process for turn in (*by_use, *by_memory)):
             continue
         parts = {gpu: _parts(card) for gpu, card in uses.items()}
         for one in same:
@@ -78,7 +78,9 @@ def nodes_with_process_metrics(
 ) -> frozenset[str]:
     """The nodes whose exporter tells what processes use, of which at any time."""
     told = mark_process_metrics(samples, start, end, how)
-    return frozenset(one.node for one in told if one.apart and any(mark & PROCESS_UTILIZATION for mark in one.apart))
+    return frozenset(
+        one.node for one in told if one.process_flags and any(mark & PROCESS_UTILIZATION for mark in one.process_flags)
+    )
 
 
 def nodes_with_shared_cards(samples: Iterable[GpuSeries]) -> frozenset[str]:
@@ -133,7 +135,7 @@ def _phases(cards: _Cards, start: float, end: float, how: SharedGpuMetrics) -> l
         if signs[time] is not before:
             since, count, before = time, 0, signs[time]
         count += 1
-        if count == LASTING and (not found or found[-1].apart is not before):
+        if count == LASTING and (not found or found[-1].per_process is not before):
             found.append(_Phase(since, before))
     return found
 
@@ -148,9 +150,9 @@ def _shows_processes(pods: _Pods) -> bool | None:
 
 def _apart(turns: Sequence[_Phase], times: Sequence[float]) -> Sequence[bool]:
     if len(turns) < 2:
-        return [bool(turns) and turns[0].apart] * len(times)
+        return [bool(turns) and turns[0].per_process] * len(times)
     begins = [turn.time for turn in turns]
-    return [turns[max(0, bisect_right(begins, time) - 1)].apart for time in times]
+    return [turns[max(0, bisect_right(begins, time) - 1)].per_process for time in times]
 
 
 def _parts(card: dict[float, _Pods]) -> dict[float, float]:
@@ -172,4 +174,4 @@ def _marked(
     if parts:
         both = zip(one.times, values, use, strict=True)
         values = array("d", [value * parts.get(time, 1.0) if own else value for time, value, own in both])
-    return one._replace(utilization=values, apart=marks)
+    return one._replace(utilization=values, process_flags=marks)

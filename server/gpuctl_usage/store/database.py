@@ -59,7 +59,7 @@ class Database:
         self._clock = clock
         self._lease = lease
 
-    def under(self, lease: Lease) -> Database:
+    def with_lease(self, lease: Lease) -> Database:
         """The same database, whose every write is one of whoever has a lease.
 
         It raises :class:`~gpuctl_usage.store.leases.LeaseLost`, and writes nothing, once another has taken over.
@@ -177,12 +177,12 @@ class Database:
         with self._writing() as connection:
             intervals.put_quotas(connection, cluster, changed)
 
-    def seen(self, cluster: int, at: float) -> None:
+    def mark_seen(self, cluster: int, at: float) -> None:
         """Until when it is known what holds GPUs, though nothing has changed."""
         with self._writing() as connection:
             _seen(connection, cluster, at)
 
-    def begin(self, cluster: int, at: float) -> None:
+    def set_began(self, cluster: int, at: float) -> None:
         """Keep the time as the beginning of collecting, if nothing of the cluster was collected before."""
         with self._writing() as connection:
             is_new = clusters.c.id == cluster, clusters.c.began.is_(None), clusters.c.last_seen.is_(None)
@@ -193,7 +193,7 @@ class Database:
         with self.reading() as connection:
             return hours.began(connection, cluster)
 
-    def quotas_followed(self, cluster: int, at: float) -> None:
+    def mark_quotas_seen(self, cluster: int, at: float) -> None:
         """Until when it is known what quotas allow: they have a watch, and a right, of their own."""
         with self._writing() as connection:
             _seen(connection, cluster, at, clusters.c.quotas_seen)
@@ -289,7 +289,7 @@ class Database:
                 return None
             return hours.put_period(connection, cluster, rolled, False, PeriodLength.DAY, self._clock())
 
-    def keep_hour(self, cluster: int, start: int, provisional: bool) -> None:
+    def set_hour_provisional(self, cluster: int, start: int, provisional: bool) -> None:
         """Leave an hour as it is, though it could be rolled up anew."""
         with self._writing() as connection:
             hours.set_provisional(connection, cluster, start, provisional)
