@@ -1,1 +1,1 @@
-"""What fits where: pods' requests, quota arithmetic, the scheduler's rules, placement. Pure."""
+"""Pure rules of what fits where: pods' requests, quota arithmetic, the scheduler's filters, placement."""

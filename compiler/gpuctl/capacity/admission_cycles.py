@@ -1,7 +1,7 @@
-"""Kueue's admission of jobs that are created one after another, in cycles of the first job of every ClusterQueue.
+"""A simulation of Kueue's admission cycles for jobs created one after another.
 
-Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``, ``pkg/cache/queue/cluster_queue.go``. Of jobs created within one
-second the first in order comes first.
+Each cycle takes the first job of every ClusterQueue. Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``,
+``pkg/cache/queue/cluster_queue.go``. Of jobs created within one second the first in order comes first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.queue_state import QueuedJob, QueueState
 
 _LATER = 1 << 40
-"""Added to the number of a cycle: what is admitted in a run is admitted after all that is admitted already."""
+"""Added to the number of a cycle, so that jobs admitted in a run sort after all that were admitted before."""
 _TERMINATION_CYCLES = 8
-"""So many cycles the pods of preempted jobs last. There is one cycle before the next job comes."""
+"""Cycles until the pods of a preempted job have ended. One cycle runs before the next job is created."""
 
 
 class _Entry(NamedTuple):
@@ -30,10 +30,10 @@ class _Entry(NamedTuple):
 
 
 class AdmissionRun:
-    """Jobs that come into the queues of a world, which stays as it is.
+    """The admission of new jobs, starting from a state of the queues, which does not change.
 
-    By the jobs' numbers: ``admitted`` has those that have got quota, with their flavors by pod set, ``preempted`` those
-    that have lost it, and ``stopped`` whom each has preempted, though it may have lost its quota to others since.
+    By job number: ``admitted``: the flavors by pod set of jobs that have quota in the end. ``preempted``: the jobs that
+    have lost quota. ``stopped``: the victims of each job, even if it has lost its own quota since.
     """
 
     def __init__(self, state: QueueState) -> None:
@@ -58,35 +58,38 @@ class AdmissionRun:
                 self._leaving.append((_TERMINATION_CYCLES, own))
 
     def go(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
-        """Let batches of jobs come, and Kueue admit until nothing changes; ``parked`` have been tried before."""
+        """Create batches of jobs and run cycles until nothing changes.
+
+        :param parked: jobs that Kueue has tried before without success.
+        """
         for job in parked:
             self._park(replace(job))
         for batch in batches:
             for job in batch:
                 self._push(replace(job))
             self._cycle()
-        # Every job may be tried, preempted and tried again; a circle has to end all the same.
+        # Every job may be tried, preempted and tried again; the limit also ends endless cycles.
         for _ in range(8 * (sum(map(len, batches)) + len(parked) + len(self._state.holding) + 1)):
             if self._cycle():
                 continue
             if not self._leaving:
                 return
-            # Nothing happens until the next pods are gone.
+            # Skip to the time at which the next pods have ended.
             self._clock = max(self._clock, min(clock for clock, _ in self._leaving))
 
     def is_admitted(self, number: int) -> bool:
-        """Whether a job has its quota in the end."""
+        """Return True if a job has quota in the end."""
         return number in self.admitted
 
     @property
     def end(self) -> object:
-        """Equal for runs that end alike."""
+        """A value that is equal for runs with the same result."""
         admitted = sorted((number, str(flavors)) for number, flavors in self.admitted.items())
         lost = sorted((number, victim.job.number) for number, found in self.stopped.items() for victim in found)
         return tuple(admitted), tuple(lost), frozenset(self.preempted)
 
     def lost_to(self, number: int) -> list[int]:
-        """Whom a job has stopped, and whom these have stopped in their turn to get quota again."""
+        """Return the jobs that a job has preempted, and those that these have preempted in turn."""
         found: dict[int, None] = {}
         left = [number]
         while left:
@@ -96,7 +99,7 @@ class AdmissionRun:
         return list(found)
 
     def ahead(self, job: QueuedJob) -> int:
-        """How many jobs of its ClusterQueue wait that come before it."""
+        """Return how many waiting jobs of its ClusterQueue come before a job."""
         waiting = [item[3] for item in self._active.get(job.queue, ())] + self._parked.get(job.queue, [])
         return sum((-other.priority, other.created) < (-job.priority, job.created) for other in waiting)
 
@@ -110,7 +113,7 @@ class AdmissionRun:
             self._parked.setdefault(job.queue, []).append(job)
 
     def _unpark(self, queue: str) -> None:
-        """Try those again that wait where quota was given back. Source: QueueInadmissibleWorkloads."""
+        """Requeue parked jobs below the root where quota was released. Source: QueueInadmissibleWorkloads."""
         roots = self._state.roots
         for name in [name for name in self._parked if roots[name] == roots[queue]]:
             for job in self._parked.pop(name):
@@ -128,7 +131,7 @@ class AdmissionRun:
         return heads
 
     def _cycle(self) -> bool:
-        """One cycle; whether anything came of it. Source: schedule."""
+        """Run one cycle; return True if anything changed. Source: schedule."""
         self._clock += 1
         left = self._let_leave()
         heads = self._heads()
@@ -210,7 +213,7 @@ class AdmissionRun:
         return fits
 
     def _reservation(self, choice: FlavorAssignment, node: QuotaNode) -> dict[FlavorResource, int]:
-        """What is kept for a job that may get quota back later. Source: quotaResourcesToReserve."""
+        """Return the quota that is reserved for a job that may reclaim quota later. Source: quotaResourcesToReserve."""
         kept = {}
         for slot, amount in choice.usage.items():
             quota, used = node.own[slot], node.used.get(slot, 0)
@@ -223,10 +226,10 @@ class AdmissionRun:
         return kept
 
     def _requeue(self, job: QueuedJob, choice: FlavorAssignment) -> bool:
-        """Put a job back that has got nothing; whether that lets another be the first of its ClusterQueue."""
+        """Requeue a job that was not admitted; return True if another job of its ClusterQueue may come first now."""
         self._tried[job.number] = choice.tried
         search = job.number, frozenset(choice.tried.items())
-        # With several pod sets the next flavors may lead back to the first ones, again and again.
+        # With several pod sets the next flavors may lead back to the first ones endlessly.
         pending = any(stop != -1 for stop in choice.tried.values()) and search not in self._searches
         self._searches.add(search)
         if self._sticky.get(job.queue) is job:
@@ -247,7 +250,7 @@ class AdmissionRun:
         self.admitted[job.number] = choice.flavors
 
     def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
-        """Stop others, and wait until they are gone; whether any of them was not stopped before."""
+        """Preempt jobs and wait for their end; return True if any of them is a new victim."""
         self._tried.pop(job.number, None)
         if not self._state.rules[job.queue].is_strict:
             self._sticky[job.queue] = job
@@ -262,7 +265,7 @@ class AdmissionRun:
         return bool(new)
 
     def _let_leave(self) -> bool:
-        """Give back the quota of jobs that are stopped and whose pods are gone; most of them wait again."""
+        """Release the quota of preempted jobs whose pods have ended; most of them queue again."""
         done = [job for clock, job in self._leaving if clock < self._clock]
         self._leaving = [item for item in self._leaving if item[0] >= self._clock]
         for job in done:

@@ -1,4 +1,4 @@
-"""Verdicts of queued jobs that are created one after another, and which of them hold in every order."""
+"""The admission of queued jobs that are created one after another, and the results that hold in every order."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.queue_state import NOT_CREATED, QueuedJob, QueueState
 
 _FEW = 3
-"""Of so many jobs every order is tried."""
+"""Up to this number of jobs, every order is tried."""
 _MANY = 1 << 10
-"""So many choices of flavors are looked at for one job at most."""
+"""Maximum number of flavor choices that are examined for one job."""
 
 
 class QueueOutcome(NamedTuple):
-    """The jobs in their order of creation, and whether every other order has the same result.
+    """The result for jobs in their order of creation.
 
-    ``sure`` are the numbers of the jobs that are admitted in every order.
+    ``holds_in_every_order``: every other order has the same result. ``decided``: job number -> admitted or not, for the
+    jobs whose result is the same in every order.
     """
 
     run: AdmissionRun
@@ -35,13 +36,13 @@ class QueueOutcome(NamedTuple):
 def simulate_admission(
     state: QueueState, coming: Sequence[QueuedJob], *, retries_waiting: bool, ordered: bool = True
 ) -> QueueOutcome:
-    """Return what becomes of jobs that come into the queues of one root.
+    """Return the result for new jobs in the queues below one root.
 
-    :param fresh: those that wait already are tried again, too: quota has been given back.
-    :param ordered: Kueue takes them by priority and time. Where it does not, nothing but who is ``sure`` holds.
+    :param retries_waiting: quota has been released, so waiting jobs are tried again.
+    :param ordered: Kueue takes jobs by priority and time. Otherwise only the ``decided`` results hold.
     """
     waiting = sorted(state.waiting, key=lambda job: job.created)
-    # Those that wait already, and are looked at first, or asked about: Kueue knows them before anybody else comes.
+    # Waiting jobs that Kueue tries first, or that are asked about: they are known before any new job.
     again = waiting if retries_waiting else []
     first = again or [job for job in waiting if job.is_untried and not state.rules[job.queue].is_strict]
     parked = [job for job in waiting if job not in first]
@@ -51,7 +52,7 @@ def simulate_admission(
     run = AdmissionRun(state)
     run.go([[*first, *known], *([job] for job in new)], parked)
     movers = [*first, *coming]
-    # Whatever comes first, all of them are admitted with the same flavors, or none is.
+    # In every order all of them are admitted with the same flavors, or none is.
     settled = len(decided) == len(movers) + len(parked) and _is_plain(state, decided, movers)
     ranks = {(job.queue, job.priority, job.created) for job in (*waiting, *coming)}
     if settled or not ordered or len(new) + len(again) > _FEW or len(ranks) < len(waiting) + len(coming):
@@ -60,7 +61,7 @@ def simulate_admission(
     for batches in _orders([*again, *new]):
         every.append(AdmissionRun(state))
         every[-1].go([[job for job in first if job not in again] + known, *batches], parked)
-    # When the pods of preempted jobs are gone decides, too.
+    # The result also depends on when the pods of preempted jobs end.
     steady = len(every) <= 2 or not any(one.stopped for one in every)
     for job in movers if steady else ():
         ends = {one.is_admitted(job.number) for one in every}
@@ -70,7 +71,7 @@ def simulate_admission(
 
 
 def _orders(jobs: Sequence[QueuedJob]) -> Iterator[list[list[QueuedJob]]]:
-    """Yield every order in which jobs may be created and come, cut into batches in every way."""
+    """Yield every order of creation, divided into batches in every way."""
     for chosen in permutations(jobs):
         order = [
             replace(job, created=f"{NOT_CREATED}{rank:06d}") if job.created.startswith(NOT_CREATED) else job
@@ -86,7 +87,7 @@ def _orders(jobs: Sequence[QueuedJob]) -> Iterator[list[list[QueuedJob]]]:
 
 
 def _is_plain(state: QueueState, decided: dict[int, bool], movers: Sequence[QueuedJob]) -> bool:
-    """Whether there is one outcome: nobody is admitted, or nobody has a choice of flavors."""
+    """Return True if only one result is possible: no job is admitted, or no job can choose among flavors."""
     if not any(decided.values()):
         return True
     return all(
@@ -99,13 +100,13 @@ def _is_plain(state: QueueState, decided: dict[int, bool], movers: Sequence[Queu
 
 
 def is_never_admitted(state: QueueState, job: QueuedJob) -> bool:
-    """Whether a job is never admitted, not even when nobody else is there."""
+    """Return True if a job is never admitted, even without any other job."""
     node = quota_trees(state.cluster_queues, state.cohorts)[job.queue]
     return not _may_fit(state, node, job)
 
 
 def _decided(state: QueueState, jobs: Sequence[QueuedJob]) -> dict[int, bool]:
-    """The jobs that are admitted, or have to wait, whatever comes first."""
+    """Return the results of jobs that are admitted, or have to wait, in every order."""
     if any(other.evicted for other in state.holding):
         return {}
     nodes = _nodes(state)
@@ -113,12 +114,12 @@ def _decided(state: QueueState, jobs: Sequence[QueuedJob]) -> dict[int, bool]:
         return {job.number: True for job in jobs}
     if any(_may_take(state, job, other) for job in jobs for other in state.holding):
         return {}
-    # Nobody who holds quota now ever loses it, so there is never more than there is now.
+    # No job that holds quota loses it, so there is never more free quota than now.
     return {job.number: False for job in jobs if not _may_fit(state, nodes[job.queue], job)}
 
 
 def _all_fit(state: QueueState, nodes: dict[str, QuotaNode], jobs: Sequence[QueuedJob]) -> bool:
-    """Whether the first flavor that is for a job has room for it when all others have taken what they may, of each."""
+    """Return True if every job fits into its first flavor even if all others use all their flavors in full."""
     every = {job.number: _usage(state, job, None) for job in jobs}
     for job in jobs:
         reserve_quota(nodes[job.queue], every[job.number])
@@ -136,7 +137,7 @@ def _all_fit(state: QueueState, nodes: dict[str, QuotaNode], jobs: Sequence[Queu
 
 
 def _usage(state: QueueState, job: QueuedJob, most: int | None) -> dict[FlavorResource, int]:
-    """What a job takes if it takes all it asks for of each of the first flavors that are for it."""
+    """Return a job's usage if it takes its full requests from each of its first ``most`` flavors."""
     usage: dict[FlavorResource, int] = {}
     for pods in job.pod_sets:
         for group in state.rules[job.queue].groups:
@@ -156,10 +157,10 @@ def _nodes(state: QueueState) -> dict[str, QuotaNode]:
 
 
 def _may_fit(state: QueueState, node: QuotaNode, job: QueuedJob) -> bool:
-    """Whether a job is admitted with some flavors when nobody is preempted.
+    """Return True if a job can be admitted with some flavors without preemption.
 
-    A search that fails at a later pod set goes on with the next flavors of those before, so that with several any of
-    their flavors may be tried; of very many choices it is not looked at all: one may do.
+    If a later pod set finds no flavor, the search continues with the next flavors of earlier ones. With several pod
+    sets any combination may thus be tried. Beyond a limit of combinations True is returned.
     """
     rules = state.rules[job.queue]
     starts = [

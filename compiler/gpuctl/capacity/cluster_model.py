@@ -1,4 +1,4 @@
-"""A snapshot in the scheduler's terms: nodes with their pods, pods that wait, budgets and quotas."""
+"""A snapshot in the scheduler's terms: nodes with their pods, pending pods, budgets and quotas."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ from gpuctl.objects.api_resources import Object, labels_of
 
 
 class ClusterModel(NamedTuple):
-    """A snapshot in the scheduler's terms.
+    """The scheduler's view of a cluster.
 
-    ``nominated`` are pods that room on a node is being made for, ``waiting`` those that have no room, ``returning``
-    those that come again when they are evicted.
+    - ``nominated``: pods for which room on a node is being freed, with the number of the node.
+    - ``waiting``: pending pods without a nominated node.
+    - ``reported_resources``: resources that some node reports as allocatable.
+    - ``names_hosts``: some pods select nodes by name.
+    - ``recreated``: pods that are recreated when evicted.
     """
 
     node_infos: list[NodeInfo]
@@ -79,7 +82,7 @@ def build_cluster_model(snapshot: Snapshot, objects: Iterable[Object], pods: Map
 
 
 def _attached(snapshot: Snapshot) -> dict[str, frozenset[Volume]]:
-    """The volumes that are attached to nodes. Source: ``nodevolumelimits/csi.go``, getNodeVolumeAttachmentInfo."""
+    """Return the volumes attached to each node. Source: ``nodevolumelimits/csi.go``, getNodeVolumeAttachmentInfo."""
     handles = {item["name"]: item["handle"] for item in snapshot.volumes if "handle" in item}
     result: dict[str, set[Volume]] = {}
     for item in snapshot.attachments:
@@ -89,7 +92,7 @@ def _attached(snapshot: Snapshot) -> dict[str, frozenset[Volume]]:
 
 
 def _quotas(snapshot: Snapshot, objects: Iterable[Object]) -> list[Object]:
-    """The quotas of the cluster, as the documents change them."""
+    """Return the quotas of the cluster with the changes that documents make."""
     result: dict[tuple[str, str], Object] = {
         (item["metadata"]["namespace"], item["metadata"]["name"]): item for item in snapshot.quotas
     }

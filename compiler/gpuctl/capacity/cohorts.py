@@ -1,4 +1,4 @@
-"""What a ClusterQueue of Kueue may still use: its own quota, and what its cohort lends it.
+"""The quota that a Kueue ClusterQueue can still use: its own, and what its cohort lends.
 
 Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go`` (available, potentialAvailable, SubtreeQuota, localQuota,
 accumulateFromChild); ``pkg/workload/workload.go`` (totalRequestsFromPodSets, totalRequestsFromAdmission).
@@ -19,14 +19,14 @@ ZERO = Fraction(0)
 
 
 class FlavorResource(NamedTuple):
-    """What quota is given for: a flavor's resource."""
+    """A resource of a flavor: the unit in which Kueue gives quota."""
 
     flavor: str
     resource: str
 
 
 class FlavorQuota(NamedTuple):
-    """Of one slot: cores, bytes or pieces. Without a limit (None) all that others leave may be borrowed, or lent."""
+    """The quota of a flavor resource: cores, bytes or pieces. A limit of None means unlimited borrowing or lending."""
 
     nominal: Fraction
     borrowing_limit: Fraction | None = None
@@ -35,7 +35,7 @@ class FlavorQuota(NamedTuple):
 
 @dataclass
 class CohortNode:
-    """A ClusterQueue or a cohort; ``used`` is what its workloads have reserved."""
+    """A ClusterQueue or a cohort. ``used``: the quota that its workloads have reserved."""
 
     name: str
     quotas: Mapping[FlavorResource, FlavorQuota] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class CohortNode:
     children: list[CohortNode] = field(default_factory=list)
 
     def available(self, slot: FlavorResource) -> Fraction:
-        """What a new workload may get without anybody being preempted; below 0 when more is used than there is."""
+        """Return the quota that a new workload can get without preemption. Negative if usage exceeds quota."""
         free = self._subtree(slot) - self.usage(slot)
         if self.parent is None:
             return free
@@ -57,7 +57,7 @@ class CohortNode:
         return local + lent
 
     def potential(self, slot: FlavorResource) -> Fraction:
-        """What a workload may get at most: when nothing else is used in the whole cohort."""
+        """Return the quota that a workload can get if nothing in the whole cohort is used."""
         if self.parent is None:
             return self._subtree(slot)
         most = self._guaranteed(slot) + self.parent.potential(slot)
@@ -65,11 +65,11 @@ class CohortNode:
         return most if limit is None else min(self._subtree(slot) + limit, most)
 
     def quota(self, slot: FlavorResource) -> FlavorQuota:
-        """What it has itself of a slot."""
+        """Return its own quota of a flavor resource."""
         return self.quotas.get(slot, FlavorQuota(ZERO))
 
     def usage(self, slot: FlavorResource) -> Fraction:
-        """What is used: by its own workloads, or of a cohort's quota by its members."""
+        """Return the usage by its own workloads; for a cohort, the usage beyond its members' guaranteed quota."""
         own = self.used.get(slot, ZERO)
         return own + sum((max(ZERO, child.usage(slot) - child._guaranteed(slot)) for child in self.children), ZERO)
 
@@ -78,13 +78,13 @@ class CohortNode:
         return self.quota(slot).nominal + sum(lent, ZERO)
 
     def _guaranteed(self, slot: FlavorResource) -> Fraction:
-        """What it never lends."""
+        """Return the quota that it never lends."""
         limit = self.quota(slot).lending_limit
         return ZERO if limit is None else max(ZERO, self._subtree(slot) - limit)
 
 
 def cluster_queue(obj: Object) -> CohortNode:
-    """A ClusterQueue by itself: what it may use is known if it is in no cohort."""
+    """Return a ClusterQueue without its cohort."""
     reserved = (obj.get("status") or {}).get("flavorsReservation") or []
     used = {
         FlavorResource(flavor["name"], item["name"]): _counted(item["name"], item.get("total") or 0)
@@ -95,7 +95,7 @@ def cluster_queue(obj: Object) -> CohortNode:
 
 
 def flavor_quotas(obj: Object) -> dict[FlavorResource, FlavorQuota]:
-    """What a ClusterQueue or Cohort states, in the order in which Kueue tries flavors."""
+    """Return the quotas in the spec of a ClusterQueue or Cohort, in the order in which Kueue tries flavors."""
     return {
         FlavorResource(flavor["name"], item["name"]): FlavorQuota(
             _counted(item["name"], item.get("nominalQuota") or 0),
@@ -113,21 +113,21 @@ def _limit(resource: str, value: str | int | None) -> Fraction | None:
 
 
 def _counted(resource: str, value: str | int | Fraction) -> Fraction:
-    """An amount as Kueue counts it: CPUs in thousandths, all else in whole numbers. Source: ResourceValue."""
+    """Convert an amount to Kueue's precision: thousandths of a core, else whole numbers. Source: ResourceValue."""
     amount = value if isinstance(value, Fraction) else quantity(value)
     return Fraction(math.ceil(amount * 1000), 1000) if resource == "cpu" else Fraction(math.ceil(amount))
 
 
 def cohort_of(obj: Object) -> str:
-    """The cohort of a ClusterQueue, "" for none. ``cohort`` is its name in v1beta1."""
+    """Return the cohort of a ClusterQueue, "" for none. The field is ``cohort`` in v1beta1."""
     spec = obj.get("spec") or {}
     return str(spec.get("cohortName") or spec.get("cohort") or "")
 
 
 def cohort_tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> CohortNode | None:
-    """A ClusterQueue among all others; None when it is not among them.
+    """Return a ClusterQueue with its cohorts and their members, or None if it does not exist.
 
-    A cohort that only ClusterQueues name exists all the same, and one that is its own ancestor lends nothing.
+    A cohort exists even if only ClusterQueues name it. A cohort that is its own ancestor gets no parent.
     """
     above = {item["metadata"]["name"]: item for item in cohorts}
     nodes = {name: CohortNode(name, flavor_quotas(item)) for name, item in above.items()}
@@ -144,13 +144,13 @@ def cohort_tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[O
 
 
 def parent_of(cohort: Object) -> str:
-    """The cohort that a Cohort belongs to, "" for none. ``parent`` is its name in v1beta1."""
+    """Return the parent of a Cohort, "" for none. The field is ``parent`` in v1beta1."""
     spec = cohort.get("spec") or {}
     return str(spec.get("parentName") or spec.get("parent") or "")
 
 
 def ancestor_cohorts(name: str, cohorts: Mapping[str, Object]) -> set[str]:
-    """A cohort, and those that it belongs to; of those with an ancestor in common each may lend what others use."""
+    """Return a cohort and its ancestors. Cohorts with a common ancestor can lend each other quota."""
     found: set[str] = set()
     while name and name not in found:
         found.add(name)
@@ -166,12 +166,13 @@ def _join(node: CohortNode, nodes: dict[str, CohortNode], parent: str) -> None:
 
 
 def requested_amounts(workload: Object) -> Amounts:
-    """What a Workload asks for, or has reserved, in all."""
+    """Return the total that a Workload requests or has reserved."""
     total: Amounts = {}
     for amounts in requested_by_pod_sets(workload):
         for resource, value in amounts.items():
             total[resource] = total.get(resource, ZERO) + value
-    # Of one that waits a request of nothing counts, too: a ClusterQueue that does not cover it never admits it.
+    # For a waiting Workload a request of 0 counts, too: a ClusterQueue that does not cover the resource never admits
+    # it.
     return {
         resource: value
         for resource, value in total.items()
@@ -180,10 +181,10 @@ def requested_amounts(workload: Object) -> Amounts:
 
 
 def requested_by_pod_sets(workload: Object) -> Iterator[Amounts]:
-    """What each pod set asks for, or has reserved: pods that have ended for good give theirs back.
+    """Yield what each pod set requests or has reserved, without the share of pods that have ended for good.
 
-    Kueue writes the sums down when it looks at a Workload (:func:`has_recorded_requests`). Before, it is what the
-    pods request.
+    Kueue records the sums when it examines a Workload (:func:`has_recorded_requests`). Before that, the pods' requests
+    count.
     """
     status = workload.get("status") or {}
     ended = {item["name"]: int(item["count"]) for item in status.get("reclaimablePods") or []}
@@ -205,6 +206,5 @@ def requested_by_pod_sets(workload: Object) -> Iterator[Amounts]:
 
 
 def has_recorded_requests(workload: Object) -> bool:
-    """Whether Kueue has written down what a Workload asks for: its Configuration may leave resources out, or count
-    them as others."""
+    """Return True if Kueue has recorded a Workload's requests. Its configuration may exclude or transform resources."""
     return bool((workload.get("status") or {}).get("resourceRequests"))

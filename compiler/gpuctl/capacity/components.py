@@ -1,9 +1,13 @@
-"""Groups of jobs that can influence each other's placement. Each component is judged separately, on its own nodes.
+"""Groups of jobs that can influence each other's placement. Each group is judged separately, on its own nodes.
 
-Two jobs are connected if they share a node that both may use once other pods have left, or if a rule of one matches
-pods of the other or pods that the other may evict. They are also connected if both may evict pods of one
-PodDisruptionBudget, or through the nodes to which recreated pods may go. Quota admission happens before scheduling and
-connects no jobs here.
+Two jobs are connected in each of these cases:
+
+- Both may use a node, perhaps after other pods have left it.
+- A rule of one matches pods of the other, or pods that the other may evict.
+- Both may evict pods of one PodDisruptionBudget.
+- One may use nodes to which pods evicted by the other are recreated.
+
+Quota admission happens before scheduling and connects no jobs here.
 """
 
 from __future__ import annotations

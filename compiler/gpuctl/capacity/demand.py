@@ -1,4 +1,4 @@
-"""What workloads ask of the scheduler: their pods as it will see them, after the API server's admission."""
+"""The pods that workloads ask the scheduler for, after API server admission."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ _MADE_LABELS = {
 
 
 class Demand(NamedTuple):
-    """A workload and its pods. ``doubts`` are the reasons for which nobody can tell from a snapshot, ``refusals`` those
-    for which its pods are not created, or never placed.
+    """A workload and its pods.
 
-    ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
-    ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
-    they are given; ``in_turn``: its pods are made before the next one comes. ``endurance`` tells how many of them may
-    be evicted before it fails. ``remarks`` are what else is to be said of it. ``uncounted`` are the reasons why nodes
-    may have more room for it than they report.
+    - ``unknown_reasons``: why a snapshot does not determine whether the pods fit.
+    - ``refusals``: why the pods are not created, or never placed.
+    - ``usages``: the objects that quotas charge.
+    - ``owned``: its running pods, which end when it is replaced.
+    - ``creation_order``: its position among the jobs that ``apply`` creates, by priority, then as given.
+    - ``in_turn``: its pods are created before the next job.
+    - ``tolerance``: the number of its pods that may be evicted before it fails.
+    - ``remarks``: further notes for the answer.
+    - ``uncounted``: why nodes may have more devices for it than they report.
     """
 
     kind: str
@@ -57,17 +60,19 @@ class Demand(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """That of the workload."""
+        """The key of the workload."""
         return Key(self.kind, self.namespace, self.name)
 
     @property
     def pods(self) -> int:
-        """How many pods have to run at once."""
+        """The number of pods that must run at once."""
         return sum(number for _, number in self.groups)
 
     @property
     def may_fail(self) -> bool:
-        """Whether it may fail when its pods are evicted. One that comes again waits longer than others take to come."""
+        """True if the workload may fail when its pods are evicted. A workload that is recreated queues behind the
+        others.
+        """
         return self.tolerance.fails(self.pods) is not False
 
     @property
@@ -79,10 +84,12 @@ class Demand(NamedTuple):
 def model_demands(
     snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
 ) -> tuple[ClusterModel, list[Demand]]:
-    """The cluster and the workloads among ``objects``, those with the highest priority first.
+    """Return the cluster and the demands of the workloads among ``objects``, sorted by descending priority.
 
-    Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes and
-    namespaces. Workloads in ``beside`` own none of the pods that run now.
+    Other objects matter as far as they affect scheduling: PriorityClasses, quotas, autoscalers, labels of nodes and
+    namespaces.
+
+    :param beside: workloads that keep their running pods; the pods of the others are removed first.
     """
     snapshot = with_planned_claims(snapshot, objects)
     namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
@@ -107,7 +114,7 @@ def model_demands(
         result.append(
             _demand(obj, scalers, snapshot, namespaces, classes, cluster.reported_resources, owned, len(result))
         )
-    # Python's sort keeps the order of what is equal.
+    # Python's sort is stable.
     result.sort(key=lambda demand: -demand.priority)
     result = [
         demand._replace(creation_order=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)
@@ -133,7 +140,7 @@ def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]
 
 
 class _Target(NamedTuple):
-    """What tells a workload from all others."""
+    """The identity of a workload."""
 
     group: str
     kind: str
@@ -142,7 +149,10 @@ class _Target(NamedTuple):
 
 
 def _scaled(scaler: Object) -> _Target:
-    """What an autoscaler scales. Source: ``pkg/controller/podautoscaler/horizontal.go``: no version, but the group."""
+    """Return the target of an autoscaler. The version does not matter, the group does.
+
+    Source: ``pkg/controller/podautoscaler/horizontal.go``.
+    """
     target = scaler["spec"]["scaleTargetRef"]
     return _Target(
         _group(target.get("apiVersion") or ""), target["kind"], scaler["metadata"]["namespace"], target["name"]
@@ -159,7 +169,7 @@ def _group(api_version: str) -> str:
 
 
 def _scaled_to(count: int, scaler: Object | None) -> int:
-    """How many pods a workload gets. An autoscaler leaves one that has none alone.
+    """Return the number of pods of a workload. An autoscaler does not scale a workload with 0 replicas.
 
     Source: ``pkg/controller/podautoscaler/horizontal.go``, reconcileAutoscaler.
     """
@@ -170,7 +180,7 @@ def _scaled_to(count: int, scaler: Object | None) -> int:
 
 
 def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
-    """Pods by namespace and the names that a workload has which :func:`owns` them."""
+    """Return pods by namespace and the possible names of the workload that :func:`owns` them."""
     result: dict[tuple[str, str], list[Object]] = {}
     for pod in pods:
         labels = pod.get("labels") or {}
@@ -181,7 +191,7 @@ def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
 
 
 def owns(workload: Object, pod: Object) -> bool:
-    """Whether a pod of a snapshot is a workload's. Older snapshots do not have the API group of a pod's owner."""
+    """Return True if a pod of a snapshot belongs to a workload. Older snapshots lack the API group of a pod's owner."""
     if pod["namespace"] != workload["metadata"]["namespace"]:
         return False
     kind, name = workload["kind"], workload["metadata"]["name"]
@@ -193,13 +203,13 @@ def owns(workload: Object, pod: Object) -> bool:
         group = _target(workload).group
         if (owner.get("group", group), owner.get("kind")) != (group, kind):
             return False
-    # A GitOps controller has made the training under a name with a hash.
+    # A training applied by a GitOps controller has a hash in its name.
     is_training = kind in CHANGEABLE and labels.get("app") == name
     return found == name or (is_training and is_hashed_name(found, name))
 
 
 def is_object_of(workload: Object, entry: Object) -> bool:
-    """Return True if an entry of a snapshot's ``finished`` is a workload, also under a name with a hash."""
+    """Return True if an entry of a snapshot's ``finished`` is a workload, also if its name has a hash."""
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     if (entry["kind"], entry["namespace"]) != (kind, namespace):
         return False
@@ -234,7 +244,7 @@ def _demand(
         incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes)
         groups.append((PodGroup((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
-    # A Pod is its own template: quotas count it as admitted, too.
+    # A Pod is its own template; quotas charge it after admission.
     counted = charged_objects({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
     own = workload_tolerance(obj)
     return Demand(
@@ -253,7 +263,7 @@ def _demand(
 
 
 def _names_hosts(incoming: IncomingPod) -> bool:
-    """Whether pods tell nodes apart by their names."""
+    """Return True if a pod selects nodes by name."""
     if HOST_NAME in incoming.node_selector:
         return True
     terms = [term for terms in incoming.node_terms for term in terms]

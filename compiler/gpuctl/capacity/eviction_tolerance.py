@@ -1,4 +1,4 @@
-"""How many pods of a Job may be evicted before it fails as a whole: then no pod of it comes again, and the others end.
+"""The number of a Job's pods that may be evicted before the Job fails; its other pods then end, and none is recreated.
 
 Source: ``pkg/controller/job/job_controller.go`` (syncJob, exceedsBackoffLimit), ``pod_failure_policy.go`` and
 ``indexed_job_utils.go``; JobSet 0.12, ``pkg/controllers/failure_policy.go``.
@@ -12,44 +12,44 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_templates import job_templates
 
 NO_LIMIT = 2**31 - 1
-"""The server's own word for a limit that there is none of (``pkg/apis/batch/v1/defaults.go``)."""
+"""The server's value for "no limit" (``pkg/apis/batch/v1/defaults.go``)."""
 _BACKOFF_LIMIT = 6
 """The server's default (``pkg/apis/batch/v1/defaults.go``)."""
 _DISRUPTED = "DisruptionTarget"
-"""The condition that the scheduler gives to a pod that it evicts."""
+"""The condition that the scheduler sets on a pod that it preempts."""
 _SELECTING = ("onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 _ACTIONS = frozenset({"Count", "FailIndex", "FailJob", "Ignore"})
 
 
 class EvictionTolerance(NamedTuple):
-    """What a Job endures: it goes on when ``spared`` of its pods are evicted, and fails when ``enough`` are.
+    """A Job survives the eviction of ``survivable`` pods and fails after the eviction of ``fatal`` pods.
 
-    In between its rules leave it open, as exit codes do that nobody knows beforehand. ``enough`` None: nobody can tell.
+    In between it depends on unknown exit codes. ``fatal`` is None if no number is certain to make it fail.
     """
 
-    spared: int
-    enough: int | None
+    survivable: int
+    fatal: int | None
 
     def fails(self, evicted: int, others: int = 0) -> bool | None:
-        """Whether it fails when so many are evicted; None: nobody can tell.
+        """Return True if a Job fails after so many evictions, False if it survives, None if that is unknown.
 
-        :param others: so many more are deleted by others, and may or may not be counted.
+        :param others: pods that others have deleted, which may or may not count as failed.
         """
-        if self.enough is not None and evicted >= self.enough:
+        if self.fatal is not None and evicted >= self.fatal:
             return True
-        return False if evicted + others <= self.spared else None
+        return False if evicted + others <= self.survivable else None
 
 
 UNKNOWN = EvictionTolerance(0, None)
-"""Nothing is known."""
+"""The tolerance of a Job whose rules are unknown."""
 UNLIMITED = EvictionTolerance(NO_LIMIT, None)
-"""It goes on whoever is evicted."""
+"""The tolerance of a workload that survives any eviction."""
 
 
 def eviction_tolerance(spec: Object, status: Object | None = None, *, evicted: bool = True) -> EvictionTolerance:
-    """What a Job endures by its spec, beside what it has already.
+    """Return the tolerance of a Job, given the failures it has had.
 
-    :param evicted: its pods are evicted; without that they fail otherwise.
+    :param evicted: False for pods that fail for another reason than eviction.
     """
     status = status or {}
     per_index = spec.get("backoffLimitPerIndex")
@@ -61,26 +61,26 @@ def eviction_tolerance(spec: Object, status: Object | None = None, *, evicted: b
     actions = _actions(spec, evicted=evicted)
     if not actions <= _ACTIONS:
         return UNKNOWN
-    # A pod of an index that fails does not come again, though the Job may go on.
+    # If an index fails, its pod is not recreated, although the Job may continue.
     fails = bool(actions & {"FailJob", "FailIndex"}) or (per_index is not None and "Count" in actions)
-    spared = 0 if fails else left if "Count" in actions else NO_LIMIT
+    survivable = 0 if fails else left if "Count" in actions else NO_LIMIT
     if "Ignore" in actions:
-        return EvictionTolerance(spared, None)
+        return EvictionTolerance(survivable, None)
     if actions == {"FailJob"}:
         return EvictionTolerance(0, 1)
-    enough = [left + 1] if limit < NO_LIMIT else []
+    fatal = [left + 1] if limit < NO_LIMIT else []
     most = spec.get("maxFailedIndexes")
     if most is not None and (per_index == 0 or "Count" not in actions):
-        enough.append(max(most - _indexes(status.get("failedIndexes") or ""), 0) + 1)
-    return EvictionTolerance(spared, min(enough, default=None))
+        fatal.append(max(most - _indexes(status.get("failedIndexes") or ""), 0) + 1)
+    return EvictionTolerance(survivable, min(fatal, default=None))
 
 
 def restarts_on_failure(job_set: Object) -> bool | None:
-    """Whether a JobSet starts all of its Jobs again when one has failed, or fails; None: its rules leave it open."""
+    """Return True if a JobSet restarts all its Jobs when one fails, None if its rules leave that open."""
     policy = job_set["spec"].get("failurePolicy") or {}
     status = job_set.get("status") or {}
     rules = policy.get("rules") or []
-    # Those before there were rules count all of them.
+    # JobSet versions before failure policy rules count all restarts.
     count = status.get("restartsCountTowardsMax", 0 if rules else status.get("restarts"))
     is_left = (policy.get("maxRestarts") or 0) > (count or 0)
     meanings = {"FailJobSet": False, "RestartJobSet": is_left, "RestartJobSetAndIgnoreMaxRestarts": True}
@@ -88,7 +88,7 @@ def restarts_on_failure(job_set: Object) -> bool | None:
     for rule in rules:
         found.add(meanings.get(rule["action"]))
         if not any(map(rule.get, _SELECTING)):
-            # It is for every failure.
+            # The rule matches every failure.
             break
     else:
         found.add(is_left)
@@ -96,7 +96,7 @@ def restarts_on_failure(job_set: Object) -> bool | None:
 
 
 def workload_tolerance(workload: Object) -> EvictionTolerance:
-    """How many pods of a workload may be evicted before it fails; a live one has endured some already."""
+    """Return the tolerance of a workload. For a live one, past failures count."""
     kind: str = workload["kind"]
     if kind == "Pod":
         return EvictionTolerance(0, 1)
@@ -108,16 +108,18 @@ def workload_tolerance(workload: Object) -> EvictionTolerance:
     if again:
         return UNLIMITED
     found = [(eviction_tolerance(template.get("spec") or {}), count) for template, count in job_templates(workload)]
-    # So many are enough wherever they are.
-    most = [None if one.enough is None else (one.enough - 1) * count for one, count in found]
+    # This number is fatal however the evictions are distributed.
+    most = [None if one.fatal is None else (one.fatal - 1) * count for one, count in found]
     known = [one for one in most if one is not None]
-    enough = 1 + sum(known) if again is False and len(known) == len(most) else None
-    return EvictionTolerance(min((one.spared for one, _ in found), default=NO_LIMIT), enough)
+    fatal = 1 + sum(known) if again is False and len(known) == len(most) else None
+    return EvictionTolerance(min((one.survivable for one, _ in found), default=NO_LIMIT), fatal)
 
 
 def _actions(spec: Object, *, evicted: bool) -> set[str]:
-    """What a Job may do about a pod that fails: the first rule that matches decides, and which exit code a pod ends
-    with that is evicted, its program decides."""
+    """Return the possible actions of a Job on a failed pod.
+
+    The first matching rule decides. An evicted pod may end with any exit code.
+    """
     found: set[str] = set()
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or []:
         conditions = rule.get("onPodConditions") or ()
@@ -133,6 +135,6 @@ def _is_eviction(pattern: Object) -> bool:
 
 
 def _indexes(listed: str) -> int:
-    """How many there are in a list such as ``1,3-5``."""
+    """Count the indexes in a list such as ``1,3-5``."""
     pairs = [part.split("-") for part in listed.split(",") if part]
     return sum(int(pair[-1]) - int(pair[0]) + 1 for pair in pairs)

@@ -1,4 +1,4 @@
-"""The answers for jobs of which some wait in Kueue's queues first: admitted, then placed, or not."""
+"""Answers for jobs of which some wait in Kueue queues: first admission, then placement."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 
 PlacementJudge = Callable[[ClusterModel, Sequence[Demand], Mapping[int, str]], list[Fit]]
-"""Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""
+"""Judges the placement of pods. Jobs whose numbers are keys of the mapping create no pods, for the reason given."""
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
 
 def fit_queued_jobs(
     cluster: ClusterModel, demands: Sequence[Demand], stage: QueueAdmission, placed: PlacementJudge
 ) -> list[Fit]:
-    """The answers, in the order of the demands."""
+    """Return the answers in the order of the demands."""
     withheld: dict[int, str] = {}
     mine = list(demands)
     for number, status in stage.statuses.items():
@@ -53,7 +53,7 @@ def fit_queued_jobs(
 
 
 def _ordered(answer: Fit, *, holds_in_every_order: bool, in_turn: bool) -> Fit:
-    """The answer, with the remark that it depends on the order of jobs in their queues where it does."""
+    """Return the answer with a remark if it depends on the order of jobs in their queues."""
     if answer.verdict == "unknown" or holds_in_every_order or not answer.certain:
         return replace(answer, certain=answer.certain and answer.verdict != "unknown")
     if in_turn:
@@ -62,13 +62,13 @@ def _ordered(answer: Fit, *, holds_in_every_order: bool, in_turn: bool) -> Fit:
 
 
 def assumed_defaults(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
-    """What the answers for jobs in queues rest on that could not be seen, as sentences."""
+    """Return the assumptions behind the answers for queued jobs, as sentences."""
     known = snapshot.kueue is None or CONFIGURATION in snapshot.kueue
     return [] if known or all(answer.admitted is None for answer in answers) else [ASSUMED_DEFAULTS]
 
 
 def without_pods(demand: Demand) -> Demand:
-    """A job that is created, and whose pods are not."""
+    """Return the demand of a job that is created without its pods."""
     return demand._replace(groups=[], usages=demand.usages[:1])
 
 
@@ -77,7 +77,7 @@ def _run_of(status: QueuedJobStatus, stage: QueueAdmission) -> AdmissionRun | No
 
 
 def _as_admitted(demand: Demand, status: QueuedJobStatus, stage: QueueAdmission) -> tuple[Demand, str]:
-    """A job as the scheduler gets it, and why it gets none of its pods."""
+    """Return a job as the scheduler gets it, and why it gets no pods, or ""."""
     if status.unknown_reason:
         return demand._replace(unknown_reasons=[*demand.unknown_reasons, status.unknown_reason]), ""
     run = _run_of(status, stage)
@@ -96,7 +96,7 @@ def _as_admitted(demand: Demand, status: QueuedJobStatus, stage: QueueAdmission)
 
 
 def _with_flavors(group: PodGroup, flavors: Iterable[Object]) -> PodGroup:
-    """Pods with what their flavors add. Source: Kueue's ``pkg/podset/podset.go``, FromAssignment, Merge."""
+    """Return the pods with what their flavors add. Source: Kueue's ``pkg/podset/podset.go``, FromAssignment, Merge."""
     incoming = group.incoming
     labels, tolerations = dict(incoming.node_selector), list(incoming.tolerations)
     for flavor in flavors:
@@ -106,7 +106,7 @@ def _with_flavors(group: PodGroup, flavors: Iterable[Object]) -> PodGroup:
 
 
 def _without(cluster: ClusterModel, lost: Sequence[Object]) -> ClusterModel:
-    """The cluster without the pods of jobs that Kueue stops."""
+    """Return the cluster without the pods of jobs that Kueue preempts."""
     if not lost:
         return cluster
     gone = [pod for node_info in cluster.node_infos for pod in node_info.pods if _is_of(pod, lost)]
@@ -131,7 +131,7 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
 
 
 def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer: Fit) -> Fit:
-    """The answer for a job with what its queue has to do with it."""
+    """Return the answer for a job with the decision of its queue."""
     status = stage.statuses.get(number)
     run = None if status is None else _run_of(status, stage)
     if status is None or status.unknown_reason:
@@ -162,8 +162,10 @@ def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer
 
 
 def _after_pods(stage: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
-    """The answers where Kueue admits nobody while pods of those admitted before are not ready: what those become that
-    have no room is not known."""
+    """Return the answers if Kueue admits no job while pods of admitted jobs are not ready.
+
+    It is unknown how jobs without room end, and so when Kueue admits the next ones.
+    """
     runs = {number: _run_of(status, stage) for number, status in stage.statuses.items()}
     admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
     stuck = {number for number in admitted if answers[number].verdict not in STARTS} | stage.unready
@@ -178,7 +180,7 @@ def _after_pods(stage: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
 
 
 def _is_settled(number: int, stage: QueueAdmission) -> bool:
-    """Whether it is known of a job in a queue, whatever comes first, that it has to wait or is never admitted."""
+    """Return True if it is known in every order that a queued job has to wait or is never admitted."""
     status = stage.statuses.get(number)
     if status is None or status.unknown_reason:
         return False

@@ -1,4 +1,4 @@
-"""Which flavors a job gets in its ClusterQueue, and whether somebody has to be preempted for it.
+"""The flavors that a job gets in its ClusterQueue, and whether it has to preempt for them.
 
 Source: Kueue 0.15, ``pkg/scheduler/flavorassigner/flavorassigner.go``.
 """
@@ -14,13 +14,13 @@ from gpuctl.capacity.queue_quota import QuotaNode
 from gpuctl.capacity.queue_state import ClusterQueueRules, FlavorGroup, PodSet, QueuedJob
 
 PreemptionOracle = Callable[[FlavorResource, int], tuple["FlavorMode", int]]
-"""Tells of a slot and an amount whether others can be preempted for it, and how far away it is borrowed from then."""
+"""Returns for a flavor resource and an amount whether preemption can free it, and the borrowing distance after it."""
 LastTried = dict[tuple[int, int], int]
 """Pod set and group -> the flavor at which the last search stopped; -1 at the end of the list."""
 
 
 class FlavorMode(IntEnum):
-    """What has to happen before a flavor is given, the worst first. Source: preemptionMode."""
+    """The condition for assigning a flavor, the worst first. Source: preemptionMode."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -30,11 +30,12 @@ class FlavorMode(IntEnum):
 
 
 class FlavorAssignment(NamedTuple):
-    """The outcome. ``flavors`` has for each pod set what each resource comes from.
+    """The result. ``flavors``: for each pod set, resource -> flavor.
 
-    ``borrows`` tells how far away quota is borrowed from, 0: not at all. ``preempts`` are the slots for which others
-    have to go. Without ``fits`` and without these it cannot be admitted. ``tried`` is where the next search goes on: of
-    the pod sets before the one that found nothing, too.
+    - ``borrows``: the borrowing distance, 0 if nothing is borrowed.
+    - ``preempts``: the flavor resources for which jobs must be preempted. If it is empty and ``fits`` is False, the job
+      cannot be admitted.
+    - ``tried``: where the next search continues, also for pod sets before the one that found no flavor.
     """
 
     usage: dict[FlavorResource, int]
@@ -46,7 +47,7 @@ class FlavorAssignment(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether it is admitted, now or once others are gone."""
+        """True if the job can be admitted, now or after preemption."""
         return self.fits or bool(self.preempts)
 
 
@@ -56,7 +57,7 @@ class _Best(NamedTuple):
     assigned: dict[str, tuple[str, FlavorMode, int]]
 
     def is_better(self, other: _Best) -> bool:
-        """Source: isPreferred, without a preference that is stated."""
+        """Source: isPreferred, without ``flavorFungibility.preference``."""
         if FlavorMode.NO_FIT in (self.mode, other.mode):
             return self.mode != FlavorMode.NO_FIT
         return (self.mode, -self.borrows) > (other.mode, -other.borrows)
@@ -65,7 +66,7 @@ class _Best(NamedTuple):
 def assign_flavors(
     job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode, oracle: PreemptionOracle, tried: LastTried
 ) -> FlavorAssignment:
-    """Choose flavors as of now. Source: assignFlavors."""
+    """Assign flavors with the current usage. Source: assignFlavors."""
     usage: dict[FlavorResource, int] = {}
     flavors: list[dict[str, str]] = []
     preempts: set[FlavorResource] = set()
@@ -105,7 +106,7 @@ def _search(
     used: Mapping[FlavorResource, int],
     first: int,
 ) -> tuple[_Best, int]:
-    """The best flavor from one on, and at which the search stopped. Source: findFlavorForPodSets."""
+    """Return the best flavor from an index on, and the index where the search stopped. Source: findFlavorForPodSets."""
     best = _Best(FlavorMode.NO_FIT, 1 << 30, {})
     wanted = {name: amount for name, amount in pods.requests.items() if name in group.resources}
     last = -1

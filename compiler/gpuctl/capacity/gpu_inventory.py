@@ -1,4 +1,4 @@
-"""The GPUs that a cluster's nodes have, by pool and type, with the labels that documents put on them."""
+"""The GPUs of a cluster's nodes, by pool and type."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Labels = Mapping[str, str]
 def gpu_inventory(
     snapshot: Snapshot, settings: Settings, labels: Mapping[str, Labels], left: Collection[str] = ()
 ) -> dict[str, dict[str, list[int]]]:
-    """Pool -> GPU type ("" where a node has none) -> GPUs of each of its nodes, cordoned ones too.
+    """Return pool -> GPU type ("" if unlabelled) -> GPUs of each node, cordoned nodes included.
 
-    :param labels: what documents put on nodes, by name; nodes that the cluster does not have count nothing.
-    :param left: nodes that documents take out of their pool.
+    :param labels: labels that documents set on nodes, by node name; unknown nodes are ignored.
+    :param left: nodes that documents remove from their pool.
     """
     resources = settings.gpu_resources
     pools: dict[str, dict[str, list[int]]] = {}
@@ -35,7 +35,7 @@ def gpu_inventory(
 
 
 def _gpu_type(labels: Labels, settings: Settings) -> str:
-    """The type by which jobs select a node: one that the platform maps to labels, else our own label's."""
+    """Return the GPU type of a node: a type that the platform maps to labels, else gpuctl's own label."""
     for name, wanted in settings.gpu_types.items():
         if all(labels.get(key) in ([value] if isinstance(value, str) else value) for key, value in wanted.items()):
             return name

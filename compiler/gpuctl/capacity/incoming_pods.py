@@ -1,4 +1,4 @@
-"""Pods of manifests and of snapshots in the scheduler's terms."""
+"""Pods of manifests and of snapshots as the scheduler sees them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def incoming_pod(
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
 ) -> IncomingPod:
-    """Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
+    """Return a workload's pod. Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     ranked = classes.get(spec.get("priorityClassName") or "", {})
     affinity = spec.get("affinity") or {}
@@ -78,7 +78,7 @@ def incoming_pod(
 def waiting_pod(
     item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
 ) -> IncomingPod:
-    """A pod that waits, as the scheduler tries it."""
+    """Return a pending pod of a snapshot."""
     workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
     found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
     own = resident_pod(item, namespaces, snapshot)
@@ -86,7 +86,7 @@ def waiting_pod(
 
 
 def waiting_spec(item: Object) -> Object:
-    """The spec of a snapshot's pod that waits, as far as the scheduler counts it."""
+    """Return the spec of a pending pod of a snapshot, with the fields that the scheduler uses."""
     wants = item.get("wants") or {}
     affinity: Object = {"podAffinity": {_REQUIRED: wants.get("affinity") or []}}
     affinity["podAntiAffinity"] = {_REQUIRED: item.get("antiAffinity") or []}
@@ -136,7 +136,7 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
 def _counted(
     requests: tuple[tuple[str, str], ...], scored: tuple[tuple[str, str], ...]
 ) -> tuple[Units, tuple[int, int]]:
-    """What pods ask for, and their cpu and memory where nodes are ranked: many pods ask for the same."""
+    """Return a pod's requests, and the cpu and memory used to score nodes. Cached: many pods request the same."""
     asked = amounts(dict(requests))
     return units(asked), _cpu_and_memory({**UNSTATED, **asked, **amounts(dict(scored))})
 
@@ -164,7 +164,7 @@ def _terms(
 
 
 def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str, labels: Labels) -> Object | None:
-    """A selector with the pod's own values of some labels. Source: ``pod/strategy.go``, applyMatchLabelKeys..."""
+    """Return a selector with the pod's own values of labels. Source: ``pod/strategy.go``, applyMatchLabelKeys."""
     if selector is None:
         return None
     own = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys or () if key in labels]
@@ -172,7 +172,10 @@ def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str
 
 
 def _alone(sole: Iterable[str], namespace: str) -> Iterator[AffinityTerm]:
-    """Claims of one pod at a time. Source: ``volumerestrictions/volume_restrictions.go``, satisfyReadWriteOncePod."""
+    """Yield anti-affinity between the pods of a ReadWriteOncePod claim.
+
+    Source: ``volumerestrictions/volume_restrictions.go``, satisfyReadWriteOncePod.
+    """
     for label in sole:
         yield AffinityTerm(CLUSTER_TOPOLOGY, {"matchLabels": {label: ""}}, frozenset((namespace,)))
 

@@ -1,8 +1,8 @@
-"""The pods of Jobs, and what becomes of them when some are evicted: a Job goes on or fails, and its JobSet with it.
+"""The pods of Jobs, and which of them end when some are evicted: a Job survives or fails, and its JobSet with it.
 
-A Job whose rules leave that open, or which may not be read, may do either: what may end is told as well as what does.
-Source: ``pkg/controller/job/job_controller.go``; JobSet 0.12, ``pkg/controllers/jobset_controller.go``: of a JobSet
-that has failed, and of one that starts again, all Jobs are deleted.
+If a Job's rules leave that open, or may not be read, its pods are listed as pods that may end. Source:
+``pkg/controller/job/job_controller.go``; JobSet 0.12, ``pkg/controllers/jobset_controller.go``: if a JobSet fails or
+restarts, all its Jobs are deleted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from gpuctl.objects.api_resources import Object
 
 @dataclass(eq=False)
 class FailureDomain:
-    """What ends as a whole: the ``pods`` of a Job, or of all Jobs of a JobSet, those that have a node.
+    """Pods that fail together: those of a Job, or of all Jobs of a JobSet.
 
-    ``expected`` are those that have none yet. ``restarts``: all of them are made again then; None: nobody can tell.
+    ``pods`` are on nodes, ``expected`` are not yet. ``restarts``: all of them are recreated after a failure; None if
+    unknown.
     """
 
     restarts: bool | None
@@ -33,9 +34,9 @@ class FailureDomain:
 
 @dataclass(eq=False)
 class JobPods:
-    """The ``pods`` of one Job that have a node, and the ``whole`` that fails with it.
+    """The ``pods`` of one Job that are on nodes, and its failure domain.
 
-    ``leaving`` are so many that somebody else has deleted: whether they are counted among the failed ones nobody knows.
+    ``leaving``: the number of pods that others have deleted; it is unknown whether they count as failed.
     """
 
     tolerance: EvictionTolerance
@@ -44,21 +45,21 @@ class JobPods:
     leaving: int = 0
 
     def fails(self, evicted: int) -> bool | None:
-        """Whether it fails when so many of its pods are evicted; None: nobody can tell."""
+        """Return True if the Job fails when so many of its pods are evicted, None if that is unknown."""
         return self.tolerance.fails(evicted, self.leaving)
 
     @property
     def may_fail(self) -> bool:
-        """Whether it may fail when any of its pods are evicted. One that comes again waits longer than others take."""
+        """True if the Job may fail when pods are evicted. A Job that is recreated queues behind the others."""
         return self.fails(len(self.pods)) is not False
 
 
 class EvictionLoss(NamedTuple):
     """The effect of an eviction on other pods.
 
-    ``ending`` end with the evicted pods, ``unsure`` may end. ``over`` are all pods that are not created again, the
-    evicted and the waiting ones too. ``frees``: pods without a node may end as well, and the room reserved for them
-    is free.
+    ``ending`` end with the evicted pods, ``may_end`` possibly do. ``not_recreated`` are all pods that are not created
+    again, evicted and pending ones included. ``frees_reserved_room``: pods without a node may end as well, which frees
+    the room reserved for them.
     """
 
     ending: tuple[PlacedPod, ...]
@@ -68,7 +69,7 @@ class EvictionLoss(NamedTuple):
 
     @property
     def all(self) -> tuple[PlacedPod, ...]:
-        """All that end or may."""
+        """All pods that end, or may end."""
         return self.ending + self.may_end
 
 
@@ -76,7 +77,7 @@ _NOTHING = EvictionLoss((), (), frozenset(), frees_reserved_room=False)
 
 
 class JobIndex:
-    """The Jobs of a cluster by their pods."""
+    """The Jobs of a cluster, indexed by their pods."""
 
     def __init__(
         self, pods: Iterable[tuple[PlacedPod, Object]], expected: Iterable[tuple[PlacedPod, Object]], snapshot: Snapshot
@@ -125,15 +126,15 @@ class JobIndex:
         return self._job_set_domains[name]
 
     def of(self, pod: PlacedPod) -> JobPods | None:
-        """The Job of a pod that is on a node, and that nobody has deleted."""
+        """Return the Job of a pod, or None if the pod has no node, is being deleted, or belongs to no Job."""
         return self._by_pod.get(pod)
 
     def domain_of(self, pod: PlacedPod) -> FailureDomain | None:
-        """What a pod ends with, one that has no node as well."""
+        """Return the failure domain of a pod, also of a pod without a node."""
         return self._domain_by_pod.get(pod)
 
     def lost_with(self, evicted: Iterable[PlacedPod]) -> EvictionLoss:
-        """What becomes of others when all these are evicted."""
+        """Return the effect on other pods if all these are evicted."""
         if not self._by_pod:
             return _NOTHING
         gone = list(evicted)
@@ -147,7 +148,7 @@ class JobIndex:
         for job, fails in fates.items():
             touched.update(dict.fromkeys(job.domain.pods))
             if fails:
-                # A rule of a JobSet may start this Job alone again.
+                # A rule of the JobSet may restart this Job alone.
                 ending.update(dict.fromkeys(job.pods if job.domain.restarts is None else job.domain.pods))
                 not_recreated.update((*job.domain.pods, *job.domain.expected) if job.domain.restarts is False else ())
         known = set(gone)

@@ -1,4 +1,4 @@
-"""What Kueue's own configuration decides about jobs in its queues.
+"""Kueue's own configuration, as far as it affects jobs in queues.
 
 Source: Kueue 0.15, ``apis/config``, ``pkg/workload/workload.go`` (dropExcludedResources, applyResourceTransformations),
 ``pkg/scheduler/scheduler.go`` (PodsReadyForAllAdmittedWorkloads).
@@ -13,21 +13,24 @@ from gpuctl.capacity.scheduler_model import Units
 from gpuctl.objects.api_resources import Object
 
 CONFIGURATION = "configuration"
-"""Where a snapshot has it among Kueue's lists."""
+"""Its key among Kueue's lists in a snapshot."""
 ASSUMED_DEFAULTS = (
     "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read; its defaults are "
     "assumed: no waitForPodsReady.blockAdmission, no resource left out or transformed, jobs without a queue left alone"
 )
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""A label with its name that every namespace has."""
+"""A label that every namespace has, with its name as value."""
 _FRAMEWORKS = {"Job": "batch/job", "JobSet": "jobset.x-k8s.io/jobset"}
 
 
 class KueueConfiguration(NamedTuple):
-    """``blocks``: nobody is admitted while pods of those admitted before are not ready. ``excluded`` are prefixes of
-    resources that count for nothing, ``transformed`` resources that others are counted for. ``holds_all``: jobs that
-    name no queue are suspended, too. ``namespaces`` selects those whose jobs it manages, ``frameworks`` are the kinds
-    that it manages (None: not known). ``by_creation``: who has timed out does not go to the end of its queue.
+    """The settings of Kueue that affect admission.
+
+    - ``blocks``: no job is admitted while pods of admitted jobs are not ready.
+    - ``excluded``: prefixes of resources that do not count; ``transformed``: resources that are counted as others.
+    - ``holds_all``: jobs without a queue are suspended, too.
+    - ``namespaces``: selector of the managed namespaces; ``frameworks``: the managed kinds, None if unknown.
+    - ``by_creation``: a job that has timed out keeps its place in the queue.
     """
 
     blocks: bool = False
@@ -39,19 +42,19 @@ class KueueConfiguration(NamedTuple):
     by_creation: bool = False
 
     def counted(self, requests: Units) -> Units:
-        """What counts of what a pod requests."""
+        """Return the requests of a pod without excluded resources."""
         return {name: amount for name, amount in requests.items() if not name.startswith(self.excluded)}
 
     def transforms(self, names: Iterable[str]) -> list[str]:
-        """Those of some resources for which others are counted."""
+        """Return those of some resources that are counted as others."""
         return sorted(name for name in self.transformed.intersection(names) if not name.startswith(self.excluded))
 
     def manages(self, kind: str) -> bool:
-        """Whether it looks at the objects of a kind of training at all."""
+        """Return True if Kueue manages a kind of training."""
         return self.frameworks is None or _FRAMEWORKS[kind] in self.frameworks
 
     def created(self, workload: Object) -> str:
-        """The time by which a Workload of a snapshot stands in its queue. Source: GetQueueOrderTimestamp."""
+        """Return the time that orders a Workload in its queue. Source: GetQueueOrderTimestamp."""
         return str(workload.get("first", workload["created"]) if self.by_creation else workload["created"])
 
 
@@ -63,7 +66,7 @@ _MANAGED = _outside("kube-system", "kueue-system")
 
 
 def kueue_configuration(lists: Object) -> KueueConfiguration:
-    """The configuration among Kueue's lists in a snapshot; its defaults where there is none."""
+    """Return the configuration in a snapshot's Kueue lists, or the defaults if it is missing."""
     found = lists.get(CONFIGURATION) or {}
     return KueueConfiguration(
         found.get("blockAdmission", False),
@@ -77,7 +80,7 @@ def kueue_configuration(lists: Object) -> KueueConfiguration:
 
 
 def configuration_entry(value: object) -> Object | None:
-    """What a snapshot keeps of a Configuration; None of what is none."""
+    """Return the snapshot entry of a Configuration, or None if the value is not one."""
     if not isinstance(value, dict) or value.get("kind") != "Configuration":
         return None
     waits, resources = value.get("waitForPodsReady") or {}, value.get("resources") or {}
@@ -86,7 +89,8 @@ def configuration_entry(value: object) -> Object | None:
         return None
     requeuing = waits.get("requeuingStrategy")
     requeuing = requeuing if isinstance(requeuing, dict) else {}
-    # In v1beta1 it has to be enabled, and blocks by default; in v1beta2 it is enabled by being there, and does not.
+    # v1beta1 has ``enable``, and blocks by default. In v1beta2 the field's presence enables it, and it does not block
+    # by default.
     is_old = str(value.get("apiVersion", "")).endswith("/v1beta1")
     enabled = waits.get("enable") is True if is_old else bool(waits)
     blocks = waits.get("blockAdmission")
@@ -103,7 +107,7 @@ def configuration_entry(value: object) -> Object | None:
 
 
 def _managed(value: Object) -> Object:
-    """The selector of the namespaces whose jobs Kueue manages. Source: ``apis/config``, SetDefaults_Configuration."""
+    """Return the selector of the managed namespaces. Source: ``apis/config``, SetDefaults_Configuration."""
     found = value.get("managedJobsNamespaceSelector")
     if isinstance(found, dict):
         return {key: found[key] for key in ("matchLabels", "matchExpressions") if found.get(key)}

@@ -1,4 +1,4 @@
-"""What a snapshot keeps of Kueue's objects: what decides who is admitted, and no secrets."""
+"""The entry of each Kueue object in a snapshot: what decides about admission, and no secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuctl.objects.api_resources import Object, controller_of
 
 _RESOURCES = ("requests", "limits")
 TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
-"""The annotation by which pods ask Kueue for a topology, one of several."""
+"""An annotation with which pods request a topology; there are several."""
 _TOPOLOGY = (
     TOPOLOGY,
     "kueue.x-k8s.io/podset-preferred-topology",
@@ -19,13 +19,13 @@ _TOPOLOGY = (
 _REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
 _TIMED_OUT = "PodsReadyTimeout"
 _REQUEUED_AT_THE_END = (_TIMED_OUT, "AdmissionCheck")
-# Source: pkg/controller/jobframework/reconciler.go, "handle eviction": of all others it sets Requeued to False.
+# Source: pkg/controller/jobframework/reconciler.go, "handle eviction": for all other reasons it sets Requeued to False.
 _QUEUED_AGAIN = ("Preempted", "NodeFailures")
 _PLACES_BY_TOPOLOGY = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize")
 
 
 def workload_entry(obj: Object) -> Object | None:
-    """A Workload that waits, or has quota; None for one that takes no part: it has ended, or is not active."""
+    """Return the entry of a Workload that waits or has quota, or None if it has ended or is not active."""
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     states = {item["type"]: item for item in status.get("conditions") or []}
     admission = status.get("admission") if _is_true(states, "QuotaReserved") else None
@@ -78,7 +78,7 @@ def _pod_set(item: Object, namespace: str) -> Object:
     template = item.get("template") or {}
     metadata = {"name": item.get("name", "main"), "namespace": namespace, **(template.get("metadata") or {})}
     spec = template.get("spec") or {}
-    # The claims of ephemeral volumes are made with the pods.
+    # Claims of ephemeral volumes are created with the pods.
     spec = {**spec, "volumes": [volume for volume in spec.get("volumes") or [] if not volume.get("ephemeral")]}
     pod = pod_entry({"metadata": {**metadata, "ownerReferences": []}, "spec": spec})
     found = {"name": item.get("name", "main"), "count": item.get("count", 1), "pod": pod}
@@ -89,15 +89,16 @@ def _pod_set(item: Object, namespace: str) -> Object:
 
 
 def _ended(status: Object) -> dict[str, int]:
-    """The pods by pod set whose share is not asked for, or not held, any more: they have ended."""
+    """Return the number of ended pods by pod set: their share is no longer requested or held."""
     return {item["name"]: item.get("count", 0) for item in status.get("reclaimablePods") or []}
 
 
 def _add_requests(found: Iterable[Object], pod_sets: Iterable[Object], status: Object) -> None:
-    """What a Workload that waits asks for: the sums where Kueue has written them down, what they are made of else.
+    """Add what a waiting Workload requests: the sums that Kueue has recorded, or the pod resources they are computed
+    from.
 
     Source: Kueue's ``pkg/workload``, totalRequestsFromPodSets, AdjustResources: LimitRanges and RuntimeClasses count
-    that are not in its spec.
+    although they are not in its spec.
     """
     ended = _ended(status)
     sums = {item["name"]: item.get("resources") or {} for item in status.get("resourceRequests") or []}
@@ -109,7 +110,7 @@ def _add_requests(found: Iterable[Object], pod_sets: Iterable[Object], status: O
 
 
 def _resources_of(spec: Object) -> Object:
-    """What of a pod's spec decides what it asks for, and the volumes that are made for it."""
+    """Return the parts of a pod's spec that determine its requests, and its ephemeral volumes."""
     kept: Object = {key: spec[key] for key in ("overhead", "runtimeClassName") if spec.get(key)}
     if spec.get("resources"):
         kept["resources"] = _amounts_of(spec)
@@ -125,7 +126,7 @@ def _resources_of(spec: Object) -> Object:
 
 
 def _ephemeral(volume: Object) -> Object:
-    """A volume whose claim is made for each pod, with what decides where there is one."""
+    """Return an ephemeral volume with the claim fields that decide about matching volumes."""
     spec = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
     kept = ("accessModes", "storageClassName", "volumeMode", "volumeAttributesClassName", "selector", "resources")
     own = {key: spec[key] for key in kept if spec.get(key) is not None}
@@ -138,10 +139,11 @@ def _amounts_of(item: Object) -> Object:
 
 
 def _admission(admission: Object, pod_sets: Iterable[Object], ended: Mapping[str, int]) -> Object:
-    """The quota that it has. Source: Kueue's ``pkg/workload/workload.go``, totalRequestsFromAdmission.
+    """Return the quota of an admitted Workload. Source: Kueue's ``pkg/workload/workload.go``,
+    totalRequestsFromAdmission.
 
-    ``ended`` are the pods that give a share of it back: admitted with fewer pods than it has, it gives nothing back
-    until fewer than these are left.
+    ``ended``: pods that give their share back. A Workload admitted with fewer pods than it has gives nothing back until
+    fewer than the admitted number are left.
     """
     counts = {item.get("name", "main"): item.get("count", 1) for item in pod_sets}
     sets = []
@@ -161,7 +163,7 @@ def local_queue_entry(obj: Object) -> Object:
 
 
 def cluster_queue_entry(obj: Object) -> Object:
-    """``active`` is false, with the message, where its controller says so."""
+    """Return the entry of a ClusterQueue. ``active`` is False, with a message, if its controller reports that."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     strategy = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
     checks = [*(spec.get("admissionChecks") or []), *(item["name"] for item in strategy)]
@@ -221,11 +223,11 @@ def flavor_entry(obj: Object) -> Object:
 
 
 def queue_priority_entry(obj: Object) -> Object:
-    """A WorkloadPriorityClass."""
+    """Return the entry of a WorkloadPriorityClass."""
     return {"name": obj["metadata"]["name"], "value": obj.get("value") or 0}
 
 
 def asks_for_topology(template: Object) -> bool:
-    """Whether pods ask Kueue for a topology."""
+    """Return True if pods request a topology from Kueue."""
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     return any(name in annotations for name in _TOPOLOGY)

@@ -1,4 +1,4 @@
-"""What Kueue counts of the pods of its Workloads: like the scheduler, except that requests of nothing count, too.
+"""Requests of Workloads as Kueue counts them: like the scheduler, but requests of 0 count, too.
 
 Source: Kueue 0.15, ``pkg/workload`` (totalRequestsFromPodSets, AdjustResources), ``pkg/resources/requests.go``.
 """
@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import Object
 
 
 class NamespaceDefaults:
-    """What is added to pods that is not in a Workload's spec: a LimitRange's defaults, a RuntimeClass's overhead."""
+    """The additions to pods that are not in a Workload's spec: defaults of LimitRanges, overhead of RuntimeClasses."""
 
     def __init__(self, limit_ranges: Iterable[Object], runtime_classes: Iterable[Object]) -> None:
         self._ranges: dict[str, list[Object]] = {}
@@ -32,7 +32,7 @@ class NamespaceDefaults:
         return self._ranges.get(namespace, [])
 
     def added(self, spec: Object, namespace: str) -> Object:
-        """A pod's spec with them."""
+        """Return a pod's spec with the defaults and the overhead."""
         spec = copy.deepcopy(spec)
         add_defaults(spec, self.ranges(namespace))
         overhead = self._overheads.get(spec.get("runtimeClassName") or "")
@@ -40,19 +40,19 @@ class NamespaceDefaults:
 
 
 def kueue_units(found: Amounts) -> Units:
-    """Amounts as Kueue counts them. Source: NewRequests."""
+    """Convert amounts to the scheduler's units, keeping zero amounts. Source: NewRequests."""
     return {name: math.ceil(amount * 1000 if name == "cpu" else amount) for name, amount in found.items()}
 
 
 def times(requests: Units, count: int) -> Units:
-    """What so many pods request."""
+    """Return the requests of a number of pods."""
     return {name: amount * count for name, amount in requests.items()}
 
 
 def waiting_requests(
     part: Object, namespace: str, defaults: NamespaceDefaults, configuration: KueueConfiguration
 ) -> Units:
-    """What a pod set of a Workload asks for in all. Kueue has written it down where it has looked at it."""
+    """Return the total requests of a Workload's pod set: the recorded sum, or the sum of its pods."""
     if "sums" in part:
         return kueue_units(amounts(part["sums"]))
     own = part.get("spec")

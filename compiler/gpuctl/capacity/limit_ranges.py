@@ -1,7 +1,7 @@
-"""What the LimitRanges of a namespace add to a pod, and what they refuse.
+"""LimitRanges of a namespace: the defaults that they add to pods, and the pods that they reject.
 
-Source: Kubernetes 1.36, ``plugin/pkg/admission/limitranger/admission.go``. What ``max``, ``min`` and ``default`` imply
-for ``default`` and ``defaultRequest`` the server has written into a LimitRange, so that it is in a snapshot.
+Source: Kubernetes 1.36, ``plugin/pkg/admission/limitranger/admission.go``. The API server has stored the defaults
+implied by ``max``, ``min`` and ``default`` in the LimitRange, so a snapshot contains them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuctl.objects.api_resources import Object
 
 
 def add_defaults(spec: Object, ranges: Iterable[Object]) -> None:
-    """Write the defaults of LimitRanges into the containers of a pod. Source: mergePodResourceRequirements."""
+    """Add the defaults of LimitRanges to a pod's containers, in place. Source: mergePodResourceRequirements."""
     limits = [item for entry in ranges for item in entry["limits"] if item["type"] == "Container"]
     for limit in limits:
         for container in _containers(spec):
@@ -34,13 +34,13 @@ def add_defaults(spec: Object, ranges: Iterable[Object]) -> None:
 
 
 def limit_violations(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
-    """Why LimitRanges refuse a pod that has their defaults already. Source: PodValidateLimitFunc."""
+    """Yield why LimitRanges reject a pod that already has their defaults. Source: PodValidateLimitFunc."""
     ranges = list(ranges)
     for container in _containers(spec) if ranges else ():
         requests, limits = container_requests(container), container_limits(container)
         for name in requests.keys() & limits.keys():
             if requests[name] > limits[name]:
-                # Not valid, by somebody else's default: ValidateContainerResourceRequirements in core/validation.
+                # The default makes the container invalid: ValidateContainerResourceRequirements in core/validation.
                 low = format_amount(name, limits[name])
                 text = f"{low} as its limit of {name}, and its request is {format_amount(name, requests[name])}"
                 yield f"the LimitRanges of the namespace give container {container['name']} {text}"
@@ -53,9 +53,9 @@ def limit_violations(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
 
 
 def is_rejected_by_kueue(spec: Object, ranges: Iterable[Object]) -> bool:
-    """Whether Kueue never admits a pod that has the defaults of LimitRanges already.
+    """Return True if Kueue never admits a pod that already has the defaults of LimitRanges.
 
-    It compares what is stated alone: missing requests and ratios are the API server's to refuse, when the pod comes.
+    Kueue compares only stated amounts; the API server checks missing amounts and ratios when the pod is created.
     Source: Kueue 0.15, ``pkg/workload/resources.go`` (ValidateResources), ``pkg/util/limitrange`` (ValidatePodSpec).
     """
     for container in _containers(spec):
@@ -74,7 +74,7 @@ def is_rejected_by_kueue(spec: Object, ranges: Iterable[Object]) -> bool:
 
 
 def _counted(spec: Object, kind: str) -> Iterator[tuple[str, Amounts, Amounts]]:
-    """Whose requests and limits a limit of a type is about. A RuntimeClass's overhead is not counted."""
+    """Yield what a limit of a type applies to, with requests and limits. RuntimeClass overhead is not counted."""
     if kind == "Container":
         for container in _containers(spec):
             yield f"container {container['name']}", container_requests(container), container_limits(container)

@@ -1,4 +1,4 @@
-"""The labels of namespaces, as far as they are known: what selectors of Kueue decide by."""
+"""The labels of namespaces, where they are known, for Kueue's namespace selectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.objects.selectors import Labels
 
 
 class NamespaceLabels:
-    """Those of a snapshot, with what the objects that come set."""
+    """The labels of a snapshot's namespaces, overlaid with those of new objects."""
 
     def __init__(self, snapshot: Snapshot, objects: Iterable[Object]) -> None:
         self._labels: dict[str, Labels] = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
@@ -22,11 +22,11 @@ class NamespaceLabels:
                 self._labels[name] = {**self._labels.get(name, {}), **labels_of(obj)}
 
     def of(self, name: str) -> Labels:
-        """What is known of a namespace's labels; each has its name."""
+        """Return the known labels of a namespace; the name label is always known."""
         return {NAME_LABEL: name, **self._labels.get(name, {})}
 
     def decide(self, selector: Object | None, name: str) -> bool:
-        """Whether what is known of a namespace's labels decides whether a selector matches."""
+        """Return True if the known labels of a namespace suffice to evaluate a selector."""
         if self._are_known:
             return True
         expressions = (selector or {}).get("matchExpressions") or ()

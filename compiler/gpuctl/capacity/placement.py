@@ -72,7 +72,7 @@ class ClusterState:
     """A possible state of the cluster: the nodes that differ from ``base``, and the events that led there.
 
     ``classes``: equal for identical nodes of ``base``. ``placed``: number of pods by group. ``leaving``: victims by
-    node that may or may not have terminated yet. ``certain``: no eviction had a tie among victims.
+    node that may or may not have terminated yet. ``certain``: the victims of all evictions are certain.
     """
 
     base: Sequence[NodeInfo]

@@ -1,4 +1,4 @@
-"""What the API server makes of a workload's pods, and for what it, or the scheduler, refuses them for good."""
+"""API server admission of a workload's pods: what it adds, and why pods are rejected or never placed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admitted(spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object]) -> Object:
-    """The spec with what admission adds: a LimitRange's defaults, the class that pods without one get, a RuntimeClass's
-    overhead, selector and tolerations.
+    """Return the spec after admission: defaults of LimitRanges, the default PriorityClass, overhead, node selector and
+    tolerations of the RuntimeClass.
 
     Source: ``plugin/pkg/admission``: ``limitranger``, ``priority``, ``runtimeclass``, ``defaulttolerationseconds``.
     """
@@ -38,15 +38,17 @@ def admitted(spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[
 
 
 def default_class(classes: Mapping[str, Object]) -> str | None:
-    """The PriorityClass of pods that name none. Source: ``plugin/pkg/admission/priority``, getDefaultPriorityClass."""
+    """Return the PriorityClass of pods that name none. Source: ``plugin/pkg/admission/priority``,
+    getDefaultPriorityClass.
+    """
     names = [name for name, item in classes.items() if item.get("globalDefault")]
     return min(names, key=lambda name: int(classes[name].get("value") or 0), default=None)
 
 
 def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapshot: Snapshot) -> Iterator[str]:
-    """Why such a pod (``metadata`` and ``spec`` as admitted) would not be created, or never be placed.
+    """Yield why a pod (``metadata`` and ``spec`` after admission) would not be created, or never be placed.
 
-    :param labels: the namespace's.
+    :param labels: the labels of the namespace.
     """
     spec = template["spec"]
     if any(item["name"] == namespace and item.get("deleting") for item in snapshot.namespaces):
@@ -69,7 +71,7 @@ def _ranges(namespace: str, snapshot: Snapshot) -> list[Object]:
 
 
 def _default_tolerations(tolerations: Iterable[Object]) -> Iterator[Object]:
-    """Of nodes that are lost, unless the pod says something of them itself, whatever that is.
+    """Yield the tolerations for not-ready and unreachable nodes, unless the pod tolerates those taints itself.
 
     Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
     """

@@ -1,4 +1,4 @@
-"""The claims that pods mount, and what the volumes behind them decide."""
+"""The claims that pods mount, and the effect of the volumes behind them on scheduling."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 def claims_of(spec: Object) -> list[str]:
-    """The names of the claims that a pod mounts."""
+    """Return the names of the claims that a pod mounts."""
     sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
     return [source["claimName"] for source in sources if source]
 
 
 def with_planned_claims(snapshot: Snapshot, objects: Iterable[Object]) -> Snapshot:
-    """The snapshot with the claims among objects that the cluster does not have yet."""
+    """Return the snapshot with the claims among ``objects`` that the cluster does not have yet."""
     planned = [
         {**claim_entry(obj), "phase": "Pending"}
         for obj in objects
@@ -39,26 +39,28 @@ def with_planned_claims(snapshot: Snapshot, objects: Iterable[Object]) -> Snapsh
 
 
 def find_claim(name: str, namespace: str, snapshot: Snapshot) -> Object | None:
-    """A claim of the snapshot."""
+    """Return a claim of the snapshot, or None if it does not exist."""
     return snapshot.claims_by_name.get((namespace, name))
 
 
 def volume_of(claim: Object, snapshot: Snapshot) -> Object | None:
-    """The volume that a claim is bound to."""
+    """Return the volume that a claim is bound to."""
     return snapshot.volumes_by_name.get(claim.get("volume", ""))
 
 
 def single_pod_claims(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[str]:
-    """For each claim that one pod may use at a time a label, which no pod can have, for those that do."""
+    """Return a label for each ``ReadWriteOncePod`` claim; it marks the pods that use the claim. No real label has such
+    a name.
+    """
     claims = (find_claim(name, namespace, snapshot) for name in names)
     return [f"(claim) {item['name']}" for item in claims if item and _ONE_POD in (item.get("accessModes") or ())]
 
 
 def csi_volumes(names: Iterable[str], namespace: str, snapshot: Snapshot) -> frozenset[Volume]:
-    """The volumes of CSI drivers behind claims: driver and handle, for one that is not there yet a handle of ours.
+    """Return the CSI volumes behind claims. A claim without a volume gets an invented handle.
 
-    Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo, getCSIDriverInfoFromSC. Volumes that were made by a driver
-    inside Kubernetes and are served by its CSI successor are not counted.
+    Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo, getCSIDriverInfoFromSC. Volumes of in-tree drivers that were
+    migrated to CSI are not counted.
     """
     return frozenset(_attachable(names, namespace, snapshot))
 
@@ -77,7 +79,7 @@ def _attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> Ite
 
 
 def volume_terms(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[list[Object]]:
-    """Where the volumes of bound claims are reached from: terms of nodes, all of which have to hold.
+    """Return where the volumes of bound claims are reachable: lists of node terms, all of which must match.
 
     Source: ``volumebinding/binder.go``, checkBoundClaims; ``volumezone/volume_zone.go``, Filter.
     """
@@ -95,7 +97,9 @@ def volume_terms(names: Iterable[str], namespace: str, snapshot: Snapshot) -> li
 
 
 def _zone_terms(zones: Mapping[str, list[str]]) -> list[Object]:
-    """Nodes in the zones of a volume, or in none. A node may have the general label in place of the beta one."""
+    """Return terms for nodes in a volume's zones, or without zone labels. A node may have the GA label instead of the
+    beta one.
+    """
     ways: list[list[list[Object]]] = []
     for key, values in zones.items():
         here: Object = {"key": key, "operator": "In", "values": values}

@@ -1,4 +1,4 @@
-"""When pods that run end at the latest: at their own deadlines, or with the Jobs that would make them again."""
+"""The latest end of running pods, from their own deadlines or those of their Jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _JOBS = ("Job", "batch")
 
 
 def latest_end(pod: Object, snapshot: Snapshot) -> str:
-    """When a pod has left its node for good at the latest (RFC 3339); "" where nobody can tell.
+    """Return the latest time at which a pod has left its node for good (RFC 3339), "" if unknown.
 
-    A deadline that is over and has ended nothing, as on a node that is lost, tells nothing.
+    A deadline in the past that has not ended the pod, as on an unreachable node, is ignored.
     """
     ends = [pod.get("endsBy")] if pod.get("owner") is None else _ends_in_job(pod, snapshot)
     end: str = min(filter(None, ends), default="")
@@ -20,7 +20,7 @@ def latest_end(pod: Object, snapshot: Snapshot) -> str:
 
 
 def job_of(pod: Object) -> tuple[str, str] | None:
-    """The namespace and name of the Job that a pod of a snapshot is of. In older ones owners have no API group."""
+    """Return the namespace and name of the Job of a snapshot's pod. In older snapshots owners have no API group."""
     owner = pod.get("owner")
     if owner is None or (owner["kind"], owner.get("group", "batch")) != _JOBS:
         return None
@@ -28,7 +28,7 @@ def job_of(pod: Object) -> tuple[str, str] | None:
 
 
 def job_set_of(pod: Object) -> tuple[str, str] | None:
-    """The namespace and name of the JobSet that the Job of a pod is of."""
+    """Return the namespace and name of the JobSet of a pod."""
     name = (pod.get("labels") or {}).get(JOBSET_LABEL)
     return None if name is None else (pod["namespace"], name)
 

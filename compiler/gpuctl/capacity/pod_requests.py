@@ -1,8 +1,8 @@
-"""What the pods of a workload ask for, and how many run at once: counted as the scheduler and quota admission count.
+"""The resource requests of pods, counted as the scheduler and quota admission do.
 
 Source: Kubernetes 1.36, ``k8s.io/component-helpers/resource/helpers.go`` (PodRequests, PodLimits) on a pod with the
-defaults of ``pkg/apis/core/v1/defaults.go`` (SetDefaults_Pod, SetDefaults_ResourceList). Of a pod that is resized in
-place the largest counts of what it asks for, has been allocated and has.
+defaults of ``pkg/apis/core/v1/defaults.go`` (SetDefaults_Pod, SetDefaults_ResourceList). For a pod with an in-place
+resize, the largest of the desired, allocated and actual amount counts.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE]?)
 _BINARY = {suffix: 1 << 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)}
 _LARGEST = Fraction(2**63 - 1)
-# resourcehelper.IsSupportedPodLevelResource: these and huge pages count in a pod's own `resources`, nothing else does.
+# resourcehelper.IsSupportedPodLevelResource: only these and huge pages count in a pod's own `resources`.
 _POD_LEVEL = ("cpu", "memory")
 HUGE_PAGES = "hugepages-"
 UNSTATED = {"cpu": Fraction(1, 10), "memory": Fraction(200 << 20)}
-"""What a container that says nothing counts as where nodes are ranked (``pkg/scheduler/util/pod_resources.go``)."""
+"""Requests assumed for a container without any when nodes are scored (``pkg/scheduler/util/pod_resources.go``)."""
 
 
 def quantity(value: str | int | float) -> Fraction:
-    """The value of a quantity in a resource list: cores, bytes or pieces; thousandths are the smallest, rounded up.
+    """Parse a quantity in a resource list: cores, bytes or pieces, rounded up to thousandths.
 
-    Raises ValueError for what is no quantity. Unlike ``language.quantities``, which judges what people write, it takes
-    all that a server may hold, such as ``20E``. Source: ``apimachinery/pkg/api/resource/quantity.go`` (ParseQuantity);
-    the rounding is SetDefaults_ResourceList's.
+    :raises ValueError: the value is not a quantity.
+
+    Unlike ``language.quantities``, which checks user input, it accepts everything that a server may hold, such as
+    ``20E``. Source: ``apimachinery/pkg/api/resource/quantity.go`` (ParseQuantity), SetDefaults_ResourceList (rounding).
     """
     return _parse(str(value))
 
@@ -47,7 +48,7 @@ def _parse(text: str) -> Fraction:
         raise ValueError(f"{text!r} is not a quantity")
     digits, binary, decimal, exponent = match.groups()
     if binary:
-        # Only binary ones are capped, whatever the comment on Quantity says.
+        # The API server caps only binary suffixes, despite the comment on Quantity.
         exact = min(_LARGEST, Fraction(digits) * _BINARY[binary])
     else:
         exact = Fraction(f"{digits}e{exponent or _DECIMAL[decimal]}")
@@ -55,29 +56,29 @@ def _parse(text: str) -> Fraction:
 
 
 def amounts(resources: Mapping[str, str | int | float] | None) -> Amounts:
-    """A resource list (``requests``, ``limits``, ``hard`` ...) with its quantities as numbers."""
+    """Parse a resource list (``requests``, ``limits``, ``hard`` ...)."""
     return {name: quantity(value) for name, value in (resources or {}).items()}
 
 
 def container_requests(container: Object) -> Amounts:
-    """What one container requests; a limit without a request is one (SetDefaults_Pod)."""
+    """Return a container's requests; a limit without a request counts as request (SetDefaults_Pod)."""
     resources = container.get("resources") or {}
     return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
 
 
 def container_limits(container: Object) -> Amounts:
-    """The limits of one container."""
+    """Return a container's limits."""
     return amounts((container.get("resources") or {}).get("limits"))
 
 
 def pod_requests(spec: Object, status: Object | None = None, missing: Mapping[str, Fraction] | None = None) -> Amounts:
-    """What a pod takes of its node, from its ``spec``. Source: PodRequests.
+    """Return the requests of a pod from its ``spec``. Source: PodRequests.
 
-    Containers and sidecars (init containers that restart always) add up; an init container counts when it needs more,
-    together with the sidecars started before it; the pod's own ``resources`` stand in for the sum; overhead is added.
+    Containers and sidecars (restartable init containers) add up. An init container counts, with the sidecars started
+    before it, if that is more. The pod's own ``resources`` replace the sum. Overhead is added.
 
-    :param status: of a pod that is there, which may be in the middle of a resize (UseStatusResources).
-    :param missing: what a container counts as that does not request it (NonMissingContainerRequests).
+    :param status: the status of an existing pod, which may be in the middle of a resize (UseStatusResources).
+    :param missing: amounts for containers that do not request a resource (NonMissingContainerRequests).
     """
     sizes = _sizes(spec, status or {})
 
@@ -94,7 +95,7 @@ def pod_requests(spec: Object, status: Object | None = None, missing: Mapping[st
 
 
 def scored_requests(spec: Object, status: Object | None = None) -> Amounts:
-    """What a pod counts as where nodes are ranked: no container asks for nothing.
+    """Return a pod's requests as used to score nodes: containers without requests get default amounts.
 
     Source: ``pkg/scheduler/framework/types.go``, calculateResource; ``util/pod_resources.go``.
     """
@@ -102,14 +103,16 @@ def scored_requests(spec: Object, status: Object | None = None) -> Amounts:
 
 
 class _Size(NamedTuple):
-    """What a container, or the pod, has been allocated and has. Not ``wanted``: what its spec asks for is refused."""
+    """The actual and the allocated resources of a container or pod. Not ``wanted``: the resize in its spec is
+    infeasible.
+    """
 
     amounts: tuple[Amounts, Amounts]
     wanted: bool
 
 
 def _sizes(spec: Object, status: Object) -> dict[str, _Size]:
-    """The sizes by the names of containers, that of the pod by "". Ordinary init containers are never resized."""
+    """Return the sizes by container name; "" is the pod. Ordinary init containers are never resized."""
     conditions = status.get("conditions") or []
     wanted = not any(
         item.get("type") == "PodResizePending" and item.get("reason") == "Infeasible" for item in conditions
@@ -137,7 +140,7 @@ def _resized(own: Amounts, size: _Size | None) -> Amounts:
 
 
 def pod_limits(spec: Object) -> Amounts:
-    """The limits of a pod, counted like its requests; overhead is added only to limits that are set and not zero.
+    """Return a pod's limits, counted like requests; overhead is added only to limits that are set and not zero.
 
     Source: PodLimits.
     """
@@ -150,15 +153,15 @@ def pod_limits(spec: Object) -> Amounts:
 
 
 def has_pod_resources(spec: Object) -> bool:
-    """Whether the pod itself, not only its containers, sets an amount that counts. Source: IsPodLevelResourcesSet."""
+    """Return True if the pod itself sets a resource that counts. Source: IsPodLevelResourcesSet."""
     requests, _ = _pod_resources(spec)
     return bool(_supported(requests))
 
 
 def is_best_effort(spec: Object) -> bool:
-    """Whether nothing in the pod asks for cpu or memory. Source: ``pkg/apis/core/helper/qos/qos.go`` (ComputePodQOS).
+    """Return True if the pod's QoS class is BestEffort. Source: ``pkg/apis/core/helper/qos/qos.go`` (ComputePodQOS).
 
-    ``resources`` of the pod decides alone as soon as it is there, even when it is empty.
+    If the pod has its own ``resources``, even empty ones, only these count.
     """
     if spec.get("resources") is not None:
         lists = list(_pod_resources(spec))
@@ -169,7 +172,7 @@ def is_best_effort(spec: Object) -> bool:
 
 
 def _sum_or_peak(spec: Object, of: Callable[[Object], Amounts]) -> Amounts:
-    """The containers' sum, or the most that any moment of the initialisation needs, each resource by itself.
+    """Return for each resource the sum of the containers, or the peak during initialization if it is higher.
 
     Source: AggregateContainerRequests and AggregateContainerLimits.
     """
@@ -194,9 +197,10 @@ def _sum_or_peak(spec: Object, of: Callable[[Object], Amounts]) -> Amounts:
 
 
 def _pod_resources(spec: Object) -> tuple[Amounts, Amounts]:
-    """``spec.resources`` as requests and limits; where there are limits, with the server's defaults for requests.
+    """Return ``spec.resources`` as requests and limits; if limits are set, with the server's default requests.
 
-    Source: ``pkg/apis/core/v1/defaults.go``, defaultPodRequests. The defaults for limits of huge pages change no sum.
+    Source: ``pkg/apis/core/v1/defaults.go``, defaultPodRequests. Default limits of huge pages change no sum and are
+    left out.
     """
     resources = spec.get("resources") or {}
     requests, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))

@@ -1,7 +1,7 @@
-"""What Pod Security admission refuses, by the labels of a namespace.
+"""Violations that Pod Security admission rejects, by the labels of a namespace.
 
-Source: ``k8s.io/pod-security-admission`` 0.36, ``policy/check_*.go``: the checks with the versions as of which they
-hold. Not known to a client: the level for namespaces without a label, and who is exempt, which admins configure.
+Source: ``k8s.io/pod-security-admission`` 0.36, ``policy/check_*.go``: the checks and the versions from which they
+apply. A client cannot read the cluster's default level and exemptions, which administrators configure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SYSCTLS = {
     "net.ipv4.tcp_rmem": 32,
     "net.ipv4.tcp_wmem": 32,
 }
-"""Safe sysctl -> minor version of Kubernetes from which it is."""
+"""Safe sysctl -> first minor version of Kubernetes in which it is safe."""
 _RESTRICTED_VOLUMES = frozenset(
     {
         *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected"),
@@ -49,7 +49,7 @@ _APPARMOR_CONTAINER = "container.apparmor.security.beta.kubernetes.io/"
 
 
 class _Pod(NamedTuple):
-    """A pod to be judged by the rules of a minor version of Kubernetes."""
+    """A pod to be checked by the rules of a minor version of Kubernetes."""
 
     spec: Object
     annotations: Mapping[str, str]
@@ -66,25 +66,25 @@ class _Pod(NamedTuple):
 
     @property
     def is_windows(self) -> bool:
-        """Whether some checks are not about it, as of 1.25."""
+        """True if checks for Linux do not apply (1.25 and later)."""
         return self.version >= 25 and (self.spec.get("os") or {}).get("name") == "windows"
 
     @property
     def has_own_users(self) -> bool:
-        """Whether root in it is nobody outside, which relaxes checks as of 1.35."""
+        """True if the pod has its own user namespace, which relaxes checks (1.35 and later)."""
         return self.version >= 35 and self.spec.get("hostUsers") is False
 
     def contexts(self) -> Iterator[tuple[str, Object]]:
-        """The ``securityContext`` of the pod and of each container, with whose it is."""
+        """Yield the ``securityContext`` of the pod and of each container, with a name for messages."""
         yield "the pod", self.own
         for container in self.containers:
             yield f"container {container['name']}", container.get("securityContext") or {}
 
 
 def forbidden(template: Object, labels: Mapping[str, str]) -> list[str]:
-    """Why Pod Security refuses a pod (``metadata`` and ``spec``) in a namespace with these labels.
+    """Return why Pod Security rejects a pod (``metadata`` and ``spec``) in a namespace with these labels.
 
-    The server lets no other levels and versions into the labels than those that there are.
+    The API server validates the labels, so level and version are valid.
     """
     level = labels.get(ENFORCE)
     if level in (None, "privileged"):
@@ -115,7 +115,7 @@ def _host_paths(pod: _Pod) -> Iterator[str]:
 def _host_ports(pod: _Pod) -> Iterator[str]:
     for container in pod.containers:
         for port in container.get("ports") or []:
-            # With the host's network the server makes every port one of the host.
+            # With ``hostNetwork`` the API server turns every port into a host port.
             number = port.get("hostPort") or (port["containerPort"] if pod.spec.get("hostNetwork") else 0)
             if number:
                 yield f"hostPort {number} of container {container['name']}"
@@ -192,7 +192,7 @@ def _sysctls(pod: _Pod) -> Iterator[str]:
 def _volumes(pod: _Pod) -> Iterator[str]:
     for volume in pod.spec.get("volumes") or []:
         kinds = [key for key, value in volume.items() if key != "name" and value is not None]
-        # Without a kind the server makes it an emptyDir.
+        # The API server defaults a volume without a kind to emptyDir.
         if kinds and not _RESTRICTED_VOLUMES & set(kinds) and "hostPath" not in kinds:
             yield f"{kinds[0]} of volume {volume['name']}"
 
@@ -244,7 +244,7 @@ def _dropped_capabilities(pod: _Pod) -> Iterator[str]:
 
 
 def _proc_mount_always(pod: _Pod) -> Iterator[str]:
-    # Before 1.35 it is part of the baseline.
+    # Before 1.35 this check is part of the baseline.
     return _proc_mount(pod._replace(version=0))
 
 
@@ -272,5 +272,5 @@ _RESTRICTED: tuple[_Check, ...] = (
 
 
 def level_of(labels: Mapping[str, Any]) -> str:
-    """The level of a namespace as its label says it."""
+    """Return the level label of a namespace, for messages."""
     return f"{ENFORCE}: {labels[ENFORCE]}"

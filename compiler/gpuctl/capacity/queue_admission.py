@@ -1,7 +1,7 @@
-"""Whether Kueue admits the jobs that name one of its queues, before the scheduler sees a pod of them.
+"""Kueue's admission of jobs that name a queue, before the scheduler sees their pods.
 
-What a snapshot does not have stays unknown: what admission checks decide, topology-aware scheduling. Under fair sharing
-those are told whose answer does not rest on the order in which Kueue takes the jobs.
+What a snapshot does not contain stays unknown: decisions of admission checks, topology-aware scheduling. Under fair
+sharing, only answers that do not depend on Kueue's order are given.
 """
 
 from __future__ import annotations
@@ -37,19 +37,22 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import selects
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-"""The label by which a job names a WorkloadPriorityClass."""
+"""The label with which a job names a WorkloadPriorityClass."""
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
-"""The annotation by which a job lets Kueue start it with fewer pods."""
+"""The annotation with which a job lets Kueue start it with fewer pods."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
 _DRAINS = "HoldAndDrain"
 KUEUE_COUNTS = "kueueCounts"
-"""Where an object has what Kueue counts of its pods in all, pod set by pod set, if that is known of another source."""
+"""Key of an object with the total requests of its pods as Kueue counts them, by pod set, if known from another source.
+"""
 
 
 class QueuedJobStatus(NamedTuple):
-    """What is known of a job in its queue. ``refusal`` is why it is never admitted as things are, ``doubt`` why it
-    cannot be told; ``later_doubt`` is what decides once it has quota.
+    """The status of a job in its queue.
+
+    ``refusal``: why it is never admitted with the current configuration. ``unknown_reason``: why its admission is
+    unknown. ``unknown_after_admission``: what decides after it has quota.
     """
 
     path: QueuePath
@@ -60,10 +63,9 @@ class QueuedJobStatus(NamedTuple):
 
 
 class QueueAdmission(NamedTuple):
-    """The jobs in queues by the number of their demand, and what becomes of those of each root.
+    """The jobs in queues by the number of their demand, and the outcome for each root.
 
-    ``workloads`` are the snapshot's by the number of their job; ``unready`` are those that have quota while pods of
-    theirs are not ready.
+    ``workloads``: the snapshot's Workloads by job number. ``unready``: jobs with quota whose pods are not all ready.
     """
 
     statuses: dict[int, QueuedJobStatus]
@@ -76,7 +78,7 @@ class QueueAdmission(NamedTuple):
 
 
 def queue_name(obj: Object, snapshot: Snapshot) -> str:
-    """The LocalQueue that an object goes to, "" for none.
+    """Return the LocalQueue of an object, "" for none.
 
     Source: Kueue's ``pkg/controller/jobframework/defaults.go``, ApplyDefaultLocalQueue.
     """
@@ -93,7 +95,7 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
 def admit_queued_jobs(
     snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]
 ) -> QueueAdmission | None:
-    """Let the jobs into their queues; None when none of them goes to one."""
+    """Simulate the admission of the jobs that go to a queue; return None if none does."""
     by_key = {key_of(obj): obj for obj in objects}
     lists = snapshot.kueue or {}
     configuration = kueue_configuration(lists)
@@ -121,7 +123,7 @@ def admit_queued_jobs(
 
 
 class _Builder:
-    """Makes the world of a snapshot's queues, and lets jobs come."""
+    """Builds the queue state of a snapshot and admits jobs."""
 
     def __init__(
         self,
@@ -184,7 +186,7 @@ class _Builder:
         )
 
     def _add(self, item: Object) -> None:
-        """A Workload of the cluster."""
+        """Add a Workload of the cluster."""
         admission = item.get("admission")
         queue = self._queue_of(item) if admission is None else admission["clusterQueue"]
         if queue not in self._queues:
@@ -211,16 +213,16 @@ class _Builder:
     def _waiting_set(self, item: Object, part: Object, rules: ClusterQueueRules) -> PodSet:
         requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
         found = pod_set(part["name"], requests, part["count"], waiting_spec(part["pod"]), rules, self._flavors)
-        # A flavor without a topology is for nobody who asks for one: checkPodSetAndFlavorMatchForTAS.
+        # A flavor without a topology is excluded for jobs that request one: checkPodSetAndFlavorMatchForTAS.
         return found.without_flavors(rules) if "refused" in item or "byTopology" in part else found
 
     def _is_drained(self, item: Object, queue: str) -> bool:
-        """Whether Kueue is about to stop a Workload that has quota, because its queue is."""
+        """Return True if Kueue is about to stop a Workload that has quota, because its queue is drained."""
         local = self._local.get((item["namespace"], item["queue"])) or {}
         return _DRAINS in (local.get("stopPolicy"), self._queues[queue]["spec"].get("stopPolicy"))
 
     def _queue_of(self, item: Object) -> str:
-        """The ClusterQueue in which a Workload waits; "" where it takes no part."""
+        """Return the ClusterQueue in which a Workload waits, "" if it cannot be admitted there."""
         local = self._local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
         queue = self._queues.get(local["clusterQueue"])
         if queue is None:
@@ -231,7 +233,7 @@ class _Builder:
         return "" if refusal else str(queue["name"])
 
     def _unusable(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
-        """Why the queues take no job of a namespace, and why that is not known."""
+        """Return why the queues take no job of a namespace, and why that is unknown."""
         labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
         if self._spaces.decide(selector, namespace):
             return queue_refusal(local, queue, labels, namespace), ""
@@ -302,7 +304,7 @@ class _Builder:
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
 
     def _refused(self, demand: Demand, obj: Object) -> str:
-        """Why Kueue does not look at what a job asks for: what it has said itself, or by the LimitRanges."""
+        """Return why Kueue rejects a job's requests: its own message, or a violated LimitRange."""
         if "refused" in obj:
             return str(obj["refused"])
         ranges = self._defaults.ranges(demand.namespace)
@@ -321,7 +323,7 @@ class _Builder:
             yield pod_set("", asked, count, template["spec"], rules, self._flavors)
 
     def _unmanaged(self, demand: Demand) -> str:
-        """Why it is not known whether Kueue looks at a job at all."""
+        """Return why it is unknown whether Kueue manages a job."""
         selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
         if not self._configuration.manages(demand.kind):
             return f"{settings} does not have {demand.kind}s among its integrations: nothing may hold it back"
@@ -332,7 +334,7 @@ class _Builder:
         return ""
 
     def _unknown_reason(self, obj: Object, queue: Object) -> str:
-        """What decides that is not in a snapshot, or not understood."""
+        """Return a factor of the decision that is not in a snapshot, or not supported."""
         if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
         transformed = self._configuration.transforms(self._asked(self._state.roots[queue["name"]]))
@@ -347,7 +349,7 @@ class _Builder:
         return ""
 
     def _loose(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
-        """The roots where somebody takes part of whom it cannot be told what he takes: nothing is certain there."""
+        """Return the roots with jobs whose usage is unknown: no result is certain there."""
         roots = self._state.roots
         found = {roots[item.path.cluster_queue] for item in statuses if item.unknown_reason and item.path.cluster_queue}
         return (
@@ -362,12 +364,12 @@ class _Builder:
         )
 
     def _topologies(self, queue: Object) -> list[str]:
-        """The flavors of a ClusterQueue in which Kueue places pods by a topology."""
+        """Return the flavors of a ClusterQueue with topology-aware scheduling."""
         names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
         return [name for name in names if self._flavors.get(name, {}).get("topology")]
 
     def _unknown_order(self, root: str) -> str:
-        """Why it cannot be told in which order Kueue takes the jobs of a root, and who is preempted; "" if it can."""
+        """Return why the order of jobs below a root and the preempted jobs are unknown; "" if they are known."""
         own = [item for item in self._lists["clusterqueues"] if self._state.roots[item["name"]] == root]
         shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
         if shared:
@@ -377,7 +379,7 @@ class _Builder:
         return ""
 
     def _asked(self, root: str) -> set[str]:
-        """The resources that are asked for by who comes or waits in the queues of a root."""
+        """Return the resources that new and waiting jobs request in the queues of a root."""
         found: set[str] = set()
         if not self._configuration.transformed:
             return found
@@ -393,7 +395,7 @@ class _Builder:
 
 
 def is_of(obj: Object, workload: Object) -> bool:
-    """Whether a Workload of a snapshot is an object's."""
+    """Return True if a Workload of a snapshot belongs to an object."""
     owner = workload.get("owner") or {}
     if workload["namespace"] != obj["metadata"]["namespace"] or owner.get("kind") != obj["kind"]:
         return False
@@ -404,7 +406,10 @@ def is_of(obj: Object, workload: Object) -> bool:
 
 
 def _held(admission: Object) -> dict[FlavorResource, int]:
-    """Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission: pods that have ended give their share back."""
+    """Return the quota of an admission, without the share of ended pods.
+
+    Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission.
+    """
     held: dict[FlavorResource, int] = {}
     for item in admission["podSets"]:
         count, ended = item["count"], min(item.get("ended", 0), item["count"])
@@ -416,7 +421,7 @@ def _held(admission: Object) -> dict[FlavorResource, int]:
 
 
 def _first_priority(demand: Demand, obj: Object) -> int:
-    """That of the first class that is named. Source: ``jobframework/reconciler.go``, extractPriorityFromPodSets."""
+    """Return the priority of the first named class. Source: ``jobframework/reconciler.go``."""
     pairs = zip(demand.groups, pod_templates(obj), strict=True)
     named = [group for (group, _), (template, _) in pairs if template["spec"].get("priorityClassName")]
     first = named or [group for group, _ in demand.groups]

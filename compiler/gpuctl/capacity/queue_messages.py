@@ -1,4 +1,4 @@
-"""What is said of a job in its queue of Kueue: where it stands, and what it lacks."""
+"""Messages about a job in a Kueue queue: where it waits, and what it lacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.objects.selectors import Labels, selects
 
 
 class QueuePath(NamedTuple):
-    """A queue of Kueue, and what is behind it: "" where there is none."""
+    """A LocalQueue with its ClusterQueue and cohort; "" for one that does not exist."""
 
     queue: str
     cluster_queue: str
@@ -27,10 +27,11 @@ class QueuePath(NamedTuple):
 
 
 class FlavorRoom(NamedTuple):
-    """What a ClusterQueue has of one resource that a job asks for, in one flavor, in the scheduler's units.
+    """The quota of one flavor resource that a job requests, in the scheduler's units.
 
-    ``free`` is what the job finds, with what its cohort lends; ``used`` is of the ClusterQueue's ``nominal`` quota.
-    ``largest`` is what the pod set asks for that asks for most of those that may have the flavor.
+    ``free``: the quota that the job can get, with what its cohort lends; ``most``: the same if nothing is used.
+    ``used`` and ``nominal`` are the ClusterQueue's. ``asked``: the job's total request; ``largest``: the largest
+    request of a pod set that may use the flavor.
     """
 
     slot: FlavorResource
@@ -43,7 +44,7 @@ class FlavorRoom(NamedTuple):
 
 
 def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) -> str:
-    """Why a LocalQueue, or the ClusterQueue behind it, takes no job of a namespace; "" where it does."""
+    """Return why a LocalQueue or its ClusterQueue takes no job of a namespace; "" if it does."""
     for item in (local, queue["spec"]):
         if (item.get("stopPolicy") or "None") != "None":
             return f"is stopped (stopPolicy {item['stopPolicy']}): it admits nothing"
@@ -55,7 +56,7 @@ def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) 
 
 
 def flavor_rooms(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -> list[FlavorRoom]:
-    """What there is for a job in each flavor that is for one of its pod sets."""
+    """Return the quota for a job in each flavor that one of its pod sets may use."""
     return [
         FlavorRoom(
             slot := FlavorResource(flavor, resource),
@@ -76,7 +77,7 @@ def flavor_rooms(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -> l
 
 
 def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueRules, state: QueueState) -> str:
-    """Why a job is never admitted."""
+    """Return why a job is never admitted."""
     covered = {resource for group in rules.groups for resource in group.resources}
     uncovered = [name for name in job.requests if name not in covered]
     if uncovered:
@@ -109,14 +110,14 @@ def _never(path: QueuePath, whose: str, resource: str, asked: int, most: int) ->
 
 
 def waiting_message(path: QueuePath, found: Iterable[FlavorRoom], ahead: int) -> str:
-    """Why a job is not admitted now: what it lacks in every flavor, and how many of its ClusterQueue come first."""
+    """Return why a job is not admitted now: what it lacks in each flavor, and how many jobs come before it."""
     kept = list(found)
     parts = []
     for resource in dict.fromkeys(item.slot.resource for item in kept):
         own = [item for item in kept if item.slot.resource == resource]
         if all(item.free < item.largest for item in own) or sum(item.free for item in own) < own[0].asked:
             parts.append(_lack(own))
-    # GPUs are what people ask about.
+    # List devices such as GPUs first.
     parts.sort(key=lambda part: "/" not in part)
     lent = f", with what cohort {path.cohort} lends" if path.cohort and parts else ""
     lacks = (

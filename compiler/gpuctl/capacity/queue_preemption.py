@@ -1,7 +1,7 @@
-"""Whom Kueue preempts for a job, without fair sharing.
+"""Kueue's preemption without fair sharing: the jobs that lose their quota to another job.
 
-Source: Kueue 0.15, ``pkg/scheduler/preemption/preemption.go`` (classicalPreemptions), ``classical`` and ``common``
-beside it.
+Source: Kueue 0.15, ``pkg/scheduler/preemption/preemption.go`` (classicalPreemptions), and the packages ``classical``
+and ``common`` beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ class QuotaVictim(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """``top`` is the cohort that both ClusterQueues share. Not ``also_borrowing``: only by one that borrows none."""
+    """A possible victim. ``top``: the lowest cohort that both ClusterQueues share.
+
+    Not ``also_borrowing``: it may only be preempted by a job that does not borrow.
+    """
 
     victim: QuotaVictim
     top: QuotaNode | None
@@ -30,7 +33,7 @@ class _Candidate(NamedTuple):
 
 
 class QuotaHolders:
-    """Who has quota in one run; taking it changes the use of the nodes."""
+    """The jobs that hold quota in one run. Reserving and releasing changes the usage of the nodes."""
 
     def __init__(self, state: QueueState, nodes: Mapping[str, QuotaNode]) -> None:
         self._rules = state.rules
@@ -38,12 +41,12 @@ class QuotaHolders:
         self._by_queue: dict[str, list[QueuedJob]] = {}
 
     def add(self, job: QueuedJob) -> None:
-        """Let a job hold its quota."""
+        """Add a job that holds quota."""
         self._by_queue.setdefault(job.queue, []).append(job)
         self.use(job)
 
     def drop(self, job: QueuedJob) -> None:
-        """Take a job's quota away."""
+        """Remove a job and release its quota."""
         self._by_queue[job.queue].remove(job)
         self.free(job)
 
@@ -56,20 +59,22 @@ class QuotaHolders:
         release_quota(self._nodes[job.queue], job.held or {})
 
     def of(self, queue: str) -> list[QueuedJob]:
-        """Those of a ClusterQueue from which somebody may take quota."""
+        """Return the jobs of a ClusterQueue that may be preempted."""
         return self._by_queue.get(queue, []) if self._rules[queue].is_active else []
 
     def victims(
         self, job: QueuedJob, needed: frozenset[FlavorResource], usage: Mapping[FlavorResource, int]
     ) -> list[QuotaVictim]:
-        """Whom a job preempts to get so much, of which it lacks the ``needed``; nobody when that does not help."""
+        """Return the jobs to preempt for a usage of which the flavor resources ``needed`` are short; empty if
+        preemption does not help.
+        """
         rules, node = self._rules[job.queue], self._nodes[job.queue]
         if not rules.preempts:
             return []
         same = _ordered(self._same_queue(job, rules, needed))
         above, others = (_ordered(found) for found in self._others(job, rules, node, needed, usage))
         every = [*above, *others, *same]
-        # Those that are being preempted already come first.
+        # Jobs that are being preempted already come first.
         every.sort(key=lambda item: not item.victim.job.evicted)
         under = all(node.used.get(slot, 0) < node.subtree.get(slot, 0) for slot in needed)
         if not (above or others) or (not rules.borrows and not under):
@@ -116,7 +121,7 @@ class QuotaHolders:
                 self.use(victim.job)
 
     def _fill_back(self, found: list[QuotaVictim], fits: Callable[[], bool]) -> None:
-        """Leave those out who need not go. Source: fillBackWorkloads."""
+        """Spare the victims that are not needed. Source: fillBackWorkloads."""
         for index in range(len(found) - 2, -1, -1):
             self.use(found[index].job)
             if fits():
@@ -128,7 +133,7 @@ class QuotaHolders:
     def _is_valid(
         self, job: QueuedJob, candidate: _Candidate, needed: frozenset[FlavorResource], *, borrowing: bool
     ) -> bool:
-        """Whether preempting a job of another ClusterQueue is still taking back. Source: candidateIsValid."""
+        """Return True if preempting a job of another ClusterQueue still reclaims quota. Source: candidateIsValid."""
         victim = candidate.victim.job
         if victim.queue == job.queue:
             return True
@@ -159,7 +164,8 @@ class QuotaHolders:
         needed: frozenset[FlavorResource],
         usage: Mapping[FlavorResource, int],
     ) -> tuple[list[_Candidate], list[_Candidate]]:
-        """Those over whom the job's place among the cohorts gives it precedence, and those by priority.
+        """Return candidates of other ClusterQueues: those over which the cohort tree gives precedence, and those by
+        priority.
 
         Source: collectCandidatesForHierarchicalReclaim.
         """
@@ -187,13 +193,13 @@ class QuotaHolders:
 
 
 def reserve_quota(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
-    """Use quota of a ClusterQueue."""
+    """Add a usage to a ClusterQueue."""
     for slot, amount in usage.items():
         node.add(slot, amount)
 
 
 def release_quota(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
-    """Give quota back."""
+    """Remove a usage from a ClusterQueue."""
     for slot, amount in usage.items():
         node.remove(slot, amount)
 
@@ -201,7 +207,7 @@ def release_quota(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
 def _borrowing_queues(
     top: QuotaNode, skipped: QuotaNode | None, needed: frozenset[FlavorResource]
 ) -> Iterator[QuotaNode]:
-    """The ClusterQueues below a cohort that use more than their own. Source: collectCandidatesInSubtree."""
+    """Yield the ClusterQueues below a cohort that borrow. Source: collectCandidatesInSubtree."""
     for cohort in top.cohorts:
         if cohort is not skipped and not cohort.within(needed):
             yield from _borrowing_queues(cohort, skipped, needed)
@@ -209,7 +215,7 @@ def _borrowing_queues(
 
 
 def _ordered(found: Iterable[_Candidate]) -> list[_Candidate]:
-    """The least important first, and of these the last that got its quota. Source: CandidatesOrdering."""
+    """Sort by ascending priority, then the latest admission first. Source: CandidatesOrdering."""
     return sorted(found, key=lambda item: item.victim.job.importance)
 
 
@@ -218,7 +224,7 @@ def _uses(job: QueuedJob, needed: frozenset[FlavorResource]) -> bool:
 
 
 def may_preempt(job: QueuedJob, other: QueuedJob, policy: str) -> bool:
-    """Whether a policy lets a job preempt another. Source: SatisfiesPreemptionPolicy."""
+    """Return True if a policy lets a job preempt another. Source: SatisfiesPreemptionPolicy."""
     if policy in ("LowerPriority", "LowerOrNewerEqualPriority") and job.priority > other.priority:
         return True
     if policy == "LowerOrNewerEqualPriority":
@@ -227,7 +233,7 @@ def may_preempt(job: QueuedJob, other: QueuedJob, policy: str) -> bool:
 
 
 def _is_below(job: QueuedJob, other: QueuedJob, rules: ClusterQueueRules) -> bool:
-    """Whether a job may be preempted also by one that borrows. Source: classifyPreemptionVariant."""
+    """Return True if a job may be preempted even while the other one borrows. Source: classifyPreemptionVariant."""
     if not rules.borrows or other.priority >= job.priority:
         return False
     return rules.threshold is None or other.priority <= rules.threshold

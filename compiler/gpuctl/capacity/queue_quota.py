@@ -1,7 +1,7 @@
-"""Quotas of Kueue's ClusterQueues and cohorts in whole numbers, and their use, which changes while jobs are admitted.
+"""Quotas of Kueue's ClusterQueues and cohorts in the scheduler's units, with usage that changes during admission.
 
 Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go``, ``pkg/scheduler/preemption/classical``
-(FindHeightOfLowestSubtreeThatFits). :mod:`gpuctl.capacity.cohorts` tells the same of a tree that does not change.
+(FindHeightOfLowestSubtreeThatFits). :mod:`gpuctl.capacity.cohorts` has the same for a fixed usage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuctl.objects.api_resources import Object
 
 
 class UnitQuota(NamedTuple):
-    """Of one slot, in the units of :func:`gpuctl.capacity.scheduler_model.units`; None: no limit."""
+    """The quota of a flavor resource, in the units of :func:`gpuctl.capacity.scheduler_model.units`. None: no limit."""
 
     nominal: int
     borrowing_limit: int | None
@@ -27,9 +27,10 @@ _NOTHING = UnitQuota(0, None, None)
 
 
 class QuotaNode:
-    """A ClusterQueue or a cohort: ``subtree`` is what it has with what members lend, ``kept`` what it never lends.
+    """A ClusterQueue or a cohort.
 
-    ``height`` is the distance to its furthest member (getNodeHeight).
+    ``subtree``: its quota with what its members lend; ``kept``: the part that it never lends. ``height``: the distance
+    to its furthest member (getNodeHeight).
     """
 
     def __init__(self, name: str, own: Mapping[FlavorResource, UnitQuota]) -> None:
@@ -44,7 +45,7 @@ class QuotaNode:
         self.height = 0
 
     def settle(self) -> None:
-        """Work out what it and its members have. Source: updateCohortResourceNode, localQuota."""
+        """Compute the quota of the node and its members. Source: updateCohortResourceNode, localQuota."""
         self.subtree = {slot: quota.nominal for slot, quota in self.own.items()}
         for child in (*self.cohorts, *self.queues):
             child.settle()
@@ -57,11 +58,11 @@ class QuotaNode:
                 self.kept[slot] = max(0, amount - limit)
 
     def local(self, slot: FlavorResource) -> int:
-        """What is free of what it never lends. Source: LocalAvailable."""
+        """Return the free part of the quota that it never lends. Source: LocalAvailable."""
         return max(0, self.kept.get(slot, 0) - self.used.get(slot, 0))
 
     def available(self, slot: FlavorResource) -> int:
-        """What a new job may get without anybody being preempted; it may be below 0. Source: available."""
+        """Return the quota that a new job can get without preemption; may be negative. Source: available."""
         used, subtree = self.used.get(slot, 0), self.subtree.get(slot, 0)
         if self.parent is None:
             return subtree - used
@@ -73,7 +74,7 @@ class QuotaNode:
         return self.local(slot) + lent
 
     def potential(self, slot: FlavorResource) -> int:
-        """What a job may get at most, when nothing is used. Source: potentialAvailable."""
+        """Return the quota that a job can get if nothing is used. Source: potentialAvailable."""
         if self.parent is None:
             return self.subtree.get(slot, 0)
         most = self.kept.get(slot, 0) + self.parent.potential(slot)
@@ -81,36 +82,37 @@ class QuotaNode:
         return most if limit is None else min(self.subtree.get(slot, 0) + limit, most)
 
     def add(self, slot: FlavorResource, amount: int) -> None:
-        """Use more. Source: addUsage."""
+        """Add usage. Source: addUsage."""
         passed = amount - self.local(slot)
         self.used[slot] = self.used.get(slot, 0) + amount
         if self.parent is not None and passed > 0:
             self.parent.add(slot, passed)
 
     def remove(self, slot: FlavorResource, amount: int) -> None:
-        """Use less. Source: removeUsage."""
+        """Remove usage. Source: removeUsage."""
         stored = self.used.get(slot, 0) - self.kept.get(slot, 0)
         self.used[slot] = self.used.get(slot, 0) - amount
         if self.parent is not None and stored > 0:
             self.parent.remove(slot, min(amount, stored))
 
     def exceeds(self, slot: FlavorResource, amount: int = 0) -> bool:
-        """Whether it would use more than it has, and borrow from others. Source: BorrowingWith."""
+        """Return True if it would borrow with an additional amount. Source: BorrowingWith."""
         return self.used.get(slot, 0) + amount > self.subtree.get(slot, 0)
 
     def within(self, slots: Iterable[FlavorResource]) -> bool:
-        """Whether it borrows none of these. Source: IsWithinNominalInResources."""
+        """Return True if it borrows none of some flavor resources. Source: IsWithinNominalInResources."""
         return not any(self.exceeds(slot) for slot in slots)
 
     def path(self) -> Iterator[QuotaNode]:
-        """Its cohorts, from the nearest to the root."""
+        """Yield its cohorts, from the nearest to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def borrowing(self, slot: FlavorResource, amount: int) -> tuple[int, bool]:
-        """How far away so much more would come from (0: it has it itself), and whether that is below the root.
+        """Return the distance from which an additional amount would be borrowed (0: own quota), and whether that is
+        below the root.
 
         Source: FindHeightOfLowestSubtreeThatFits.
         """
@@ -125,15 +127,17 @@ class QuotaNode:
         return root.height, False
 
     def fits_quota(self, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
-        """Whether it has so much itself, and what is left to ask of its cohort. Source: QuantitiesFitInQuota."""
+        """Return True if its own quota suffices, and the amounts that remain to be borrowed. Source:
+        QuantitiesFitInQuota.
+        """
         fits = not any(self.exceeds(slot, amount) for slot, amount in requests.items())
         return fits, {slot: max(0, amount - self.local(slot)) for slot, amount in requests.items()}
 
 
 def quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, QuotaNode]:
-    """The ClusterQueues by name, each in its tree, with nothing used.
+    """Return the ClusterQueues by name, each in its tree, without usage.
 
-    A cohort that only others name exists all the same. One that is its own ancestor is left without a parent: its
+    A cohort exists even if only ClusterQueues or Cohorts name it. A cohort that is its own ancestor gets no parent; its
     ClusterQueues admit nothing (Kueue's ``hierarchy/cycle.go``).
     """
     found: dict[str, QuotaNode] = {}
@@ -157,7 +161,7 @@ def quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> 
 
 
 def is_in_cycle(name: str, parents: Mapping[str, str]) -> bool:
-    """Whether following parents from a cohort comes to no end."""
+    """Return True if a cohort's chain of parents never ends."""
     seen: set[str] = set()
     while name and name not in seen:
         seen.add(name)

@@ -1,4 +1,4 @@
-"""Kueue's queues, who has quota of them and who waits: what its scheduler sees of a cluster.
+"""The state of Kueue's queues: the ClusterQueues, the jobs that have quota, and those that wait.
 
 Source: Kueue 0.15, ``pkg/cache/scheduler/clusterqueue.go``, ``pkg/cache/queue/cluster_queue.go``.
 """
@@ -16,37 +16,38 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import holds, tolerates
 
 NOT_CREATED = "~"
-"""The times at which jobs that come will be created begin with this, and so are after all others."""
+"""Prefix of the creation times of jobs that do not exist yet: they sort after all existing times."""
 _NEVER = "Never"
 _BLOCKING = ("NoSchedule", "NoExecute")
-# v1beta1 has these words for what v1beta2 calls MayStopSearch.
+# v1beta1 values of what v1beta2 calls MayStopSearch.
 _STOPS = ("Borrow", "Preempt", "MayStopSearch")
 
 
 class FlavorGroup(NamedTuple):
-    """Resources that a job gets from one flavor, the flavors in the order in which they are tried."""
+    """Resources that a job gets from one flavor, and the flavors in the order in which Kueue tries them."""
 
     resources: frozenset[str]
     flavors: tuple[str, ...]
 
 
 class PodSet(NamedTuple):
-    """Pods of one template: what they request together, and the flavors that are not for them, with the reason."""
+    """The total requests of the pods of one template. ``excluded``: flavor -> why its pods cannot use it."""
 
     name: str
     requests: Units
     excluded: Mapping[str, str]
 
     def without_flavors(self, rules: ClusterQueueRules) -> PodSet:
-        """The same pods where Kueue admits them with no flavor."""
+        """Return the pod set with every flavor excluded."""
         return self._replace(excluded={flavor: "" for group in rules.groups for flavor in group.flavors})
 
 
 class ClusterQueueRules(NamedTuple):
-    """A ClusterQueue's own rules. ``threshold`` is up to which priority others are preempted while it borrows.
+    """The rules of a ClusterQueue.
 
-    ``stops_at_...`` tell that no further flavor is looked at once one would do by that. Not ``is_active``: it admits
-    nothing, and nobody takes quota back from it.
+    - ``threshold``: highest priority of jobs that may be preempted while borrowing.
+    - ``stops_at_borrowing``, ``stops_at_preempting``: no further flavor is tried if a flavor fits that way.
+    - Not ``is_active``: it admits no job, and no quota is reclaimed from it.
     """
 
     name: str
@@ -62,17 +63,18 @@ class ClusterQueueRules(NamedTuple):
 
     @property
     def preempts(self) -> bool:
-        """Whether a job of it may ever preempt another."""
+        """True if its jobs may preempt others."""
         return {self.within, self.reclaim} != {_NEVER}
 
 
 @dataclass(eq=False)
 class QueuedJob:
-    """A Workload: of an object that comes, or one that the cluster has. Its ``number`` tells it from all others.
+    """A Workload of the cluster, or of a job to be created. ``number`` identifies it.
 
-    ``created`` orders as text, ``since`` tells in which order jobs have got quota; ``held`` is the quota that it has.
-    ``in_turn``: Kueue knows of it before the next one is created. ``leaves``: it does not wait again once its pods have
-    gone. ``is_untried``: Kueue has not looked at it yet.
+    - ``created``: sortable text. ``since``: the order in which jobs got quota. ``held``: its quota.
+    - ``in_turn``: Kueue sees it before the next job is created.
+    - ``leaves``: after an eviction it does not queue again.
+    - ``is_untried``: Kueue has not tried to admit it yet.
     """
 
     number: int
@@ -93,12 +95,12 @@ class QueuedJob:
 
     @property
     def importance(self) -> tuple[int, int, str]:
-        """Less is preempted earlier."""
+        """Sort key: jobs with a smaller key are preempted first."""
         return self.priority, -self.since, self.uid
 
     @property
     def requests(self) -> Units:
-        """What it requests in all."""
+        """Its total requests."""
         total: Units = {}
         for item in self.pod_sets:
             for name, amount in item.requests.items():
@@ -108,7 +110,10 @@ class QueuedJob:
 
 @dataclass
 class QueueState:
-    """The ClusterQueues of a cluster, with those who hold quota of them and those who wait, as of now."""
+    """The ClusterQueues of a cluster, the jobs that hold quota and the jobs that wait.
+
+    ``roots``: ClusterQueue -> the root of its tree; equal for queues that can lend each other quota.
+    """
 
     cluster_queues: list[Object]
     cohorts: list[Object]
@@ -118,7 +123,7 @@ class QueueState:
     waiting: list[QueuedJob] = field(default_factory=list)
 
     def part(self, root: str) -> QueueState:
-        """The world of the ClusterQueues that may lend each other quota."""
+        """Return the state of the ClusterQueues below a root."""
         return QueueState(
             [item for item in self.cluster_queues if self.roots[item["name"]] == root],
             self.cohorts,
@@ -130,7 +135,7 @@ class QueueState:
 
 
 def build_queue_state(cluster_queues: list[Object], cohorts: list[Object], flavors: Iterable[Object]) -> QueueState:
-    """The queues without any job. ``roots`` tells by a ClusterQueue's name with whom it shares a cohort."""
+    """Return the state of the queues without any job."""
     known = {item["name"] for item in flavors}
     parents = {item["name"]: parent_of(item) for item in cohorts}
     rules, roots = {}, {}
@@ -170,7 +175,9 @@ def _rules(item: Object) -> ClusterQueueRules:
 def pod_set(
     name: str, requests: Units, count: int, spec: Object, rules: ClusterQueueRules, flavors: Mapping[str, Object]
 ) -> PodSet:
-    """The pods of one template, which request so much together, in a ClusterQueue.
+    """Return the pod set of a template in a ClusterQueue.
+
+    :param requests: the total requests of its ``count`` pods.
 
     Source: ``flavorassigner.go``, checkFlavorForPodSets.
     """
@@ -188,7 +195,7 @@ def pod_set(
 
 
 def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
-    """Why pods cannot go with a flavor; only labels that some flavor of the group has are compared."""
+    """Return why pods cannot use a flavor, or None. Only label keys that some flavor of the group has are compared."""
     tolerations = [*(spec.get("tolerations") or ()), *(flavor.get("tolerations") or ())]
     for taint in flavor.get("taints") or ():
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in tolerations):
@@ -201,7 +208,7 @@ def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
 
 
 def _in_terms(spec: Object, labels: Mapping[str, str], keys: set[str]) -> bool:
-    """Source: flavorSelector. A term without any such label matches every flavor."""
+    """Source: flavorSelector. A term without any of these keys matches every flavor."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = (required or {}).get("nodeSelectorTerms") or []

@@ -1,4 +1,4 @@
-"""The jobs that wait in Kueue's queues, as objects that come now."""
+"""The jobs that wait in Kueue's queues, as objects to be judged like new jobs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GROUP = "waiting.gpuctl/v1"
 
 
 def queued_objects(lists: Object, defaults: NamespaceDefaults) -> tuple[list[Object], Object]:
-    """The jobs that wait in their queues, in the order in which they came, and Kueue's lists without them.
+    """Return the waiting jobs in queue order, and Kueue's lists without them.
 
-    What ``defaults`` add is in what they ask for: they are not to be added a second time.
+    The requests already include what ``defaults`` adds: it must not be added again.
     """
     waiting = [item for item in lists.get("workloads") or () if "admission" not in item and _is_known(item)]
     taken = {id(item) for item in waiting}
@@ -41,7 +41,7 @@ def _is_known(item: Object) -> bool:
 
 
 def _rank(item: Object) -> str:
-    """A WorkloadPriorityClass of the Workload's own priority."""
+    """Return the name of an invented WorkloadPriorityClass with the Workload's own priority."""
     return f"={item['priority']}"
 
 
@@ -64,7 +64,7 @@ def _object(item: Object, created: str, defaults: NamespaceDefaults) -> Object:
 def _job(part: Object, namespace: str, defaults: NamespaceDefaults) -> Object:
     pod, own = part["pod"], part.get("spec") or {}
     if own:
-        # A RuntimeClass's overhead is added when the pods come.
+        # The overhead of a RuntimeClass is added when the pods are created.
         each = pod_requests({**defaults.added(own, namespace), "overhead": own.get("overhead")})
         pod = {**pod, "requests": {name: format_amount(name, amount) for name, amount in each.items()}}
     spec = {**waiting_spec(pod), **({"priorityClassName": pod["priorityClass"]} if "priorityClass" in pod else {})}

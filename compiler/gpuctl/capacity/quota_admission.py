@@ -1,7 +1,7 @@
 """The pods of a workload that the quotas of its namespace admit.
 
 A quota is charged when a pod is created, whatever its priority. If the quotas have room for all pods that could be
-admitted, the order does not matter; else jobs are created in the order of ``Demand.created``.
+admitted, the order does not matter. Otherwise jobs are created in the order of ``Demand.creation_order``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, charges_in_
 from gpuctl.objects.api_resources import Object
 
 Limit = tuple[str, str]
-"""A quota and the resource that it limits."""
+"""The name of a quota and a resource that it limits."""
 _Charge = dict[Limit, int]
 
 
 class QuotaAdmission(NamedTuple):
-    """The pods of a job that quotas admit, by group, and the reason against the others.
+    """The pods of a job that quotas admit, by group, and why others are refused.
 
-    Not ``settled``: the number depends on the order in which pods are created. ``for_ever``: the job is refused even
-    if nothing else uses the quota.
+    Not ``settled``: the number depends on the order in which pods are created. ``for_ever``: the job is refused even if
+    nothing else uses the quota.
     """
 
     groups: list[tuple[PodGroup, int]]
@@ -36,12 +36,12 @@ class QuotaAdmission(NamedTuple):
 
     @property
     def pods(self) -> int:
-        """How many pods pass."""
+        """The number of admitted pods."""
         return sum(count for _, count in self.groups)
 
 
 def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> list[QuotaAdmission]:
-    """Return what quotas let through of jobs that are created together."""
+    """Return what quotas admit of jobs that are created together."""
     own: dict[str, list[Object]] = {}
     for quota in quotas:
         own.setdefault(quota["metadata"]["namespace"], []).append(quota)
@@ -63,7 +63,10 @@ def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> lis
 
 
 class _Claim(NamedTuple):
-    """What one job asks of quotas in all, for itself, and for a pod of each group; of these, at most so many pass."""
+    """Charges of one job to quotas: in total, for itself, and for a pod of each group.
+
+    ``most``: an upper bound of the admitted pods of each group.
+    """
 
     demand: Demand
     asked: _Charge
@@ -73,18 +76,18 @@ class _Claim(NamedTuple):
 
     @property
     def largest(self) -> _Charge:
-        """What it takes at most."""
+        """The most that the job can charge."""
         return self.taken(self.most)
 
     def taken(self, counts: Sequence[int]) -> _Charge:
-        """What it takes with so many pods of each group."""
+        """Return the charge for a number of pods of each group."""
         return _sum([self.own, *map(_times, self.pods, counts)])
 
 
 class _Space:
-    """A namespace with its quotas, and the jobs that come, by their numbers, in the order in which they are created.
+    """A namespace with its quotas, and the new jobs by number, in their order of creation.
 
-    Amounts are whole numbers, so many to one as ``_scale`` says.
+    Amounts are integers: multiples of 1 / ``_scale``.
     """
 
     def __init__(self, quotas: Sequence[Object], coming: dict[int, Demand], freed: Sequence[ChargedObjects]) -> None:
@@ -107,11 +110,11 @@ class _Space:
         self._claims = {number: self._claim(demand, charges[number]) for number, demand in coming.items()}
         self._largest = _sum(claim.largest for claim in self._claims.values())
         short = {limit for limit, amount in self._largest.items() if amount > self._left[limit]}
-        # Those of whose pods the order decides on some: something that they take is too short for all.
+        # Jobs for which the order decides: they charge a resource that is too short for all.
         self._open = {number for number, claim in self._claims.items() if short & claim.largest.keys()}
 
     def _claim(self, demand: Demand, charges: Sequence[dict[Limit, Fraction]]) -> _Claim:
-        """What a job takes when it comes first: no order gives it more."""
+        """Return what a job charges when it comes first: no other order gives it more."""
         own: _Charge = {}
         pods: list[_Charge] = []
         for usage, charge in zip(demand.usages, charges, strict=True):
@@ -132,7 +135,7 @@ class _Space:
         return _Claim(demand, asked, own, pods, most)
 
     def admissions(self) -> Iterator[tuple[int, QuotaAdmission]]:
-        """Yield what passes of each job."""
+        """Yield the admission of each job."""
         passed = self._in_turn()
         taken = {number: claim.taken(passed.get(number, claim.most)) for number, claim in self._claims.items()}
         every = _sum(taken.values())
@@ -141,7 +144,7 @@ class _Space:
             yield number, found._replace(settled=number not in self._open)
 
     def _told(self, claim: _Claim, counts: Sequence[int], others: _Charge) -> QuotaAdmission:
-        """What is said when so many pods of each group pass, and others take so much."""
+        """Return the admission of a job for a number of admitted pods of each group and the charges of other jobs."""
         demand = claim.demand
         groups = [(group, count) for (group, _), count in zip(demand.groups, counts, strict=True)]
         if groups == demand.groups:
@@ -155,7 +158,7 @@ class _Space:
         return QuotaAdmission(groups, [str(item) for item in short], for_ever, short)
 
     def _in_turn(self) -> dict[int, list[int]]:
-        """Return how many pods of each group pass of the jobs on which the order decides."""
+        """Return the number of admitted pods of each group, for the jobs on which the order decides."""
         settled = (claim.largest for number, claim in self._claims.items() if number not in self._open)
         left = _less(self._left, _sum(settled))
         result = {}
@@ -198,9 +201,10 @@ def _has(left: _Charge, charge: _Charge) -> bool:
 
 
 def freed_objects(demand: Demand) -> list[ChargedObjects]:
-    """What a job that is replaced gives back. Its limits are not in a snapshot; gpuctl's are equal to its requests.
+    """Return the objects that a replaced job frees.
 
-    Of a deadline only whether there is one matters, to the scopes Terminating and NotTerminating.
+    A snapshot does not have the limits of its pods; gpuctl sets them equal to the requests. A deadline matters only by
+    its presence, for the scopes Terminating and NotTerminating.
     """
     if not demand.owned:
         return []

@@ -1,11 +1,11 @@
-"""What the ResourceQuotas of a namespace leave room for, and what their refusals say.
+"""Charges of objects to ResourceQuotas, the amounts left, and the API server's refusals.
 
-Dry-runs do not add up: each is held against what is in use now. Here everything that a plan adds is summed, with what
-its deletions give back. Source: Kubernetes 1.36, ``apiserver/pkg/admission/plugin/resourcequota/controller.go``
+A dry-run of each object compares it with the current usage only. Here all objects that a plan adds are summed, minus
+those that it deletes. Source: Kubernetes 1.36, ``apiserver/pkg/admission/plugin/resourcequota/controller.go``
 (CheckRequest) and the evaluators in ``pkg/quota/v1/evaluator/core`` and ``apiserver/pkg/quota/v1/generic``.
 
-Not known to a client: quotas that an administrator demands by the admission plugin's own configuration
-(``limitedResources``). Not looked at: the scope VolumeAttributesClass, which only claims have.
+A client cannot read quotas required by the configuration of the admission plugin (``limitedResources``). The scope
+VolumeAttributesClass, which applies to claims only, is not supported.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.pod_templates import job_templates, pod_templates
 from gpuctl.objects.quantities import format_bytes
 
-# Controllers' own objects, which gpuctl itself never handles: kind -> resource with its group.
+# Objects that controllers create and gpuctl never handles: kind -> resource with its group.
 _MADE_BY_CONTROLLERS = {"ReplicaSet": "replicasets.apps", "ControllerRevision": "controllerrevisions.apps"}
 # core/registry.go, legacyObjectCountAliases.
 _PLAIN_COUNTS = {"ConfigMap": "configmaps", "Secret": "secrets", "ResourceQuota": "resourcequotas"}
 _STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _UNITS = (("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
-# Resources that every container must set as soon as a quota has them (core/pods.go, validationSet).
+# Resources that every container must set if a quota limits them (core/pods.go, validationSet).
 _DEMANDED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 _AMOUNT = r"[^\s,=]+=[+-]?[\d.]+(?:[eE][+-]?\d+|[A-Za-z]{0,2})"
@@ -55,9 +55,10 @@ _UNSPECIFIED = (
 
 
 class ChargedObjects(NamedTuple):
-    """``number`` objects alike that admission sees: a top object, or a Pod as a controller makes it (:func:`as_pod`).
+    """``number`` identical objects that quota admission sees: an applied object, or a Pod as its controller creates it
+    (:func:`as_pod`).
 
-    ``before`` is the live form of an object that is updated in place: then only the increase counts.
+    ``before``: the live form of an object that is updated in place; then only the increase counts.
     """
 
     object: Object
@@ -68,7 +69,7 @@ class ChargedObjects(NamedTuple):
 class Shortfall(NamedTuple):
     """A limit of a quota that would be exceeded: ``used`` - ``freed`` + ``needed`` > ``hard``.
 
-    Exact numbers, in cores, bytes or pieces by the ``resource`` (a key of the quota's ``hard``).
+    Exact amounts in cores, bytes or pieces. ``resource``: a key of the quota's ``hard``.
     """
 
     quota: str
@@ -80,7 +81,7 @@ class Shortfall(NamedTuple):
 
     @property
     def total(self) -> Fraction:
-        """What would be in use."""
+        """The amount that would be in use."""
         return self.used - self.freed + self.needed
 
     def __str__(self) -> str:
@@ -94,7 +95,7 @@ class Shortfall(NamedTuple):
 
 
 class Unspecified(NamedTuple):
-    """A resource that a quota limits and that ``containers`` of a pod do not set, for which the pod is refused."""
+    """A limited resource that ``containers`` of a pod do not set; the quota rejects the pod for it."""
 
     quota: str
     resource: str
@@ -106,16 +107,19 @@ class Unspecified(NamedTuple):
 
 
 def as_pod(template: Object) -> Object:
-    """The Pod that a controller makes of a template (its ``metadata`` and ``spec``)."""
+    """Return the Pod that a controller creates from a template (its ``metadata`` and ``spec``)."""
     return {"apiVersion": "v1", "kind": "Pod", "metadata": template.get("metadata") or {}, "spec": template["spec"]}
 
 
 def charged_objects(obj: Object, pods: Iterable[tuple[Object, int]] | None = None) -> list[ChargedObjects]:
-    """Everything that admission will see because ``obj`` is created: itself, its pods, what its controller makes.
+    """Return all objects that quota admission sees when ``obj`` is created: the object, its pods, its controller's
+    objects.
 
-    ``pods`` are its pod templates and counts where they are known better than from ``obj``: with the server's defaults
-    and those of LimitRanges, or with the number an autoscaler wants. Claims of a StatefulSet's templates are left out:
-    they outlive it. Source for JobSet: ``jobset_controller.go`` (a Job for each replica, a headless Service).
+    Claims of a StatefulSet's templates are left out, because they outlive it. Source for JobSet:
+    ``jobset_controller.go`` (a Job for each replica, a headless Service).
+
+    :param pods: pod templates with counts, if better known than from ``obj``: with the defaults of the server and of
+        LimitRanges, or scaled by an autoscaler.
     """
     result = [ChargedObjects(obj)]
     kind = obj["kind"]
@@ -139,12 +143,14 @@ def shortfalls(
     freed: Iterable[ChargedObjects] = (),
     now: datetime | None = None,
 ) -> list[Shortfall]:
-    """Where ``added`` objects do not fit into the quotas of their namespace, even after ``freed`` ones are gone.
+    """Return the limits that ``added`` objects would exceed, even after ``freed`` ones are gone.
 
-    ``quotas`` are the namespace's ResourceQuotas with their status: of ``spec.hard`` and ``status.hard``, which lags
-    behind it, the smaller holds. Only what increases is refused: a limit that nothing in ``added`` raises is never
-    among the results, however far it is exceeded already. ``freed`` are live objects, best the live pods themselves:
-    finished ones give back no resources, and by ``now`` nor do those whose grace period to end has passed.
+    Only increases are refused: a limit that ``added`` does not raise is never returned, even if it is exceeded already.
+
+    :param quotas: the namespace's ResourceQuotas with their status. The smaller of ``spec.hard`` and ``status.hard``,
+        which lags behind, applies.
+    :param freed: live objects, preferably the live pods. Finished pods free no resources.
+    :param now: pods whose grace period has passed by then free no resources either.
     """
     added, freed = list(added), list(freed)
     result = []
@@ -160,24 +166,24 @@ def shortfalls(
 def quota_headroom(
     quota: Object, freed: Iterable[ChargedObjects] = (), now: datetime | None = None
 ) -> Iterator[Shortfall]:
-    """Every limit of a quota, with what is in use and given back, before anything is needed."""
+    """Yield every limit of a quota with its used and freed amounts, and nothing needed."""
     used, given = amounts((quota.get("status") or {}).get("used")), _total(_increase(quota, one, now) for one in freed)
     for resource, hard in sorted(_hard(quota).items()):
         in_use = used.get(resource, Fraction(0))
-        # What is freed but was never counted, such as by a quota made a moment ago, gives nothing back.
+        # Freed objects that were never counted, such as by a quota created just now, give nothing back.
         back = min(given.get(resource, Fraction(0)), in_use)
         yield Shortfall(_name(quota), resource, hard, in_use, back, Fraction(0))
 
 
 def charges_in_quota(quota: Object, usage: ChargedObjects) -> Amounts:
-    """What one of a usage's objects counts for in a quota, by the resources that this limits."""
+    """Return what one of the objects charges to a quota, by limited resource."""
     return {
         key: amount for key, amount in _increase(quota, usage._replace(number=1), None).items() if key in _hard(quota)
     }
 
 
 def with_charges(quota: Object, added: Iterable[ChargedObjects], freed: Iterable[ChargedObjects] = ()) -> Object:
-    """The quota as it stands when ``added`` objects are there and ``freed`` ones are gone."""
+    """Return the quota after ``added`` objects are created and ``freed`` ones are deleted."""
     status = quota.get("status") or {}
     needed, given = (_total(_increase(quota, usage, None) for usage in usages) for usages in (added, freed))
     before, zero = amounts(status.get("used")), Fraction(0)
@@ -188,10 +194,10 @@ def with_charges(quota: Object, added: Iterable[ChargedObjects], freed: Iterable
 
 
 def unspecified(quotas: Iterable[Object], added: Iterable[ChargedObjects]) -> list[Unspecified]:
-    """Resources that quotas want of every container and pods in ``added`` leave open.
+    """Return the resources that quotas require of every container and that pods in ``added`` do not set.
 
-    A pod that sets its own ``resources`` need not. LimitRanges' defaults must be in the pods already.
-    Source: core/pods.go, Constraints.
+    A pod with its own ``resources`` is exempt. The pods must have the defaults of LimitRanges already. Source:
+    core/pods.go, Constraints.
     """
     pods = [usage.object for usage in added if usage.object["kind"] == "Pod" and usage.number]
     result = []
@@ -210,9 +216,9 @@ def unspecified(quotas: Iterable[Object], added: Iterable[ChargedObjects]) -> li
 
 
 def charges(obj: Object, now: datetime | None = None) -> Amounts:
-    """What one object counts for, by the keys of a quota; nothing for kinds that live in no namespace.
+    """Return what one object counts, by quota key; nothing for cluster-scoped kinds.
 
-    Raises KeyError for kinds that gpuctl does not know.
+    :raises KeyError: gpuctl does not know the kind.
     """
     kind = obj["kind"]
     if kind in RESOURCES:
@@ -237,7 +243,7 @@ def charges(obj: Object, now: datetime | None = None) -> Amounts:
 
 
 def format_amount(resource: str, amount: Fraction) -> str:
-    """An amount of a quota's resource as Kubernetes writes it: ``1500m`` of cpu, ``64Gi`` or ``500G`` of memory."""
+    """Format an amount as Kubernetes writes it: ``1500m`` of cpu, ``64Gi`` or ``500G`` of memory."""
     if amount.denominator != 1:
         return f"{math.ceil(amount * 1000)}m"
     value = amount.numerator
@@ -251,9 +257,9 @@ def format_amount(resource: str, amount: Fraction) -> str:
 
 
 def parse_exceeded(message: str) -> list[Shortfall] | None:
-    """The limits in ``exceeded quota: NAME, requested: a=1,b=2, used: a=3, limited: a=4``, for who may not read quotas.
+    """Parse ``exceeded quota: NAME, requested: a=1,b=2, used: a=3, limited: a=4``; None for another message.
 
-    None for every other message. Such a refusal names one quota, the first that was exceeded.
+    For users who may not read quotas. The message names one quota, the first that was exceeded.
     """
     match = re.search(_EXCEEDED, message)
     if match is None:
@@ -267,7 +273,7 @@ def parse_exceeded(message: str) -> list[Shortfall] | None:
 
 
 def parse_unspecified(message: str) -> list[Unspecified] | None:
-    """The resources in ``failed quota: NAME: must specify requests.cpu for: main,sidecar; ...``; else None."""
+    """Parse ``failed quota: NAME: must specify requests.cpu for: main,sidecar; ...``; None for another message."""
     match = re.search(_UNSPECIFIED, message)
     if match is None:
         return None
@@ -300,7 +306,7 @@ def _total(parts: Iterable[Amounts]) -> Amounts:
 
 
 def _increase(quota: Object, usage: ChargedObjects, now: datetime | None) -> Amounts:
-    """What a quota would count more for a usage. Source: controller.go, CheckRequest."""
+    """Return the increase that a quota charges. Source: controller.go, CheckRequest."""
     if not _matches(quota, usage.object):
         return {}
     result = charges(usage.object, now)
@@ -327,7 +333,7 @@ def _charged(requests: Amounts, limits: Amounts) -> Amounts:
 
 
 def _ended(pod: Object, now: datetime | None) -> bool:
-    """Source: core/pods.go, QuotaV1Pod: the time of deletion has the grace period in it, which is added once more."""
+    """Source: core/pods.go, QuotaV1Pod. ``deletionTimestamp`` includes the grace period, which is added once more."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return True
     metadata = pod.get("metadata") or {}
@@ -350,7 +356,7 @@ def _service(spec: Object) -> Amounts:
 
 
 def _claim(claim: Object) -> Amounts:
-    """Source: core/persistent_volume_claims.go, Usage: whole bytes, once in all and once by storage class."""
+    """Source: core/persistent_volume_claims.go, Usage: whole bytes, in total and by storage class."""
     annotations = (claim.get("metadata") or {}).get("annotations") or {}
     storage_class = annotations.get(_STORAGE_CLASS_ANNOTATION, claim["spec"].get("storageClassName"))
     counts = {"persistentvolumeclaims": Fraction(1)}
@@ -363,7 +369,7 @@ def _claim(claim: Object) -> Amounts:
 
 
 def _matches(quota: Object, obj: Object) -> bool:
-    """Whether an object lies in all scopes of a quota. Source: generic/evaluator.go, Matches; only pods have scopes."""
+    """Return True if an object is in all scopes of a quota (only pods have scopes). Source: generic/evaluator.go."""
     scopes = list(_scopes(quota))
     return not scopes or (obj["kind"] == "Pod" and all(_in_scope(obj, scope) for scope in scopes))
 
@@ -391,7 +397,7 @@ def _in_scope(pod: Object, scope: Object) -> bool:
 
 
 def _selects(scope: Object, value: str | None) -> bool:
-    """Labels' rules with one label, which a pod without a class does not have: NotIn holds for it."""
+    """Evaluate a scope like a label selector with one label. A pod without a class has no label: NotIn matches."""
     operator: str = scope["operator"]
     if operator in ("Exists", "DoesNotExist"):
         return bool(value) == (operator == "Exists")

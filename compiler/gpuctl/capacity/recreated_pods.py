@@ -1,7 +1,7 @@
-"""Pods that come again when they are evicted: their controllers make them anew, and they want room as before.
+"""Pods that their controllers recreate after an eviction, and that then need room again.
 
-A pod that no controller has made is gone for good; one that belongs to its node has nowhere else to go. What is made
-again of Jobs that fail, and which pods end with them, :mod:`gpuctl.capacity.job_pods` tells.
+A pod without a controller is gone for good; a pod that stays on its node runs nowhere else.
+:mod:`gpuctl.capacity.job_pods` decides which pods end with a failed Job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuctl.objects.selectors import Labels
 
 
 class RecreatedPods:
-    """The pods of a cluster that come again, as the scheduler will find them; ``jobs`` tells which end with others."""
+    """The pods of a cluster that are recreated when evicted. ``jobs``: which pods end together."""
 
     def __init__(
         self,
@@ -46,7 +46,9 @@ class RecreatedPods:
         return pod in self._items
 
     def of(self, pod: PlacedPod) -> IncomingPod | None:
-        """A pod as it comes again, unless it ends with its Job; None when nobody makes it."""
+        """Return the replacement of an evicted pod, or None if nothing recreates it. Assumes that its Job does not
+        fail.
+        """
         item = self._items.get(pod)
         if item is None:
             return None
@@ -58,15 +60,15 @@ class RecreatedPods:
         return self._known[pod]
 
     def may_end_with(self, pod: PlacedPod) -> Iterable[PlacedPod]:
-        """All that may end when a pod is evicted, and others of its Job: those of its whole, itself among them."""
+        """Return all pods that may end when a pod is evicted, together with others of its Job: its failure domain."""
         job = self.jobs.of(pod)
         return (*job.domain.pods, *job.domain.expected) if job is not None and job.may_fail else (pod,)
 
     def _is_over(self, pod: PlacedPod) -> bool:
-        """Whether a pod does not come again, whoever else is evicted."""
+        """Return True if a pod is never recreated, whichever other pods are evicted."""
         job = self.jobs.of(pod)
         return job is not None and bool(job.fails(1)) and job.domain.restarts is False
 
 
 NO_RECREATED_PODS = RecreatedPods((), (), Snapshot("", [], []), {}, {})
-"""No pods that come again."""
+"""An index without pods."""

@@ -1,7 +1,7 @@
-"""What a cluster has and what is taken of it, in one JSON document: enough to tell what would fit, and no secrets.
+"""The snapshot of a cluster as a JSON document: what ``fit`` needs, and no secrets.
 
-Of pods only what the scheduler counts is kept: no commands, variables or annotations. Quantities are written as
-Kubernetes does.
+Of pods only the fields that scheduling and quotas use are kept: no commands, variables or annotations. Quantities are
+written as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ VERSION = 4
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.capacity.snapshot_schema.SHAPE`.
+    """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.capacity.snapshot_schema.SCHEMA`.
 
-    ``finished`` are the Jobs and JobSets that have ended.
-    ``unreadable`` are the lists that the user may not read, ``missing`` those that an older gpuctl did not write; they
-    are empty. ``kueue`` has the lists of Kueue's objects by their plural names, as far as they may be read; None where
-    it is not installed, or was not looked at.
+    - ``finished``: Jobs and JobSets that have ended.
+    - ``unreadable``: lists that the user may not read; ``missing``: lists that an older gpuctl did not write. Both are
+      empty.
+    - ``kueue``: the readable lists of Kueue's objects, by plural name; None if Kueue is not installed or was not
+      checked.
     """
 
     taken_at: str
@@ -66,27 +67,27 @@ class Snapshot:
 
     @cached_property
     def jobs_by_name(self) -> Mapping[tuple[str, str], Object]:
-        """The Jobs that have not ended, by namespace and name."""
+        """The unfinished Jobs by namespace and name."""
         return {(item["namespace"], item["name"]): item for item in self.jobs}
 
     @cached_property
     def sets_by_name(self) -> Mapping[tuple[str, str], Object]:
-        """The JobSets that have not ended, by namespace and name."""
+        """The unfinished JobSets by namespace and name."""
         return {(item["namespace"], item["name"]): item for item in self.job_sets}
 
     @cached_property
     def final_sets(self) -> frozenset[tuple[str, str]]:
-        """The JobSets that start none of their Jobs again, and leave what they had to anybody."""
+        """The JobSets that restart no Job, and whose resources no queue gives to another job."""
         found = (key for key, item in self.sets_by_name.items() if not ({"restarts", "unsure", "queued"} & item.keys()))
         return frozenset(found)
 
     def lacks(self, *names: str) -> list[str]:
-        """Those of some lists, by their names in the document, that could not be read."""
+        """Return those of some lists, by their JSON names, that could not be read."""
         return [name for name in names if name in (*self.unreadable, *self.missing)]
 
 
 class DamagedSnapshot(ValueError):
-    """A text is no snapshot, or not a whole one. ``hint`` says what to do."""
+    """A text is not a snapshot, or a damaged one. ``hint``: what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -94,7 +95,7 @@ class DamagedSnapshot(ValueError):
 
 
 def render(snapshot: Snapshot) -> str:
-    """The snapshot as JSON, with a line for each item so that two can be compared."""
+    """Return the snapshot as JSON, one line for each item, so that snapshots can be compared."""
     value = {json_name(name): item for name, item in asdict(snapshot).items() if name != "missing"}
     parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
     queues = value.pop("kueue")
@@ -113,9 +114,10 @@ def _listed(item: object) -> str:
 
 
 def load(text: str, name: str = "the snapshot") -> Snapshot:
-    """The snapshot that :func:`render` wrote; ``name`` is its file's, for messages.
+    """Parse a snapshot that :func:`render` wrote.
 
-    :raises DamagedSnapshot: it is something else, or damaged; the message says where.
+    :param name: the name of the file, for messages.
+    :raises DamagedSnapshot: the text is not a snapshot, or a damaged one; the message says where.
     """
     hint = "make a new one with `gpuctl snapshot > cluster.json`"
     try:
@@ -142,6 +144,6 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
 
 
 def json_name(name: str) -> str:
-    """A field's name in the document: ``limit_ranges`` is ``limitRanges``."""
+    """Return a field's name in the document: ``limit_ranges`` is ``limitRanges``."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

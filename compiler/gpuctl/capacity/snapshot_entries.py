@@ -1,4 +1,4 @@
-"""What a snapshot keeps of each object: what the scheduler and admission count, and no secrets."""
+"""The entry of each object in a snapshot: what the scheduler and admission use, and no secrets."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-"""The field of affinity that only ranks nodes."""
+"""The affinity field that only ranks nodes."""
 NODE_BOUND_OWNERS = ("DaemonSet", "Node")
-"""Controllers whose pods stay on their nodes."""
+"""Owner kinds whose pods stay on their nodes."""
 _POD_LEVEL = {"cpu", "memory"}
 _TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _FILES = "Filesystem"
-# Seconds: the server's default (pkg/apis/core/v1/defaults.go).
+# Default grace period in seconds (pkg/apis/core/v1/defaults.go).
 _GRACE = 30
 _JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 _SET_ENDS = ("Completed", "Failed")
 SCHEDULER = "default-scheduler"
-"""The scheduler whose rules are known."""
+"""The only scheduler whose rules gpuctl models."""
 
 
 def node_entry(node: Object) -> Object:
@@ -39,7 +39,7 @@ def node_entry(node: Object) -> Object:
 
 
 def is_seen_by_scheduler(pod: Object) -> bool:
-    """Whether the scheduler counts a pod: it is on a node, or waits for the scheduler to find one."""
+    """Return True if the scheduler counts a pod: it is on a node, or waits for one."""
     spec, status = pod["spec"], pod.get("status") or {}
     if status.get("phase") in ENDED:
         return False
@@ -58,7 +58,7 @@ def pod_entry(pod: Object) -> Object:
         "hostPorts": host_ports(spec),
         "antiAffinity": anti_affinity(spec),
         "startTime": status.get("startTime"),
-        # Running goes without saying.
+        # Running is the default.
         "phase": None if status.get("phase") == "Running" else status.get("phase"),
         "deleting": bool(metadata.get("deletionTimestamp")),
         "priorityClass": spec.get("priorityClassName"),
@@ -74,12 +74,12 @@ def pod_entry(pod: Object) -> Object:
 
 
 def _wants_room(node: str | None, owner: Object | None) -> bool:
-    """Whether a pod wants room, or will if it is evicted: then its controller makes it again."""
+    """Return True if a pod needs room now, or after an eviction because its controller recreates it."""
     return node is None or (owner is not None and owner["kind"] not in NODE_BOUND_OWNERS)
 
 
 def _end(spec: Object, start: str | None, pod: Object) -> str | None:
-    """When what has started at a time has ended at the latest: its deadline, and the time that pods get to end."""
+    """Return the latest end of a Job or pod: its start, its deadline and the grace period of its pods together."""
     if start is None or spec.get("activeDeadlineSeconds") is None:
         return None
     grace = pod.get("terminationGracePeriodSeconds")
@@ -92,17 +92,17 @@ def _end(spec: Object, start: str | None, pod: Object) -> str | None:
 
 
 def job_entry(job: Object) -> Object | None:
-    """A Job that has not ended, with what it endures (:class:`~gpuctl.capacity.eviction_tolerance.Endurance`).
+    """Return the entry of an unfinished Job, with its :class:`~gpuctl.capacity.eviction_tolerance.EvictionTolerance`.
 
-    ``endsBy`` tells when it ends at the latest, ``final`` that it fails with the first pod that does. When one in a
-    queue of Kueue's ends tells nothing: what it leaves is given to the next one there.
-    Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline).
+    ``endsBy``: the latest end; ``final``: the Job fails with its first failed pod. Both are left out for a Job in a
+    Kueue queue, because Kueue gives its quota to the next job. Source: ``pkg/controller/job/job_controller.go``
+    (syncJob: pastActiveDeadline).
     """
     spec, status = job["spec"], job.get("status") or {}
     if spec.get("suspend") or _has_condition(status, _JOB_ENDS):
         return None
     own = eviction_tolerance(spec, status)
-    found: Object = {"spared": own.spared or None, "enough": own.enough}
+    found: Object = {"spared": own.survivable or None, "enough": own.fatal}
     if QUEUE_LABEL not in labels_of(job):
         end = _end(spec, status.get("startTime"), spec["template"]["spec"])
         found.update(endsBy=end, final=eviction_tolerance(spec, status, evicted=False).fails(1))
@@ -110,7 +110,9 @@ def job_entry(job: Object) -> Object | None:
 
 
 def job_set_entry(obj: Object) -> Object | None:
-    """A JobSet that has not ended: whether it ``restarts`` when a Job has failed, or its rules leave it ``unsure``."""
+    """Return the entry of an unfinished JobSet. ``restarts``: a failed Job restarts it; ``unsure``: its rules leave
+    that open.
+    """
     if _has_condition(obj.get("status") or {}, _SET_ENDS):
         return None
     again = restarts_on_failure(obj)
@@ -119,9 +121,10 @@ def job_set_entry(obj: Object) -> Object | None:
 
 
 def finished_entry(obj: Object) -> Object | None:
-    """A Job or JobSet that has ended: the ``condition`` that says so, and ``since`` when; None if it has not ended.
+    """Return the entry of a Job or JobSet that has ended, or None if it has not.
 
-    ``app`` is the job's name where a GitOps controller has made it under a name with a hash.
+    ``condition`` is the condition that marks the end, ``since`` its time. ``app`` is the training's name; a GitOps
+    controller applies the object under a name with a hash.
     """
     types = _JOB_ENDS if obj["kind"] == "Job" else _SET_ENDS
     holds = {
@@ -139,7 +142,9 @@ def _has_condition(status: Object, types: Iterable[str]) -> bool:
 
 
 def _claims(pod: Object) -> list[str]:
-    """The claims that a pod uses. Source: ``component-helpers/storage/ephemeral/ephemeral.go``, VolumeClaimName."""
+    """Return the names of the claims that a pod uses. Source: ``component-helpers/storage/ephemeral/ephemeral.go``,
+    VolumeClaimName.
+    """
     result = []
     for volume in pod["spec"].get("volumes") or []:
         if volume.get("persistentVolumeClaim"):
@@ -150,7 +155,7 @@ def _claims(pod: Object) -> list[str]:
 
 
 def host_ports(spec: Object) -> list[Object]:
-    """The ports of its node that a pod binds. Source: ``pkg/scheduler/util/utils.go``, GetHostPorts."""
+    """Return the host ports that a pod binds. Source: ``pkg/scheduler/util/utils.go``, GetHostPorts."""
     sidecars = [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
     return [
         {
@@ -165,7 +170,7 @@ def host_ports(spec: Object) -> list[Object]:
 
 
 def _wants(spec: Object) -> Object:
-    """Where a pod may go that waits, or would."""
+    """Return a pod's node selection and placement rules."""
     affinity = spec.get("affinity") or {}
     nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
     near = (affinity.get("podAffinity") or {}).get(_REQUIRED) or []
@@ -183,7 +188,7 @@ def _wants(spec: Object) -> Object:
 
 
 def anti_affinity(spec: Object) -> list[Object]:
-    """The required terms of a pod's anti-affinity."""
+    """Return the required terms of a pod's anti-affinity."""
     return _terms(spec, "podAntiAffinity")
 
 
@@ -196,7 +201,7 @@ def _term(term: Object) -> Object:
 
 
 def _scored(spec: Object, status: Object) -> Object | None:
-    """What a pod counts as where nodes are ranked; where it is what it requests, that goes without saying."""
+    """Return the cpu and memory used to score nodes, or None if they equal the requests."""
     containers = [*spec["containers"], *(spec.get("initContainers") or [])]
     if all(((item.get("resources") or {}).get("requests") or {}).keys() >= _POD_LEVEL for item in containers):
         return None
@@ -205,7 +210,7 @@ def _scored(spec: Object, status: Object) -> Object | None:
 
 
 def _owner(metadata: Object) -> Object | None:
-    """The workload behind a pod; a ReplicaSet's is its Deployment, whose name is the ReplicaSet's but for a hash."""
+    """Return the workload of a pod. For a ReplicaSet it is the Deployment, whose name lacks the template hash."""
     for owner in metadata.get("ownerReferences") or []:
         if owner.get("controller"):
             kind, name, group = owner["kind"], owner["name"], owner.get("apiVersion", "").rpartition("/")[0]
@@ -276,13 +281,13 @@ def storage_capacity_entry(obj: Object) -> Object:
 
 
 def device_class_entry(obj: Object) -> Object | None:
-    """A DeviceClass whose devices pods may request as an extended resource (KEP-5004); None for another."""
+    """Return the entry of a DeviceClass that offers an extended resource (KEP-5004), or None for another one."""
     resource = obj["spec"].get("extendedResourceName")
     return {**_named(obj), "extendedResource": resource} if resource else None
 
 
 def resource_slice_entry(obj: Object) -> Object:
-    """The number of devices that a driver offers in a ResourceSlice."""
+    """Return the driver of a ResourceSlice and its number of devices."""
     return {"driver": obj["spec"]["driver"], "devices": len(obj["spec"].get("devices") or [])}
 
 
@@ -308,10 +313,10 @@ def claim_entry(obj: Object) -> Object:
     rest = {
         "volume": named if phase in ("Bound", "Lost") else None,
         "storageClass": _class_of(obj),
-        # What is asked of a volume is over when there is one.
+        # A bound claim no longer looks for a volume.
         **({} if phase in ("Bound", "Lost") else {**volume_request(spec), "named": named}),
         "selectedNode": None if phase in ("Bound", "Lost") else _annotations(obj).get(_SELECTED_NODE),
-        # Bound goes without saying.
+        # Bound is the default.
         "phase": None if phase == "Bound" else phase,
         "deleting": bool(obj["metadata"].get("deletionTimestamp")),
     }
@@ -319,7 +324,7 @@ def claim_entry(obj: Object) -> Object:
 
 
 def volume_request(spec: Object) -> Object:
-    """What a claim, by its spec, asks of a volume that is there already."""
+    """Return what a claim requires of an existing volume, from its spec."""
     block = (spec.get("volumeMode") or _FILES) != _FILES
     rest = {"block": block, "attributesClass": spec.get("volumeAttributesClassName")}
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -332,7 +337,7 @@ def volume_entry(obj: Object) -> Object:
     source = obj["spec"].get("csi") or {}
     rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
     phase = (obj.get("status") or {}).get("phase")
-    # Bound goes without saying, and then nothing else can have it.
+    # Bound is the default; a bound volume is available to no other claim.
     return {**_labelled(obj), **_without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
 
 
@@ -351,7 +356,11 @@ def _offered(volume: Object, phase: str | None) -> Object:
 
 
 def _claim_of(reference: Object) -> Object:
-    """Whom a volume is kept for. With a ``uid`` it has been somebody's: of another claim of that name it is not."""
+    """Return the claim that a volume is reserved for.
+
+    With a ``uid`` in its ``claimRef`` it belonged to one certain claim, which a new claim of that name is not: the name
+    is left out.
+    """
     return _pick(reference, "namespace") if reference.get("uid") else _pick(reference, "namespace", "name")
 
 

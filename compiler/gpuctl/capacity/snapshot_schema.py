@@ -1,4 +1,4 @@
-"""The shape of a snapshot's JSON, and whether a value has it."""
+"""The schema of a snapshot's JSON document, and its validation."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", re.ASCII)
 
 
 class _Maybe:
-    """A part that may be absent."""
+    """An optional part."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
 
 
 class _Each:
-    """An object with any keys, all of one shape."""
+    """An object with any keys and values of one schema."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
 
 
 def _moment(value: Any) -> None:
-    """A time as the API writes it (RFC 3339)."""
+    """Raise ValueError if a value is not a time as the API writes it (RFC 3339)."""
     if not isinstance(value, str) or not _MOMENT.fullmatch(value):
         raise ValueError(f"{value!r} is not a time such as 2026-01-31T12:00:00Z")
     datetime.fromisoformat(value.replace("Z", "+00:00"))
@@ -210,7 +210,8 @@ SCHEMA: dict[str, Any] = {
     "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],
 }
-"""What a snapshot holds: a list of one is a list of such items, a function is what its values are parsed by."""
+"""The schema of a snapshot. A list of one item describes its items; a function parses the value and raises ValueError.
+"""
 
 _SLOTS = [
     {
@@ -357,11 +358,11 @@ ADDED_LISTS = {
     3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
     4: ("finished", "deviceClasses", "resourceSlices"),
 }
-"""Version of snapshots -> the lists that are new in it."""
+"""Snapshot version -> lists that it added."""
 
 
 def check_schema(value: Any, schema: Any = SCHEMA, path: str = "") -> None:
-    """Raise ValueError where a value has not the shape."""
+    """Raise ValueError if a value does not match a schema."""
     if isinstance(schema, _Maybe):
         schema = schema.schema
     if isinstance(schema, list):

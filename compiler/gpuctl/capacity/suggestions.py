@@ -1,4 +1,4 @@
-"""Changes of what a job asks for with which it might fit: whether they do, ``fit`` tells of the changed document."""
+"""Changes to a job's requests with which it might fit. ``fit`` is run on each changed document to check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuctl.frontend.diagnostics import SourceSpan
 Value = str | int | None
 Fields = Mapping[str, Value]
 GpuInventory = Mapping[str, Mapping[str, list[int]]]
-"""As :func:`gpuctl.capacity.gpu_inventory.machines` has them."""
+"""The result of :func:`gpuctl.capacity.gpu_inventory.gpu_inventory`."""
 
 Kind = Literal[
     "less memory",
@@ -22,14 +22,14 @@ Kind = Literal[
     "fewer nodes",
 ]
 JobName = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and name of a job."""
 _TRIED = 8
 
 
 class FieldChange(NamedTuple):
-    """A field of a document, and what to write: ``new`` None takes it away; ``old`` None: it is not written.
+    """A change of one field of a document. ``old`` None: the field is absent; ``new`` None: it is removed.
 
-    ``span`` is where it stands, or where the block around it does.
+    ``span``: the place of the field, or of the block around it.
     """
 
     path: str
@@ -39,16 +39,16 @@ class FieldChange(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A change with which a job fits now, without evicting anybody, and the others are no worse off than before."""
+    """Changes with which a job fits now without evicting pods, and without making other jobs worse off."""
 
     kind: Kind
     changes: list[FieldChange]
 
 
 class RequestedResources(NamedTuple):
-    """What a document asks for in ``resources``: ``gpu`` of each node, ``nodes`` None for what has none.
+    """The ``resources`` of a document. ``gpu``: GPUs of each node. ``nodes``: None for jobs without nodes.
 
-    ``scarce`` is the resource of which nodes have least room, ``amount`` what is asked of it: Gi of memory, cores.
+    ``scarce``: the resource with the least room, ``amount``: its request, in Gi of memory or cores.
     """
 
     pool: str
@@ -61,9 +61,9 @@ class RequestedResources(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Changes of one kind, fields of ``resources`` -> value (None: without the field), the smallest change first.
+    """Changes of one kind, the smallest first: field of ``resources`` -> value, None to remove the field.
 
-    ``is_graded``: each asks for less than the one before, so that with one that fits those after it do.
+    ``is_graded``: each candidate requests less than the one before, so if one fits, the later ones do.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(asked: RequestedResources, machines: GpuInventory) -> Iterator[Candidates]:
-    """What might be asked for instead, those kinds first that change least."""
+    """Yield alternative requests, the kinds with the smallest changes first."""
     if asked.scarce == "memory":
         yield Candidates("less memory", [{"memory": f"{number}Gi"} for number in range(asked.amount - 1, 0, -1)], True)
     if asked.scarce == "cpu":
@@ -93,7 +93,7 @@ def candidates(asked: RequestedResources, machines: GpuInventory) -> Iterator[Ca
 
 
 def _pools(asked: RequestedResources, machines: GpuInventory) -> Iterator[Fields]:
-    """Other pools, with the same type where they have it."""
+    """Yield other pools, with the same GPU type if they have it."""
     for pool, types in sorted(machines.items()):
         fitting = [name for name, counts in sorted(types.items()) if _has(counts, asked)]
         if pool == asked.pool or not fitting:
@@ -105,5 +105,5 @@ def _pools(asked: RequestedResources, machines: GpuInventory) -> Iterator[Fields
 
 
 def _has(counts: list[int], asked: RequestedResources) -> bool:
-    """Whether some node is large enough."""
+    """Return True if some node has enough GPUs."""
     return any(count >= asked.gpu for count in counts)

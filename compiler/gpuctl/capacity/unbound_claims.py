@@ -1,7 +1,7 @@
-"""Jobs whose claims have no volume yet: where their pods may go, and what they take from each other.
+"""Claims that get a volume only when a pod is scheduled: where their pods may run, and what they compete for.
 
-Pods that share a claim have to go where its volume is reached once the first of them has bound it, which is a rule of
-affinity. Claims that want the same volumes, of which each node has some, share a resource of that node.
+Pods that share a claim must run where its volume is reachable after the first pod has bound it. This is modelled as a
+rule of pod affinity. Claims that compete for the same node-local volumes share an invented resource of the node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _VolumesByNode = Mapping[str, NodeVolumes]
 
 
 class UnboundClaimModel(NamedTuple):
-    """A cluster and the demands on it; ``drivers`` decide where volumes that several pods share are reached from."""
+    """The cluster and demands with claims modelled. ``drivers``: provisioners whose new volumes have unknown
+    reachability.
+    """
 
     cluster: ClusterModel
     demands: list[Demand]
@@ -35,9 +37,9 @@ class UnboundClaimModel(NamedTuple):
 def model_unbound_claims(
     cluster: ClusterModel, demands: Sequence[Demand], snapshot: Snapshot, *, node_local: bool = True
 ) -> UnboundClaimModel:
-    """The demands, and the nodes, with what claims without a volume mean for them.
+    """Return the demands and nodes with the effect of unbound claims added.
 
-    :param apart: volumes that are made are reached from the node alone that the first pod is on; else from everywhere.
+    :param node_local: assume that new volumes are reachable only from the first pod's node; otherwise from all nodes.
     """
     every = [(group.incoming, number) for demand in demands for group, number in demand.groups]
     every += [(pod, 1) for pod in cluster.waiting]
@@ -65,9 +67,11 @@ def _with_groups(demand: Demand, work: _Work) -> Demand:
 
 @dataclass
 class _Work:
-    """What is found out about claims. ``domains`` has where each shared claim's volume is reached from, node by node,
-    ``loose`` those that are reached from everywhere, ``amounts`` what nodes have of volumes that several claims want,
-    ``wanted`` which of these a claim takes, ``unclear`` why nobody can tell.
+    """The analysis of all unbound claims.
+
+    ``domains``: by shared claim and node, where its volume would be reachable. ``loose``: shared claims whose volume is
+    assumed reachable from all nodes. ``amounts``: by invented resource, the volumes of each node. ``wanted``: the
+    invented resource that a claim takes. ``unclear``: why the volume of a claim cannot be predicted.
     """
 
     cluster: ClusterModel
@@ -87,7 +91,7 @@ class _Work:
         self._free_of_place = _reached_everywhere(self.snapshot)
 
     def look_at(self, pods: Sequence[tuple[IncomingPod, int]]) -> None:
-        """See which claims are shared, and which want the same volumes."""
+        """Find the claims that are shared and those that compete for volumes."""
         users: Counter[Key] = Counter()
         late: dict[Key, DelayedClaim] = {}
         together: dict[Key, set[frozenset[Key]]] = {}
@@ -117,7 +121,8 @@ class _Work:
         if len(made) < len(volumes_by_node) and any(
             self._binder.can_provision(late.claim, node_info.node) for node_info in self.cluster.node_infos
         ):
-            # While one pod binds a volume that is there, the scheduler lets the next one have another made elsewhere.
+            # While one pod binds an existing volume, the scheduler may let the next pod provision another one
+            # elsewhere.
             self.unclear[key] = "several pods share it, of which one may find a volume, and another have one made"
         if made:
             self.drivers.add(f"{name} ({self._binder.provisioner(late.claim)})")
@@ -135,7 +140,7 @@ class _Work:
         self.domains[key] = domains
 
     def _is_partition(self, late: DelayedClaim, volumes_by_node: _VolumesByNode) -> bool:
-        """Whether the nodes that reach a volume would have chosen this one, too."""
+        """Return True if every node that reaches a chosen volume would choose the same one."""
         chosen: dict[str, set[str]] = {}
         for node, found in volumes_by_node.items():
             volume = found.volumes[late.claim["name"]]
@@ -145,7 +150,7 @@ class _Work:
             volume_there = self.snapshot.volumes_by_name[name]
             if {node for node in volumes_by_node if is_volume_reachable(volume_there, self._nodes[node].node)} != nodes:
                 return False
-            # Of volumes of one size the scheduler takes any.
+            # Among volumes of the same size the scheduler takes any.
             others = (
                 item
                 for item in self._binder.open_to(late.claim).volumes
@@ -157,7 +162,7 @@ class _Work:
         return True
 
     def _contend(self, late: Mapping[Key, DelayedClaim], users: Mapping[Key, int], shared: set[Key]) -> None:
-        """Find the claims that want volumes which another claim, or another pod's of its kind, may take."""
+        """Find the claims that compete with other claims, or with those of identical pods, for existing volumes."""
         offers = {key: {item["name"] for item in self._offers(late[key].claim)} for key in late}
         for key, names in offers.items():
             rivals = [other for other, theirs in offers.items() if other != key and theirs & names]
@@ -182,7 +187,7 @@ class _Work:
         return known.volumes if known.kept is None else []
 
     def _can_provision_everywhere(self, claim: Object) -> bool:
-        """Whether a volume is made on each node that has one to take."""
+        """Return True if a volume can be provisioned on every node that has a matching volume."""
         offers = self._offers(claim)
         return all(
             self._binder.can_provision(claim, node_info.node)
@@ -191,7 +196,7 @@ class _Work:
         )
 
     def _places(self, names: set[str]) -> dict[str, int] | None:
-        """How many of some volumes each node has; None where one is reached from several nodes."""
+        """Return the number of volumes on each node, or None if one of them is reachable from several nodes."""
         result: dict[str, int] = {}
         for name in names:
             volume = self.snapshot.volumes_by_name[name]
@@ -217,7 +222,7 @@ class _Work:
         return self._known_volumes[key]
 
     def placed(self, incoming: IncomingPod) -> IncomingPod:
-        """A pod with where its claims get volumes."""
+        """Return a pod with the rules and resources that stand for its unbound claims."""
         if not incoming.delayed_claims:
             return incoming
         keys = [_key(item, incoming) for item in incoming.delayed_claims]
@@ -233,7 +238,7 @@ class _Work:
         return replace(incoming, pod=pod, affinity=(*incoming.affinity, *terms), volume_nodes=nodes)
 
     def node_info(self, node_info: NodeInfo) -> NodeInfo:
-        """A node with what is known of volumes there."""
+        """Return a node with the labels and resources that stand for volumes."""
         name = node_info.node.name
         labels = {_topology(key): domains[name] for key, domains in self.domains.items() if name in domains}
         amounts = {resource: places.get(name, 0) for resource, places in self.amounts.items()}
@@ -247,14 +252,14 @@ class _Work:
         return NodeInfo(node, node_info.pods)
 
     def unknown_reasons(self, incoming: IncomingPod) -> Iterator[str]:
-        """What cannot be known of a pod's claims."""
+        """Yield why the volumes of a pod's claims cannot be predicted."""
         for item in incoming.delayed_claims:
             why = self.unclear.get(_key(item, incoming))
             if why is not None:
                 yield f"{_title(item)} gets its volume with the first pod that uses it, and {why}"
 
     def remarks(self, incoming: IncomingPod) -> Iterator[str]:
-        """What claims mean for a job, whether or not it fits."""
+        """Yield what claims mean for a job, whether or not it fits."""
         volumes_by_node = self._volumes_by_node(incoming) if incoming.delayed_claims else {}
         for item in incoming.delayed_claims:
             if _key(item, incoming) in self.domains:
@@ -268,7 +273,7 @@ def _title(late: DelayedClaim) -> str:
 
 
 def _key(late: DelayedClaim, incoming: IncomingPod) -> Key:
-    """What tells claims apart: each job's pods have ephemeral volumes of their own."""
+    """Return the key of a claim. Ephemeral volumes are separate for each job."""
     return (late.key[0], f"{incoming.pod.owner} {late.key[1]}") if late.is_ephemeral else late.key
 
 
@@ -281,7 +286,7 @@ def _topology(key: Key) -> str:
 
 
 def _reached_everywhere(snapshot: Snapshot) -> set[str]:
-    """The drivers that know no topology of nodes: their volumes have no affinity."""
+    """Return the drivers without node topology: their volumes have no node affinity."""
     found: dict[str, bool] = {}
     for item in snapshot.csi_nodes:
         for driver in item["drivers"]:

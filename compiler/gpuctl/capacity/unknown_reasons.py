@@ -1,4 +1,4 @@
-"""Why it cannot be known from a snapshot where pods would go."""
+"""Reasons why a snapshot does not determine where pods would be placed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHARES = {"nvidia.com/gpumem": "HAMi", "nvidia.com/gpucores": "HAMi", "volcano.
 
 
 def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
-    """The RuntimeClass that a pod names, as far as the snapshot has it."""
+    """Return the RuntimeClass that a pod names, or None if the snapshot does not have it."""
     wanted = spec.get("runtimeClassName")
     return next((item for item in snapshot.runtime_classes if item["name"] == wanted), None)
 
@@ -25,7 +25,7 @@ def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
 def unknown_reasons(
     spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], reported: frozenset[str]
 ) -> Iterator[str]:
-    """Why it cannot be known from a snapshot where such pods would go."""
+    """Yield why a snapshot does not determine where a pod would be placed."""
     for resource in units(pod_requests(spec)):
         if resource not in reported:
             yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
@@ -47,9 +47,9 @@ def unknown_reasons(
 
 
 def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
-    """Return why nodes may have more of what a pod requests than they report as allocatable.
+    """Yield why nodes may have more of a requested resource than they report as allocatable.
 
-    The scheduler allocates an extended resource out of ResourceSlices, too, where a DeviceClass names it (KEP-5004).
+    The scheduler also allocates an extended resource from ResourceSlices if a DeviceClass names it (KEP-5004).
     """
     lacking = ""
     if "deviceClasses" in snapshot.unreadable:
@@ -71,7 +71,7 @@ def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _handed_out(resource: str) -> str:
-    """Whose scheduler hands a share of a card out: nodes need not report such a resource."""
+    """Return which scheduler allocates shares of a card: nodes need not report such a resource."""
     whose = next((name for prefix, name in _SHARES.items() if resource.startswith(prefix)), None)
     return f": the scheduler of {whose} hands it out" if whose else ""
 

@@ -31,7 +31,7 @@ class Victim(NamedTuple):
 class EndingWorkload(NamedTuple):
     """A workload and the latest time (RFC 3339) at which it has ended. ``job`` is ``Job/NAME``.
 
-    ``at`` is None for the entry that stands for all jobs the caller may not see.
+    ``at`` is None in the one entry for all jobs that the caller may not see.
     """
 
     namespace: str

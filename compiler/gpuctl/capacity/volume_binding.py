@@ -1,4 +1,5 @@
-"""Claims that get their volume with the first pod that uses it: on which nodes there is one, or one can be made.
+"""Volume binding of claims with ``WaitForFirstConsumer``: the nodes with a matching volume, or where one can be
+provisioned.
 
 Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins/volumebinding/binder.go`` (findMatchingVolumes,
 checkVolumeProvisions, hasEnoughCapacity), ``component-helpers/storage/volume/pv_helpers.go`` (FindMatchingVolume).
@@ -21,17 +22,17 @@ from gpuctl.objects.selectors import selects
 _LATE = "WaitForFirstConsumer"
 _STATIC = "kubernetes.io/no-provisioner"
 NEEDED_LISTS = ("volumes", "storageClasses", "csiDrivers", "storageCapacities")
-"""The lists of a snapshot by which volumes are found."""
+"""The lists of a snapshot that volume binding needs."""
 
 
 class NodeVolumes(NamedTuple):
-    """How claims of a pod get their volumes on a node: the volume by the claim's name, None for one that is made."""
+    """The volumes that a pod's claims get on a node: claim name -> volume name, None for a new one."""
 
     volumes: Mapping[str, str | None]
 
 
 def storage_class_of(claim: Object, snapshot: Snapshot) -> Object | None:
-    """The class of a claim; the only default of the cluster for one that names none."""
+    """Return the StorageClass of a claim. Without a name, the default class counts if there is exactly one."""
     named = claim.get("storageClass")
     if named is None:
         defaults = [item for item in snapshot.storage_classes if item.get("default")]
@@ -40,7 +41,7 @@ def storage_class_of(claim: Object, snapshot: Snapshot) -> Object | None:
 
 
 def is_binding_delayed(claim: Object, snapshot: Snapshot) -> bool:
-    """Whether the scheduler decides where a claim's volume is. Source: GetPodVolumeClaims, IsDelayBindingMode."""
+    """Return True if the scheduler chooses a claim's volume. Source: GetPodVolumeClaims, IsDelayBindingMode."""
     if claim.get("phase") != "Pending" or claim.get("named"):
         return False
     storage = storage_class_of(claim, snapshot)
@@ -48,7 +49,7 @@ def is_binding_delayed(claim: Object, snapshot: Snapshot) -> bool:
 
 
 def delayed_claims(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[DelayedClaim]:
-    """The claims of a pod that get their volumes when it is placed."""
+    """Yield the claims of a pod that are bound when it is scheduled."""
     for volume in spec.get("volumes") or []:
         if volume.get("persistentVolumeClaim"):
             name = volume["persistentVolumeClaim"]["claimName"]
@@ -62,7 +63,7 @@ def delayed_claims(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator
 
 
 def ephemeral_claim(volume: Object, namespace: str) -> Object:
-    """The claim that is made for each pod with an ephemeral volume."""
+    """Return the claim that is created for a pod's ephemeral volume."""
     spec = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
     named = {"storageClass": spec["storageClassName"]} if spec.get("storageClassName") is not None else {}
     modes = {"accessModes": spec.get("accessModes") or []}
@@ -76,7 +77,7 @@ def _with_class(claim: Object, snapshot: Snapshot) -> Object:
 
 
 class VolumeBinder:
-    """The volumes that nobody has, and what can be made where."""
+    """Available volumes, and where new ones can be provisioned."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._classes = {item["name"]: item for item in snapshot.storage_classes}
@@ -91,7 +92,7 @@ class VolumeBinder:
         self._matching: dict[str, _MatchingVolumes] = {}
 
     def volumes_on(self, claims: Sequence[DelayedClaim], node: SchedulableNode) -> NodeVolumes | None:
-        """How all claims get their volumes on a node; None where one of them gets none."""
+        """Return the volumes of all claims on a node, or None if one of them gets none there."""
         found: dict[str, str | None] = {}
         for late in sorted(claims, key=lambda item: _size(item.claim)):
             claim = late.claim
@@ -112,7 +113,7 @@ class VolumeBinder:
         return next((item for item in near if is_volume_reachable(item, node)), None)
 
     def open_to(self, claim: Object) -> _MatchingVolumes:
-        """The volumes that a claim may get, on whichever node, the smallest first."""
+        """Return the volumes that match a claim, on any node, the smallest first."""
         key = str(sorted(claim.items(), key=str))
         if key not in self._matching:
             fitting = [item for item in self._by_class.get(claim["storageClass"], ()) if _suits(item, claim)]
@@ -120,7 +121,7 @@ class VolumeBinder:
         return self._matching[key]
 
     def can_provision(self, claim: Object, node: SchedulableNode) -> bool:
-        """Whether the class's driver makes a volume for a node, as far as is known before."""
+        """Return True if the class's driver can provision a volume for a node, as far as the scheduler checks it."""
         storage = self._classes[claim["storageClass"]]
         if storage["provisioner"] in ("", _STATIC):
             return False
@@ -137,12 +138,12 @@ class VolumeBinder:
         )
 
     def provisioner(self, claim: Object) -> str:
-        """The driver that makes a claim's volume."""
+        """Return the driver that provisions a claim's volume."""
         return str(self._classes[claim["storageClass"]]["provisioner"])
 
 
 class _MatchingVolumes:
-    """Volumes that a claim may get; ``kept`` is the one that is kept for it, which is the only one then."""
+    """Volumes that match a claim. ``kept``: the volume reserved for the claim, which is then the only candidate."""
 
     def __init__(self, volumes: Sequence[Object], claim: Object) -> None:
         own = claim["namespace"], claim["name"]
@@ -158,13 +159,13 @@ class _MatchingVolumes:
                 self._anywhere.append((place, item))
 
     def on(self, node: SchedulableNode) -> Iterator[Object]:
-        """Those that may be reached from a node, the smallest first."""
+        """Yield the volumes that may be reachable from a node, the smallest first."""
         here = self._by_host.get(node.labels.get(HOST_NAME, ""), [])
         return (item for _, item in sorted([*here, *self._anywhere], key=lambda found: found[0]))
 
 
 def is_volume_reachable(volume: Object, node: SchedulableNode) -> bool:
-    """Whether a volume is reached from a node."""
+    """Return True if a volume can be used on a node."""
     terms = volume.get("nodeTerms")
     return terms is None or any(matches_node_term(term, node) for term in terms)
 
@@ -191,7 +192,7 @@ def _size(item: Object) -> Fraction:
 
 
 def _hosts(volume: Object) -> list[str] | None:
-    """The host names of the nodes that reach a volume, None where something else tells."""
+    """Return the host names in a volume's node terms, or None if a term uses other labels."""
     terms: Iterable[Object] = volume.get("nodeTerms") or ()
     found: list[str] = []
     for term in terms:
@@ -207,5 +208,5 @@ def _hosts(volume: Object) -> list[str] | None:
 
 
 def _in_topology(term: Sequence[Object], labels: Mapping[str, str]) -> bool:
-    """Source: ``pkg/apis/core/v1/helper/helpers.go``, MatchTopologySelectorTerms: an empty term has no nodes."""
+    """Source: ``pkg/apis/core/v1/helper/helpers.go``, MatchTopologySelectorTerms: an empty term matches no node."""
     return bool(term) and all(labels.get(item["key"]) in item["values"] for item in term)

@@ -1,6 +1,6 @@
-"""Whether the pods that wait in a snapshot find room: judged as jobs that come would be, with what is theirs already.
+"""The fit of the pending pods of a snapshot: their workloads are judged like new jobs.
 
-Their pods exist: quotas count them, and admission has let them through. Neither is asked a second time.
+The pods exist already: quotas have been charged and admission has accepted them, so neither is checked again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gpuctl.objects.api_resources import Object
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _POD_SECURITY = "pod-security.kubernetes.io/"
 _GROUP = "waiting.gpuctl/v1"
-"""An API group that no workload has: pods of the same job that run already are not given back."""
+"""An invented API group, so that running pods of the same job are not treated as replaced."""
 _KINDS = frozenset({"Job", "Deployment", "StatefulSet"})
 
 
 class _Whose(NamedTuple):
-    """The workload that pods belong to; one of a kind that is not known is a pod by itself."""
+    """The workload of pods; a pod of an unknown kind of workload stands for itself."""
 
     kind: str
     namespace: str
@@ -32,9 +32,9 @@ class _Whose(NamedTuple):
 
 
 def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
-    """Judge the pods that wait for a node, by their workloads, those with the highest priority first.
+    """Judge the pending pods by workload, sorted by descending priority.
 
-    :param namespace: whose answers are wanted; the others wait all the same, and may come first.
+    :param namespace: return the answers of this namespace only; pods of other namespaces still compete.
     """
     waiting = [pod for pod in snapshot.pods if "node" not in pod]
     groups: dict[tuple[_Whose, Hashable], list[Object]] = {}
@@ -63,13 +63,13 @@ def _whose(pod: Object) -> _Whose:
 
 
 def _kind(pod: Object) -> Hashable:
-    """Pods with the same of this go to the same nodes."""
+    """Return a value that is equal for pods that may go to the same nodes."""
     names = ("requests", "wants", "priority", "priorityClass", "hostPorts", "antiAffinity", "claims", "hasDeadline")
     return _hashable([pod.get(name) for name in names])
 
 
 def _hashable(value: Any) -> Hashable:
-    """Return a value to compare by. Its text would not do: hidden names read alike."""
+    """Return a hashable copy of a value. Its text would not do: different hidden names have the same text."""
     if isinstance(value, dict):
         return tuple(sorted((key, _hashable(item)) for key, item in value.items()))
     if isinstance(value, (list, tuple)):
@@ -79,7 +79,7 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _workload(whose: _Whose, pods: list[Object]) -> Object:
-    """An object that makes such pods: a JobSet's are a Job's here."""
+    """Return an object that creates such pods. A JobSet is represented by a Job."""
     first = pods[0]
     spec = {**waiting_spec(first), "priorityClassName": _class_of(first)}
     metadata = {"namespace": whose.namespace, "name": whose.name}
@@ -93,12 +93,12 @@ def _workload(whose: _Whose, pods: list[Object]) -> Object:
 
 
 def _class_of(pod: Object) -> str:
-    """A class of the pod's priority: its own may not be readable, or may have another value by now."""
+    """Return the name of an invented class with the pod's priority: its own may be unreadable or may have changed."""
     return f"{pod.get('priorityClass', '')}={pod.get('priority', 0)}"
 
 
 def _without_waiting(snapshot: Snapshot, waiting: list[Object]) -> Snapshot:
-    """The cluster without the pods that wait, and without what admission has done with them."""
+    """Return the snapshot without the pending pods, and without quotas, LimitRanges and Pod Security levels."""
     out = {id(pod) for pod in waiting}
     known = {item["name"]: item for item in snapshot.priority_classes}
     ranked = {
@@ -121,7 +121,7 @@ def _without_waiting(snapshot: Snapshot, waiting: list[Object]) -> Snapshot:
 
 
 def _grouped(pod: Object) -> Object:
-    """A pod whose owner has an API group, also where an older snapshot left it out."""
+    """Return a pod whose owner has an API group; older snapshots lack it."""
     return {**pod, "owner": {"group": "", **pod["owner"]}} if pod.get("owner") else pod
 
 
@@ -131,7 +131,7 @@ def _open(namespace: Object) -> Object:
 
 
 def _as_it_is(answer: Fit) -> Fit:
-    """The answer with the workload's own kind."""
+    """Return the answer with the workload's own kind."""
     demand = answer.demand
     jobset = demand.kind == "Job" and any(
         group.incoming.pod.labels.get(_JOBSET_LABEL) == demand.name for group, _ in demand.groups
