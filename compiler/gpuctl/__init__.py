@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from gpuctl.release import __version__
 
 __all__ = [
-    "Answer",
     "Changed",
     "ClusterError",
     "Compilation",
     "Connection",
     "Diagnostic",
     "DocumentPlan",
+    "Explanation",
     "FitResult",
     "InvalidDocuments",
     "InvalidOptions",
@@ -49,19 +49,19 @@ if TYPE_CHECKING:
     from gpuctl.kube.configuration import connect
     from gpuctl.kube.connection import Connection
     from gpuctl.library import DocumentPlan, apply, plan
-    from gpuctl.reading.why.explanation import Answer
+    from gpuctl.reading.why.explanation import Explanation
     from gpuctl.usecases.change_options import InvalidOptions
     from gpuctl.usecases.fit_documents import FitResult, fit
     from gpuctl.usecases.one_job import why
 
 _HOMES = {
-    "Answer": "gpuctl.reading.why.explanation",
     "Changed": "gpuctl.kube.api_errors",
     "ClusterError": "gpuctl.kube.api_errors",
     "Compilation": "gpuctl.compilation",
     "Connection": "gpuctl.kube.connection",
     "Diagnostic": "gpuctl.frontend.diagnostics",
     "DocumentPlan": "gpuctl.library",
+    "Explanation": "gpuctl.reading.why.explanation",
     "FitResult": "gpuctl.usecases.fit_documents",
     "InvalidDocuments": "gpuctl.frontend.invalid_documents",
     "InvalidOptions": "gpuctl.usecases.change_options",

@@ -23,7 +23,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import Key
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.removing import delete_pools, delete_quotas
@@ -405,7 +405,7 @@ def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]
     Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left out."""
     if not body.gpuType:
         return {}
-    gpus, known = Gpus(service.platform), {name.casefold() for name in body.gpuType}
+    gpus, known = PlatformGpus(service.platform), {name.casefold() for name in body.gpuType}
     # An invalid name must not become part of a path. The compiler reports it.
     names = [name for name in body.nodes if is_dns_subdomain(name)]
     found: dict[str, str] = {}

@@ -10,7 +10,15 @@ from typing import Any
 from gpuctl.api.job_answers import wait_result
 from gpuctl.api.wait_models import JobsWaitQuestion, WaitedName
 from gpuctl.reading.job_rows import Identity
-from gpuctl.reading.wait_until import GRACE, WaitedJob, WaitResult, deleted_already, gone, wait_on, waited_job
+from gpuctl.reading.wait_until import (
+    GRACE,
+    WaitedJob,
+    WaitResult,
+    already_deleted,
+    deletion_result,
+    wait_on,
+    waited_job,
+)
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
@@ -128,7 +136,7 @@ def _found(board: Board, caller: Caller, name: WaitedName) -> ListedJob | None:
 
 def _missing(name: WaitedName, condition: str) -> WaitResult:
     if name.kind and name.namespace:
-        return gone(name.job, Identity(name.namespace, name.job, name.kind), condition)
+        return deletion_result(name.job, Identity(name.namespace, name.job, name.kind), condition)
     if condition == "deleted":
-        return deleted_already(name.job)
+        return already_deleted(name.job)
     return WaitResult(name.job, None, condition, "gone", f"there is no job {name.job}: it will not be {condition}")

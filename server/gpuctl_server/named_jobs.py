@@ -14,8 +14,8 @@ from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import NoHistory
-from gpuctl.reading.job_lookup import Absent, find_job
-from gpuctl.reading.job_rows import Job, job_row, labels
+from gpuctl.reading.job_lookup import JobNotFound, find_job
+from gpuctl.reading.job_rows import Job, job_row, platform_keys
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
@@ -63,7 +63,7 @@ def rerun_named_jobs(
     rerun = partial(rerun_jobs, sees=visible_job_filter(caller))
     try:
         return _carried_out(service, caller, "update", rerun, (names, namespace), run, confirmation, touched)
-    except Absent as absent:
+    except JobNotFound as absent:
         if len(names) > 1:
             raise
         try:
@@ -180,13 +180,13 @@ def _resolve_jobs(
 ) -> list[Job]:
     """Return the named jobs, after checking that the caller may change them."""
     require_access(caller, AccessRequest(action, "jobs", where))
-    known = labels(service.platform, service.keys)
+    known = platform_keys(service.platform, service.keys)
     jobs = []
     with service.read_context(caller, where) as reader:
         for name in names:
             try:
                 job, _ = find_job(reader.scope, name, reader.keys)
-            except Absent:
+            except JobNotFound:
                 if action != "delete" or "/" in name:
                     raise
                 raise no_such_job(name, where) from None

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gpuctl.api.node_answers import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
 from gpuctl.api.pool_answers import PoolDetail, PoolReport
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeState
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import NodeDetails
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.gpu_measurements import measure_gpus
@@ -29,16 +29,16 @@ def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail
     )
 
 
-def node_detail(service: Service, caller: Caller, node: NodeState) -> NodeDetail:
+def node_detail(service: Service, caller: Caller, node: NodeDetails) -> NodeDetail:
     """Return a node with the jobs and pods that the caller may see."""
     pods = seen_pods(caller, node.holders)
-    fields = NodeReport.of(node, Gpus(service.platform)).model_dump(exclude={"running_jobs"})
+    fields = NodeReport.of(node, PlatformGpus(service.platform)).model_dump(exclude={"running_jobs"})
     detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=HoldingPod.all_of(pods))
     _measure(service, {node.name: detail.gpu_detail})
     return detail
 
 
-def gpus_of_nodes(service: Service, nodes: Sequence[NodeState]) -> list[GpusOfNode]:
+def gpus_of_nodes(service: Service, nodes: Sequence[NodeDetails]) -> list[GpusOfNode]:
     """Return the GPUs of nodes one by one."""
     found = [GpusOfNode.of(node.gpus_one_by_one) for node in nodes]
     _measure(service, {item.node_name: item.gpus for item in found})

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from gpuctl.api.node_answers import JobOnNodes
 from gpuctl.kube.not_found import no_such
 from gpuctl.objects.api_resources import RESOURCES, Key, labels_of
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeState, PodOnNode
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import NodeDetails, PodOnNode
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
@@ -54,19 +54,19 @@ def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
     return found
 
 
-def visible_nodes(service: Service, caller: Caller, resource: str = "nodes") -> list[NodeState]:
+def visible_nodes(service: Service, caller: Caller, resource: str = "nodes") -> list[NodeDetails]:
     """Return the nodes of the pools that the caller may see, by name."""
     takes = pool_filter(caller, "get", resource)
     return [node for node in service.fleet.now().nodes.values() if takes(node.pool)]
 
 
-def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[NodeState]:
+def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[NodeDetails]:
     """Return the nodes that match a query and that the caller may see. A query for a label matches the nodes that have
     it.
 
     :raises ApiError: the selector is invalid.
     """
-    nodes, gpus = visible_nodes(service, caller), Gpus(service.platform)
+    nodes, gpus = visible_nodes(service, caller), PlatformGpus(service.platform)
     if query.selector:
         with service.read_context(None) as everything:
             selected = everything.scope.session.list_objects(RESOURCES["Node"], labels=query.selector)[0]
@@ -77,7 +77,7 @@ def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[Nod
     return [node for node in found if query.label is None or query.label in labels_of(node.object)]
 
 
-def find_node(service: Service, caller: Caller, name: str, resource: str = "nodes") -> NodeState:
+def find_node(service: Service, caller: Caller, name: str, resource: str = "nodes") -> NodeDetails:
     """Return a node.
 
     :raises Problem: 404.
@@ -128,7 +128,7 @@ def gpu_type_of(service: Service, item: ListedJob) -> str | None:
     """Return the GPU type of a job: that of its document, else those of the nodes of its pods."""
     if item.row.gpu_type is not None or not item.row.gpu or item.row.node is None:
         return item.row.gpu_type
-    gpus = Gpus(service.platform)
+    gpus = PlatformGpus(service.platform)
     nodes = (service.mirror.find(Key("Node", "", name)) for name in item.row.node.split(","))
     types = {gpus.type_of(node) for node in nodes if node is not None}
     return ",".join(sorted(filter(None, types))) or None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.kube.not_found import no_such
-from gpuctl.reading.quota_rows import QuotaState, chosen
+from gpuctl.reading.quota_rows import QuotaState, select_quotas
 from gpuctl.usecases.quota_queries import list_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -23,7 +23,7 @@ def find_quotas(service: Service, caller: Caller, name: str) -> list[QuotaState]
     :raises NotThere: the caller sees no quota with the name.
     """
     there = visible_quotas(service, caller)
-    found = chosen(there, name)
+    found = select_quotas(there, name)
     if not found:
         raise no_such("quota", name, {quota.namespace for quota in there} | {quota.name for quota in there})
     return found

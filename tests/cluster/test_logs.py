@@ -16,8 +16,8 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Request, cut_stream, meanwhile, nth, on
 from gpuctl.kube.configuration import open_session
 from gpuctl.reading.log_parsing import instant
-from gpuctl.reading.log_streams import ContainerLog, Wanted
-from gpuctl.reading.log_tail import Tail, TailEnded
+from gpuctl.reading.log_streams import ContainerLog, LogOptions
+from gpuctl.reading.log_tail import LogTail, TailEnded
 from support.cluster_tools import Place, inference, notebook, training
 from support.command import Start
 
@@ -299,9 +299,9 @@ def test_a_log_that_goes_on_is_not_read_from_another_pod_of_the_name(place: Plac
     proxy.reset(on(nth(2, is_about_it, last=99), meanwhile(wait_for_another)))
     messages: queue.Queue[Any] = queue.Queue()
     session = open_session()
-    source = ContainerLog(session, pod, "main", Wanted())
-    tail = Tail(source, messages)
-    tail.look(pod, over=False, gone=False)
+    source = ContainerLog(session, pod, "main", LogOptions())
+    tail = LogTail(source, messages)
+    tail.update_pod(pod, over=False, gone=False)
     tail.start()
     lines = messages.get(timeout=60)
     place.kubectl("delete", "pod", "note-0")

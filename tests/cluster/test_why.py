@@ -512,7 +512,7 @@ def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
 
     from gpuctl.reading.why import evidence
 
-    monkeypatch.setattr(evidence, "clock", lambda: datetime.now(timezone.utc) + timedelta(minutes=minutes))
+    monkeypatch.setattr(evidence, "utc_now", lambda: datetime.now(timezone.utc) + timedelta(minutes=minutes))
 
 
 @pytest.mark.slow

@@ -26,10 +26,10 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.job_facts import job_facts
-from gpuctl.reading.job_rows import labels, rows, together
+from gpuctl.reading.job_rows import group_by_job, platform_keys, rows_of_jobs
 from gpuctl.reading.label_rows import gpu_label_row
-from gpuctl.reading.namespace_rows import Contents, read_namespaces
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.namespace_rows import NamespaceContents, read_namespaces
+from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import read_nodes
 from gpuctl.reading.pool_rows import read_pools
 from gpuctl.reading.quota_rows import read_quotas
@@ -43,8 +43,8 @@ Object = dict[str, Any]
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SETTINGS = Settings()
 KEYS = records(SETTINGS)
-NAMES = labels(SETTINGS, KEYS)
-GPUS = Gpus(SETTINGS)
+NAMES = platform_keys(SETTINGS, KEYS)
+GPUS = PlatformGpus(SETTINGS)
 TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:07Z", "2026-01-02T00:00:00Z"])
 WORDS = st.sampled_from(["Error", "OOMKilled", "CrashLoopBackOff", "Evicted", "NodeLost", "Unschedulable", "x y\n z"])
 
@@ -230,8 +230,8 @@ def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
 
 def of_jobs(objects: list[Object]) -> list[Any]:
     """Everything that is told of jobs."""
-    jobs = together(of_kind(objects, *WORKLOADS), of_kind(objects, "Pod"), KEYS)
-    told: list[Any] = [job_rows(rows(jobs, NAMES, by_job=by_job)).as_json() for by_job in (True, False)]
+    jobs = group_by_job(of_kind(objects, *WORKLOADS), of_kind(objects, "Pod"), KEYS)
+    told: list[Any] = [job_rows(rows_of_jobs(jobs, NAMES, by_job=by_job)).as_json() for by_job in (True, False)]
     for job in jobs:
         beside = [obj for obj in objects if obj["metadata"].get("namespace") == job.identity.namespace]
         scaler = next(iter(of_kind(beside, "HorizontalPodAutoscaler")), None)
@@ -250,7 +250,7 @@ def of_nodes(objects: list[Object]) -> list[Any]:
     states = read_nodes(nodes, pods, KEYS, GPUS)
     quotas, ranges = of_kind(objects, "ResourceQuota"), of_kind(objects, "LimitRange")
     inventory = Inventory(nodes, pods, of_kind(objects, "ConfigMap"))
-    contents = Contents(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
+    contents = NamespaceContents(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
     return [
         node_list(state.row for state in states),
         gpu_list(state.gpus_one_by_one for state in states),
@@ -335,4 +335,4 @@ def test_jobs_of_a_real_cluster(path: Path) -> None:
         for obj in objects
     ]
     assert_same(json.loads(json.dumps(named)))
-    assert job_rows(rows([job], NAMES)).total
+    assert job_rows(rows_of_jobs([job], NAMES)).total

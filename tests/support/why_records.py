@@ -24,18 +24,19 @@ from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence, gather
 
 RECORDED = Path(__file__).parents[1] / "unit" / "recorded-why"
-_PARTS = (
-    "events",
-    "nodes",
-    "claims",
-    "quotas",
-    "neighbours",
-    "admission",
-    "scaler",
-    "services",
-    "slices",
-    "preemptors",
-)
+# Field of `Evidence` -> its key in a record.
+_PARTS = {
+    "events": "events",
+    "nodes": "nodes",
+    "claims": "claims",
+    "quotas": "quotas",
+    "namespace_pods": "neighbours",
+    "kueue_workload": "admission",
+    "scaler": "scaler",
+    "services": "services",
+    "endpoint_slices": "slices",
+    "preemptors": "preemptors",
+}
 
 
 def _written(snapshot: Snapshot) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def dump(evidence: Evidence, cause: str) -> str:
         "snapshot": None if evidence.snapshot is None else _written(evidence.snapshot),
         "logs": [[pod, container, lines] for (pod, container), lines in evidence.logs.items()],
         **_device_claims(evidence),
-        **{name: getattr(evidence, name) for name in _PARTS},
+        **{key: getattr(evidence, name) for name, key in _PARTS.items()},
     }
     if evidence.kueue is not None:
         value["kueue"] = evidence.kueue._asdict()
@@ -81,7 +82,7 @@ def load(path: Path) -> tuple[Evidence, str]:
         device_claims={(kind, name): item for kind, name, item in value.get("device_claims", [])},
         logs={(pod, container): lines for pod, container, lines in value["logs"]},
         # A record may be older than a part.
-        **{name: value[name] for name in _PARTS if name in value},
+        **{name: value[key] for name, key in _PARTS.items() if key in value},
     )
     return evidence, value["cause"]
 

@@ -20,7 +20,7 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import of_job
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.why import log_diagnosis as log
-from gpuctl.reading.why.containers import image, registry_of
+from gpuctl.reading.why.containers import failed_image, registry_of
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import CAUSES
@@ -29,7 +29,7 @@ from support.why_records import RECORDED, dump, load
 DOCS = Path(__file__).parents[2] / "docs" / "daily.md"
 RECORDS = sorted(path.stem for path in RECORDED.glob("*.json"))
 NOT_RECORDED = {"image-pull-failed"}
-SERVING = ["services", "slices", "scaler", "preemptors"]
+SERVING = ["services", "endpoint_slices", "scaler", "preemptors"]
 # What a cause may be taken for by who sees less: always something true.
 POORER: dict[str, set[str]] = {
     "events": {"unknown", "starting", "quota-exceeded", "killed", "application-error", "queued", "running"},
@@ -38,7 +38,7 @@ POORER: dict[str, set[str]] = {
     "nodes": {"running"},
     "claims": {"claim-missing", "claim-unbound"},
     "services": {"running"},
-    "slices": {"running"},
+    "endpoint_slices": {"running"},
     "scaler": {"running"},
 }
 
@@ -79,7 +79,9 @@ def test_the_text_fits(cause: str, width: int | None) -> None:
 
 
 @pytest.mark.parametrize("cause", RECORDS)
-@pytest.mark.parametrize("part", ["events", "snapshot", "logs", "nodes", "claims", "quotas", "neighbours", *SERVING])
+@pytest.mark.parametrize(
+    "part", ["events", "snapshot", "logs", "nodes", "claims", "quotas", "namespace_pods", *SERVING]
+)
 def test_who_sees_less_is_never_told_something_wrong(cause: str, part: str) -> None:
     """Each list in turn may not be read: the cause stays, or becomes one that is true of less."""
     nothing: Any = {} if part in ("logs", "nodes", "claims", "preemptors") else None
@@ -135,15 +137,15 @@ LOGS = {
 
 @pytest.mark.parametrize(("text", "cause"), LOGS.items())
 def test_logs(text: str, cause: str) -> None:
-    assert log.read(text.splitlines()).cause == cause
+    assert log.diagnose(text.splitlines()).cause == cause
 
 
 def test_the_line_of_a_log_that_tells_most() -> None:
     wrapped = ["ValueError: bad shape", "E0612 x", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"]
-    assert log.read(wrapped).line == "ValueError: bad shape"
-    assert log.read(["loading", "panic: nil map", "goroutine 1 [running]:"]).line == "panic: nil map"
-    assert log.read(["one", "two", ""]).line == "two"
-    assert log.read(["\x1b[31mKeyError\x1b[0m: 'x'"]).line.count("\x1b") == 0
+    assert log.diagnose(wrapped).line == "ValueError: bad shape"
+    assert log.diagnose(["loading", "panic: nil map", "goroutine 1 [running]:"]).line == "panic: nil map"
+    assert log.diagnose(["one", "two", ""]).line == "two"
+    assert log.diagnose(["\x1b[31mKeyError\x1b[0m: 'x'"]).line.count("\x1b") == 0
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_the_line_of_a_log_that_tells_most() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_not_shown(line: str) -> None:
-    shown = log.shown(line)
+    shown = log.printable(line)
     assert "***" in shown
     assert "tops3cret" not in shown
     assert "hf_abc" not in shown
@@ -187,7 +189,7 @@ def test_errors_of_registries(text: str, cause: str, name: str) -> None:
         f'Back-off pulling image "{name}": ErrImagePull: failed to pull and unpack image "docker.io/{name}": {text}'
     )
     pod["status"]["containerStatuses"][0]["state"]["waiting"] = {"reason": "ImagePullBackOff", "message": message}
-    found = image(replace(evidence, job=replace(evidence.job, pods=[pod]), events=[]))
+    found = failed_image(replace(evidence, job=replace(evidence.job, pods=[pod]), events=[]))
     assert found is not None
     assert found.cause == cause
 

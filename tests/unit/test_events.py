@@ -11,9 +11,9 @@ import pytest
 from gpuctl import __main__ as program
 from gpuctl.cli import main as command_line
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.describe_job import alike
+from gpuctl.reading.describe_job import merge_repeated
 from gpuctl.reading.event_rows import of_job
-from gpuctl.reading.job_rows import Identity, Job, refusals
+from gpuctl.reading.job_rows import Identity, Job, add_refusals
 
 Object = dict[str, Any]
 
@@ -34,7 +34,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, events: list[Object], *jobs: Job) -> 
         return events
 
     monkeypatch.setattr(Scope, "maybe", maybe)
-    refusals(Scope(SimpleNamespace(namespace="n"), None), jobs)  # type: ignore[arg-type]
+    add_refusals(Scope(SimpleNamespace(namespace="n"), None), jobs)  # type: ignore[arg-type]
     return asked_for[0]
 
 
@@ -136,10 +136,10 @@ def test_events_of_one_second_are_in_their_order() -> None:
         event("SuccessfulCreate", pod, name=created, lastTimestamp="2026-01-01T00:00:05Z"),
         event("Queued", pod, lastTimestamp="2026-01-01T00:00:04Z"),
     ]
-    assert [item.reason for item in alike(told)] == ["Queued", "SuccessfulCreate", "Scheduled", "Pulled"]
+    assert [item.reason for item in merge_repeated(told)] == ["Queued", "SuccessfulCreate", "Scheduled", "Pulled"]
     # It was told again later: the name has the first time, which says nothing of the last.
     again = event("Pulled", pod, name=created, lastTimestamp="2026-01-01T00:00:06Z")
-    assert [(item.reason, item.count) for item in alike([*told, again])][-1] == ("Pulled", 2)
+    assert [(item.reason, item.count) for item in merge_repeated([*told, again])][-1] == ("Pulled", 2)
 
 
 def test_a_second_interrupt_at_the_end_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.waiting_fit import _kind
 from gpuctl.objects.hidden_names import OTHERS, HiddenName, in_namespace, is_hidden, prefixed, unique_names
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.queue_position import Claim, QueuePosition, claim_of
+from gpuctl.reading.queue_position import QueueClaim, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.redacting_session import RedactingSession
@@ -149,7 +149,9 @@ def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
     admission = {"metadata": {"name": "w"}}
 
     def said(number: int) -> str:
-        claims = [Claim(HiddenName(one), prefixed("Job/", HiddenName(-one)), 0, "", {}) for one in range(1, number + 1)]
+        claims = [
+            QueueClaim(HiddenName(one), prefixed("Job/", HiddenName(-one)), 0, "", {}) for one in range(1, number + 1)
+        ]
         return _fix(admission, QueuePosition("q", "cq", "", "", 0, {}, holders=claims), "mine")
 
     assert said(1) == said(2) == said(5)

@@ -7,7 +7,7 @@ import pytest
 
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.finding import CAUSES
-from gpuctl.reading.why.log_patterns import OF_A_PROGRAM
+from gpuctl.reading.why.log_patterns import PROGRAM_CAUSES
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "address-in-use": (
@@ -142,35 +142,37 @@ EVERY = [(cause, text) for cause, texts in SPELLINGS.items() for text in texts]
 
 
 def test_every_cause_of_programs_is_covered() -> None:
-    assert set(SPELLINGS) >= OF_A_PROGRAM
-    assert set(CAUSES) >= OF_A_PROGRAM
+    assert set(SPELLINGS) >= PROGRAM_CAUSES
+    assert set(CAUSES) >= PROGRAM_CAUSES
 
 
 @pytest.mark.parametrize(("cause", "text"), EVERY)
 def test_spellings(cause: str, text: str) -> None:
     lines = text.splitlines()
-    assert log.read(["step 1 loss 2.13", "Traceback (most recent call last):", *lines]).cause == cause
+    assert log.diagnose(["step 1 loss 2.13", "Traceback (most recent call last):", *lines]).cause == cause
     # As loggers and launchers print it: in colour, behind a rank, a time and a level, in capitals.
-    assert log.read([f"\x1b[31m{lines[0]}\x1b[0m"]).cause == cause
-    assert log.read([f"[rank3]: {lines[0]}"]).cause == cause
-    assert log.read([f"2026-11-26 10:00:00,123 - ERROR - {lines[0]}"]).cause == cause
-    assert log.read([lines[0].upper()]).cause == cause
+    assert log.diagnose([f"\x1b[31m{lines[0]}\x1b[0m"]).cause == cause
+    assert log.diagnose([f"[rank3]: {lines[0]}"]).cause == cause
+    assert log.diagnose([f"2026-11-26 10:00:00,123 - ERROR - {lines[0]}"]).cause == cause
+    assert log.diagnose([lines[0].upper()]).cause == cause
     # What comes later counts more.
-    assert log.read([*lines, "KeyError: 'labels'"]).cause == ("gpu-driver-error" if cause == "gpu-driver-error" else "")
+    assert log.diagnose([*lines, "KeyError: 'labels'"]).cause == (
+        "gpu-driver-error" if cause == "gpu-driver-error" else ""
+    )
 
 
 @pytest.mark.parametrize("text", MENTIONS)
 @pytest.mark.parametrize("last", ["KeyError: 'labels'", "exit status 1"])
 def test_lines_that_only_mention_an_error(text: str, last: str) -> None:
-    assert log.read([text, last]).cause == ""
-    assert log.read([text.lower(), last]).cause == ""
+    assert log.diagnose([text, last]).cause == ""
+    assert log.diagnose([text.lower(), last]).cause == ""
 
 
 def test_nccl_names_the_link_in_its_last_error() -> None:
     head = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:333, unhandled system error, NCCL 2.21.5"
     code = "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error. "
     peer = "socketStartConnect: Connect to 10.128.0.1<41231> failed : Software caused connection abort"
-    assert log.read([head, code, "Last error:", peer]) == ("nccl-error", peer, {})
-    assert log.read([f"[rank1]: {line}" for line in (head, code, "Last error:", peer)]) == ("nccl-error", peer, {})
-    assert log.read([head, code, f"Last error: {peer}"]).line == peer
-    assert log.read([head, code]).line == head
+    assert log.diagnose([head, code, "Last error:", peer]) == ("nccl-error", peer, {})
+    assert log.diagnose([f"[rank1]: {line}" for line in (head, code, "Last error:", peer)]) == ("nccl-error", peer, {})
+    assert log.diagnose([head, code, f"Last error: {peer}"]).line == peer
+    assert log.diagnose([head, code]).line == head

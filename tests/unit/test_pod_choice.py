@@ -7,7 +7,7 @@ import pytest
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.log_streams import pods_of
+from gpuctl.reading.log_streams import select_pods
 
 JOB_NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
 
@@ -57,7 +57,7 @@ TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-
 )
 def test_the_pod_that_is_meant(pods: list[Object], text: str, found: str) -> None:
     job = Job(Identity("ml", "two", "training"), None, pods)
-    assert [item["metadata"]["name"] for item in pods_of(job, text)] == [found]
+    assert [item["metadata"]["name"] for item in select_pods(job, text)] == [found]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_the_pod_that_is_meant(pods: list[Object], text: str, found: str) -> Non
 )
 def test_no_pod_or_several(pods: list[Object], text: str, message: str, hint: str) -> None:
     with pytest.raises(NotThere) as raised:
-        pods_of(Job(Identity("ml", "two", "training"), None, pods), text)
+        select_pods(Job(Identity("ml", "two", "training"), None, pods), text)
     assert raised.value.message == message
     assert (raised.value.hint or "").startswith(hint)

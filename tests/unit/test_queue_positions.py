@@ -62,7 +62,7 @@ def told(own: Object, *others: Object, queues: list[Object], **lists: list[Objec
         records(settings),
         settings,
         datetime(2026, 1, 3, tzinfo=timezone.utc),
-        admission=own,
+        kueue_workload=own,
         kueue=found,
     )
     return explain(evidence).finding

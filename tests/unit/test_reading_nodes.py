@@ -23,14 +23,14 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.label_rows import gpu_types, labels_with
 from gpuctl.reading.node_devices import count_devices
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeState, read_nodes, status_of
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import NodeDetails, read_nodes, status_of
 from gpuctl.reading.pool_rows import read_pools
-from gpuctl.reading.quota_rows import chosen, read_quotas
+from gpuctl.reading.quota_rows import read_quotas, select_quotas
 
 SETTINGS = Settings()
 KEYS = records(SETTINGS)
-GPUS = Gpus(SETTINGS)
+GPUS = PlatformGpus(SETTINGS)
 POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
 Object = dict[str, Any]
 
@@ -60,7 +60,7 @@ def pod(name: str, place: str | None, *containers: Object, phase: str = "Running
     return {"metadata": {"name": name, "namespace": "a", "labels": labels}, "spec": spec, "status": {"phase": phase}}
 
 
-def one(obj: Object, *pods: Object) -> NodeState:
+def one(obj: Object, *pods: Object) -> NodeDetails:
     """The node with pods."""
     return read_nodes([obj], pods, KEYS, GPUS)[0]
 
@@ -153,7 +153,7 @@ def test_types_that_the_platform_maps_to_labels() -> None:
     platform = PlatformDocument.model_validate(
         {"gpu": {"types": {"A100-80G": {"nvidia.com/gpu.product": ["SXM4", "PCIE"]}}}}
     )
-    gpus = Gpus(Settings(platform))
+    gpus = PlatformGpus(Settings(platform))
     obj = node(labels={"nvidia.com/gpu.product": "PCIE"})
     assert gpus.type_of(obj) == "A100-80G"
     assert gpus.matches(obj, {}, "a100-80g")
@@ -305,8 +305,8 @@ def test_other_peoples_quotas_are_left_out_unless_asked_for() -> None:
     assert [quota.name for quota in read_quotas(quotas, [], SETTINGS)] == ["q"]
     both = read_quotas(quotas, [], SETTINGS, foreign=True)
     assert [(quota.name, quota.is_ours) for quota in both] == [("q", True), ("theirs-ada", False)]
-    assert chosen(both, "ada") == both
-    assert [quota.name for quota in chosen(both, "q")] == ["q"]
+    assert select_quotas(both, "ada") == both
+    assert [quota.name for quota in select_quotas(both, "q")] == ["q"]
 
 
 # Words ----------------------------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ def test_the_tables_of_the_library_are_complete() -> None:
     assert listed("DocumentPlan") == {*own, *gpuctl.DocumentPlan.__dataclass_fields__}
     for row in rows(LIBRARY, "Errors"):
         assert issubclass(getattr(gpuctl, row[0].strip("`")), Exception)
-    assert listed("Answer") == {*gpuctl.Answer.__dataclass_fields__, "is_well"}
+    assert listed("Explanation") == {*gpuctl.Explanation.__dataclass_fields__, "is_well"}
     assert listed("FitResult") == {*gpuctl.FitResult.__dataclass_fields__, "fits", "notes"}
     assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
     for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift, "connect": gpuctl.connect}.items():

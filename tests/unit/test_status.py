@@ -184,10 +184,10 @@ def test_what_holds_a_job_back() -> None:
 
 def test_words_and_phases_in_any_case() -> None:
     found = Status("Partially Running", "running")
-    assert found.is_called("running")
-    assert found.is_called("PARTIALLYRUNNING")
-    assert found.is_called("partially running")
-    assert not found.is_called("run")
+    assert found.matches("running")
+    assert found.matches("PARTIALLYRUNNING")
+    assert found.matches("partially running")
+    assert not found.matches("run")
 
 
 def test_a_crash_loop_tells_how_the_last_run_ended() -> None:

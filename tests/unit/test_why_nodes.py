@@ -197,7 +197,7 @@ def quota_fix(holders: list[Object], need: int = 4, hard: int = 8) -> str:
     """What is advised where a quota of GPUs is used up by these."""
     used = sum(int(pod["spec"]["containers"][0]["resources"]["requests"][GPU]) for pod in holders)
     evidence = held_back("quota-exceeded", need, gpu_nodes())
-    evidence = replace(evidence, settings=Settings(), neighbours=holders)
+    evidence = replace(evidence, settings=Settings(), namespace_pods=holders)
     limits, taken = {f"requests.{GPU}": str(hard)}, {f"requests.{GPU}": str(used)}
     assert evidence.quotas is not None
     quota = {**evidence.quotas[0], "spec": {"hard": limits}, "status": {"hard": limits, "used": taken}}

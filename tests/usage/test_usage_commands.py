@@ -19,7 +19,7 @@ from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
 from gpuctl.reading.gpu_time import GpuHolder
-from gpuctl.reading.month_report import in_units
+from gpuctl.reading.month_report import round_to_sum
 from gpuctl.reading.usage_records import IdleHolder, UsageRange
 from gpuctl.usecases.usage_ways import DatabaseWay
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
@@ -408,12 +408,12 @@ def test_sparklines() -> None:
     ],
 )
 def test_parts_are_rounded_so_that_they_add_up(amounts: list[float], units: list[int]) -> None:
-    assert in_units(amounts, 1) == units
+    assert round_to_sum(amounts, 1) == units
 
 
 def test_names_of_strangers_are_bound() -> None:
     """What a terminal would obey is shown, not sent, whoever wrote it."""
-    from gpuctl.reading.gpu_time import NotALedger, ledger_line
+    from gpuctl.reading.gpu_time import InvalidLedger, ledger_line
 
     row: dict[str, Any] = {
         "time": "2026-10-30T00:00:00Z",
@@ -431,5 +431,5 @@ def test_names_of_strangers_are_bound() -> None:
     found = ledger_line({**row, "unusable_gpu_seconds": None})
     assert "\x1b" not in found.holder.value
     assert len(found.holder.value) < 1000
-    with pytest.raises(NotALedger):
+    with pytest.raises(InvalidLedger):
         ledger_line(row)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
 from gpuctl.language.masking import masked
-from gpuctl.reading.why.explanation import WELL, Answer
+from gpuctl.reading.why.explanation import WELL, Explanation
 
 
 class WhyEvidence(SharedModel):
@@ -65,17 +65,17 @@ class WhyAnswer(JobCause):
     notes: list[str] = Field([], description="What could not be read.", examples=[[]])
 
 
-def job_cause(answer: Answer) -> JobCause:
+def job_cause(answer: Explanation) -> JobCause:
     """Return an answer as ``describe job`` has it."""
     return JobCause(**_fields(answer))
 
 
-def why_answer(answer: Answer) -> WhyAnswer:
+def why_answer(answer: Explanation) -> WhyAnswer:
     """Return an answer as ``why`` has it."""
     return WhyAnswer(**_fields(answer), notes=list(answer.notes))
 
 
-def _fields(answer: Answer) -> dict[str, Any]:
+def _fields(answer: Explanation) -> dict[str, Any]:
     found, identity = answer.finding, answer.job.identity
     return {
         "job": identity.name,

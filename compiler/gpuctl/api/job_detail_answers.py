@@ -11,7 +11,7 @@ from gpuctl.api.base_models import SharedModel
 from gpuctl.api.job_cause_answers import JobCause, job_cause
 from gpuctl.api.job_list_answers import JobRow, row_fields
 from gpuctl.language.masking import masked
-from gpuctl.reading.describe_job import AlikeEvents, JobDetail, JobHistory
+from gpuctl.reading.describe_job import JobDetail, JobHistory, RepeatedEvent
 from gpuctl.reading.job_facts import JobFacts
 from gpuctl.reading.timeline import Stage
 
@@ -278,7 +278,7 @@ def _stage(stage: Stage) -> PodStage:
     return PodStage(stage=stage.name, time=stage.time, seconds=seconds)
 
 
-def _events(events: AlikeEvents) -> EventsAlike:
+def _events(events: RepeatedEvent) -> EventsAlike:
     return EventsAlike(
         type=events.type,
         reason=events.reason,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
-from gpuctl.reading.job_rows import Row
+from gpuctl.reading.job_rows import JobTableRow
 
 
 class JobRow(SharedModel):
@@ -112,23 +112,23 @@ class JobPage(SharedModel):
     items: list[JobItem]
 
 
-def job_row(row: Row) -> JobRow:
+def job_row(row: JobTableRow) -> JobRow:
     """Return a row as ``-o json`` has it."""
     return JobRow(**row_fields(row))
 
 
-def job_rows(rows: Iterable[Row]) -> JobRows:
+def job_rows(rows: Iterable[JobTableRow]) -> JobRows:
     """Return a list of rows as ``-o json`` has it."""
     items = list(map(job_row, rows))
     return JobRows(items=items, total=len(items))
 
 
-def listed_pod(row: Row) -> ListedPod:
+def listed_pod(row: JobTableRow) -> ListedPod:
     """Return a row as ``GET /pods`` has it."""
     return ListedPod(**row_fields(row), object_name=row.identity.object_name, uid=row.uid)
 
 
-def job_item(job_id: str, row: Row, progress: int | None, gpu_type: str | None) -> JobItem:
+def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str | None) -> JobItem:
     """Return the row of a job as ``GET /jobs`` has it.
 
     :param progress: percent.
@@ -137,7 +137,7 @@ def job_item(job_id: str, row: Row, progress: int | None, gpu_type: str | None) 
     return JobItem(**fields, progress=progress, object_name=row.identity.object_name)
 
 
-def row_fields(row: Row) -> dict[str, Any]:
+def row_fields(row: JobTableRow) -> dict[str, Any]:
     """Return the fields of :class:`JobRow`."""
     return {
         "job_id": row.job_id,

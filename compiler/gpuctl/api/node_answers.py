@@ -13,8 +13,8 @@ from gpuctl.api.json_values import listed, number
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.reading.label_rows import GpuType
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import GpuOnNode, GpuStatus, NodeGpus, NodeRow, NodeState, NodeStatus, PodOnNode
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import GpuOnNode, GpuStatus, NodeDetails, NodeGpus, NodeRow, NodeStatus, PodOnNode
 
 
 class HoldingPod(ApiModel):
@@ -111,7 +111,7 @@ class NodeConditions(ApiModel):
     container_runtime_version: str | None = Field(examples=["containerd://1.7.18"])
 
     @classmethod
-    def of(cls, node: NodeState) -> NodeConditions:
+    def of(cls, node: NodeDetails) -> NodeConditions:
         """Return what Kubernetes says of a node."""
         status, spec = node.object.get("status") or {}, node.object.get("spec") or {}
         info = status.get("nodeInfo") or {}
@@ -143,7 +143,7 @@ class NodeResources(ApiModel):
     gpu_unhealthy: int = Field(examples=[0])
 
     @classmethod
-    def of(cls, node: NodeState) -> NodeResources:
+    def of(cls, node: NodeDetails) -> NodeResources:
         """Return the resources of a node."""
         cpu, memory = (_total_used_free(node, name) for name in ("cpu", "memory"))
         cores = [number(amount) for amount in cpu]
@@ -162,7 +162,7 @@ class NodeResources(ApiModel):
         )
 
 
-def _total_used_free(node: NodeState, resource: str) -> tuple[Fraction, Fraction | None, Fraction | None]:
+def _total_used_free(node: NodeDetails, resource: str) -> tuple[Fraction, Fraction | None, Fraction | None]:
     total, used = node.amount(resource)
     return total, used, None if used is None else max(Fraction(0), total - used)
 
@@ -178,7 +178,7 @@ class NodeAmount(ApiModel):
     )
 
     @classmethod
-    def of(cls, node: NodeState, gpus: Gpus) -> list[NodeAmount]:
+    def of(cls, node: NodeDetails, gpus: PlatformGpus) -> list[NodeAmount]:
         """Return the GPUs of a node by vendor, its cores and memory, and its other extended resources."""
         cards = [name for name in node.total if name in gpus.vendors]
         others = sorted(name for name in node.total if "/" in name and name not in cards)
@@ -255,7 +255,7 @@ class NodeReport(NodeFields[HoldingPod]):
     """A node as ``gpuctl describe node`` shows it: its jobs are pods."""
 
     @classmethod
-    def of(cls, node: NodeState, gpus: Gpus) -> NodeReport:
+    def of(cls, node: NodeDetails, gpus: PlatformGpus) -> NodeReport:
         """Return a node with its pods."""
         conditions = (node.object.get("status") or {}).get("conditions") or []
         heartbeats = [item["lastHeartbeatTime"] for item in conditions if item.get("lastHeartbeatTime")]

@@ -11,7 +11,7 @@ from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair
-from gpuctl.reading.label_rows import GpuLabelRow, Label
+from gpuctl.reading.label_rows import GpuLabelRow, LabelRow
 
 MOST_NODES = 500
 """The most nodes in one request."""
@@ -141,7 +141,7 @@ class NodeLabel(ApiModel):
     label_value: str = Field(examples=["a100-80g"])
 
     @classmethod
-    def of(cls, label: Label) -> NodeLabel:
+    def of(cls, label: LabelRow) -> NodeLabel:
         """Return a label as lists have it."""
         return cls(node_name=label.node, label_key=label.key, label_value=label.value)
 
@@ -167,7 +167,7 @@ class KeptLabel(ApiModel):
     label: DatedLabel
 
     @classmethod
-    def of(cls, label: Label) -> KeptLabel:
+    def of(cls, label: LabelRow) -> KeptLabel:
         """Return a label with its times."""
         dated = DatedLabel(
             key=label.key, value=label.value, created_at=label.created_at, last_updated_at=label.updated_at
@@ -201,7 +201,7 @@ class GpuLabelPage(ApiModel):
     items: list[GpuLabels]
 
 
-def label_list(labels: Iterable[Label]) -> dict[str, Any]:
+def label_list(labels: Iterable[LabelRow]) -> dict[str, Any]:
     """Return the JSON of ``get labels NODE``, and of all labels of a node in the REST API."""
     return listed(NodeLabel.of(label).as_json() for label in labels)
 

@@ -9,7 +9,7 @@ from pydantic import Field, RootModel
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import number
-from gpuctl.reading.quota_rows import Limit, QuotaState
+from gpuctl.reading.quota_rows import QuotaState, ResourceLimit
 
 
 class QuotaLimit(ApiModel):
@@ -25,7 +25,7 @@ class QuotaLimit(ApiModel):
     used_percent: float | None = Field(examples=[50.0])
 
     @classmethod
-    def of(cls, limit: Limit) -> QuotaLimit:
+    def of(cls, limit: ResourceLimit) -> QuotaLimit:
         """Return a limit as JSON has it."""
         return cls(
             resource=limit.resource,

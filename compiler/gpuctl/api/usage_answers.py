@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, stamped
-from gpuctl.reading.usage_records import GroupUse, Holders, IdleHolder, UsageView, Waste
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, to_rfc3339
+from gpuctl.reading.usage_records import CurrentHolders, GroupUse, IdleGpuReport, IdleHolder, UsageView
 
 HELD_COLUMNS = (
     *("name", "namespace", "kind", "uid", "gpus", "useNow", "meanUse", "idleGpuHours", "gpuHours", "coverage"),
@@ -35,8 +35,8 @@ def usage_answer(view: UsageView, *, by_step: bool = False) -> dict[str, Any]:
     return {
         "level": view.level,
         "key": view.key or None,
-        "startTime": stamped(view.asked.start),
-        "endTime": stamped(view.asked.end),
+        "startTime": to_rfc3339(view.asked.start),
+        "endTime": to_rfc3339(view.asked.end),
         "timeZone": view.asked.zone,
         "step": view.step,
         **known_value(view.known),
@@ -147,7 +147,7 @@ def hours(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds / _HOUR, _DIGITS)
 
 
-def holders_answer(found: Holders) -> dict[str, Any]:
+def holders_answer(found: CurrentHolders) -> dict[str, Any]:
     """``usage top -o json``."""
     items = held_now_rows(found)
     return {
@@ -160,8 +160,8 @@ def holders_answer(found: Holders) -> dict[str, Any]:
     }
 
 
-def held_now_rows(found: Holders) -> list[dict[str, Any]]:
-    """A row for each workload that holds GPUs; ``lately`` is the hour that runs and the one before."""
+def held_now_rows(found: CurrentHolders) -> list[dict[str, Any]]:
+    """A row for each workload that holds GPUs; ``recent`` is the hour that runs and the one before."""
     return [
         {
             "name": item.holder.name,
@@ -171,16 +171,16 @@ def held_now_rows(found: Holders) -> list[dict[str, Any]]:
             "gpus": item.gpus,
             "useNow": item.use,
             "meanUse": None if late.mean_use is None else round(late.mean_use, 2),
-            "idleGpuHours": None if item.lately is None else hours(late.idle),
-            "gpuHours": None if item.lately is None else hours(late.held),
+            "idleGpuHours": None if item.recent is None else hours(late.idle),
+            "gpuHours": None if item.recent is None else hours(late.held),
             "coverage": None if late.coverage is None else round(late.coverage, 4),
         }
         for item in found.workloads
-        for late in [item.lately or _NOTHING]
+        for late in [item.recent or _NOTHING]
     ]
 
 
-def waste_answer(waste: Waste, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def waste_answer(waste: IdleGpuReport, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """``usage waste -o json``."""
     return {
         "cluster": waste.cluster,

@@ -11,17 +11,17 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, event_time
-from gpuctl.reading.job_addresses import Addresses, access
+from gpuctl.reading.job_addresses import Addresses, job_addresses
 from gpuctl.reading.job_facts import JobFacts, conditions_of, job_facts, services_of
-from gpuctl.reading.job_rows import Job, counting_claims, labels
-from gpuctl.reading.status import sentence
+from gpuctl.reading.job_rows import Job, platform_keys, with_claimed_gpus
+from gpuctl.reading.status import one_line
 from gpuctl.reading.timeline import Stage, timeline
 from gpuctl.reading.why.evidence import gather, read_events
-from gpuctl.reading.why.explanation import Answer, explain
+from gpuctl.reading.why.explanation import Explanation, explain
 
 
 @dataclass(frozen=True)
-class AlikeEvents:
+class RepeatedEvent:
     """An event, or several of the same words: ``count`` of them, the last at ``time``."""
 
     type: str
@@ -38,17 +38,17 @@ class JobHistory(NamedTuple):
 
     timeline: dict[str, list[Stage]]
     conditions: list[Object]
-    events: list[AlikeEvents] | None
+    events: list[RepeatedEvent] | None
 
 
 @dataclass(frozen=True)
 class JobDetail(JobFacts):
     """A job as ``describe`` shows it."""
 
-    answer: Answer
+    answer: Explanation
     timeline: dict[str, list[Stage]]
     access: Addresses
-    events: list[AlikeEvents] | None
+    events: list[RepeatedEvent] | None
 
     @property
     def has_trouble(self) -> bool:
@@ -56,26 +56,26 @@ class JobDetail(JobFacts):
         return not self.answer.is_well
 
 
-def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDetail:
+def read_job_detail(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDetail:
     """Read everything about a job; what may not be read is noted."""
     evidence = gather(scope, job, keys, settings)
     local = Scope(scope.session, job.identity.namespace)
     services = services_of(local, job, keys)
     for note in local.notes:
         scope.note(note)
-    names = counting_claims(labels(settings, keys), scope, [job])
+    names = with_claimed_gpus(platform_keys(settings, keys), scope, [job])
     facts = job_facts(job, services, evidence.scaler, names, settings)
     told = _history(job, evidence.events)
     return JobDetail(
         **vars(facts),
         answer=explain(evidence),
         timeline=told.timeline,
-        access=access(job.identity.name, job.identity.namespace, services, job.pods, evidence.nodes),
+        access=job_addresses(job.identity.name, job.identity.namespace, services, job.pods, evidence.nodes),
         events=told.events,
     )
 
 
-def history(scope: Scope, job: Job) -> JobHistory:
+def read_job_history(scope: Scope, job: Job) -> JobHistory:
     """What happened to a job, without asking why; that events may not be read is noted."""
     local = Scope(scope.session, job.identity.namespace)
     found = _history(job, read_events(local, job))
@@ -90,21 +90,21 @@ def _history(job: Job, events: Iterable[Object] | None) -> JobHistory:
     for event in events or []:
         about.get((event.get("involvedObject") or {}).get("name") or "", []).append(event)
     stages = {name: timeline(pod, about[name]) for pod in job.pods for name in [pod["metadata"]["name"]]}
-    return JobHistory(stages, conditions_of(job), None if events is None else alike(events))
+    return JobHistory(stages, conditions_of(job), None if events is None else merge_repeated(events))
 
 
-def alike(events: Iterable[Object]) -> list[AlikeEvents]:
+def merge_repeated(events: Iterable[Object]) -> list[RepeatedEvent]:
     """Events with those of the same words about the same object counted as one, the newest last."""
-    found: dict[tuple[str, str, str], AlikeEvents] = {}
+    found: dict[tuple[str, str, str], RepeatedEvent] = {}
     # What is told again is put in anew: the order is that of the last of each.
     for event in sorted(events, key=event_order):
         on = event.get("involvedObject") or {}
         about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
-        message, reason = sentence(event.get("message")), sentence(event.get("reason"))
+        message, reason = one_line(event.get("message")), one_line(event.get("reason"))
         number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
         before = found.pop((about, reason, message), None)
         count = number + (before.count if before is not None else 0)
-        found[about, reason, message] = AlikeEvents(
+        found[about, reason, message] = RepeatedEvent(
             event.get("type") or "Normal", reason, about, message, count, event_time(event)
         )
     return list(found.values())

@@ -128,7 +128,7 @@ def _rows(
     return rows
 
 
-def told_changes(changes: list[ValueChange]) -> str:
+def changes_text(changes: list[ValueChange]) -> str:
     """The first few fields that differ, with short values."""
     return first_few(map(_named, changes))
 
@@ -156,6 +156,6 @@ def _common(old: str, new: str) -> int:
     return old.rfind("/", 0, length) + 1
 
 
-def moment(when: str) -> str:
+def to_minute(when: str) -> str:
     """A time of the server, to the minute."""
     return when[:16].replace("T", " ") + " UTC" if len(when) >= 16 else "-"

@@ -59,7 +59,7 @@ class GpuHolder(NamedTuple):
     name: str = ""
 
     @property
-    def in_order(self) -> tuple[str, ...]:
+    def sort_key(self) -> tuple[str, ...]:
         """By what holders stand whose numbers are equal: their names."""
         return self.name or self.value, self.namespace, self.kind, self.value
 
@@ -88,16 +88,16 @@ class LedgerLine(NamedTuple):
     known: KnownTime
 
 
-class NotALedger(ValueError):
+class InvalidLedger(ValueError):
     """What was answered has not the form of a ledger."""
 
 
-def stamped(seconds: float) -> str:
+def to_rfc3339(seconds: float) -> str:
     """A time, to the second, in UTC."""
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def added(parts: Iterable[GpuTime]) -> GpuTime:
+def sum_gpu_times(parts: Iterable[GpuTime]) -> GpuTime:
     """All together; the capacity that one of them does not have, they do not have together. Likewise what is free.
 
     What they are allowed is no sum: each of them may be allowed all that there is.
@@ -117,7 +117,7 @@ def _all(values: Sequence[float | None]) -> float | None:
 def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
     """A row, as the ledger of usage answers it.
 
-    :raises NotALedger: it is none.
+    :raises InvalidLedger: it is none.
     """
     try:
         held, busy, idle = (float(value[f"{name}_gpu_seconds"]) for name in ("allocated", "busy", "held_idle"))
@@ -135,7 +135,7 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
             None if provisional is None else bool(provisional),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise NotALedger from None
+        raise InvalidLedger from None
     return LedgerLine(time, end, GpuHolder(*names), GpuTime(held, busy, idle, unobserved, *own), known)
 
 

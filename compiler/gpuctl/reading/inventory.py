@@ -28,7 +28,7 @@ class Inventory(NamedTuple):
     devices: Devices = NO_DEVICES
 
 
-def take(
+def read_inventory(
     scope: Scope,
     keys: Records,
     *,
@@ -53,7 +53,7 @@ def take(
     return Inventory(*session.each(lambda task: task(), tasks))
 
 
-def take_one(scope: Scope, name: str, gpus: Iterable[str]) -> tuple[Object | None, list[Object] | None, Devices]:
+def read_node(scope: Scope, name: str, gpus: Iterable[str]) -> tuple[Object | None, list[Object] | None, Devices]:
     """A node, its unfinished pods, all devices; None where there is no such node, or pods may not be listed."""
     session = scope.session
     tasks: list[Callable[[], Any]] = [

@@ -20,7 +20,7 @@ class Addresses:
     port_forward: str | None = None
 
 
-def access(
+def job_addresses(
     name: str, namespace: str, services: Iterable[Object], pods: Iterable[Object], nodes: Mapping[str, Object | None]
 ) -> Addresses:
     """The ways to a job. A node's address is its external one if it has one; any node forwards a nodePort."""

@@ -15,7 +15,16 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.reading.job_rows import Job, Labels, Row, as_begun, counting_claims, job_row, labels, pod_row
+from gpuctl.reading.job_rows import (
+    Job,
+    JobTableRow,
+    PlatformKeys,
+    job_row,
+    not_started,
+    platform_keys,
+    pod_row,
+    with_claimed_gpus,
+)
 from gpuctl.reading.timeline import timeline
 
 SERVING = ("Deployment", "StatefulSet")
@@ -27,8 +36,8 @@ class JobFacts:
     objects, ``begun`` the time at which the first container of its pods began."""
 
     job: Job
-    row: Row
-    pods: list[Row]
+    row: JobTableRow
+    pods: list[JobTableRow]
     restarts: dict[str, int]
     begun: str | None
     document: dict[str, Any] | None
@@ -62,12 +71,12 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
         scalers = local.all_if_allowed("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
     for note in local.notes:
         scope.note(note)
-    names = counting_claims(labels(settings, keys), scope, [job])
+    names = with_claimed_gpus(platform_keys(settings, keys), scope, [job])
     return job_facts(job, services, scaler_of(scalers, job), names, settings)
 
 
 def job_facts(
-    job: Job, services: Iterable[Object], scaler: Object | None, names: Labels, settings: Settings
+    job: Job, services: Iterable[Object], scaler: Object | None, names: PlatformKeys, settings: Settings
 ) -> JobFacts:
     """The facts that objects tell; ``services`` are the job's, ``scaler`` is what scales it."""
     row = job_row(job, names)
@@ -121,7 +130,7 @@ def _template(job: Job) -> Object:
     """The pod that there are most of."""
     if job.workload is None:
         return job.pods[-1] if job.pods else {}
-    templates = pod_templates(as_begun(job.workload))
+    templates = pod_templates(not_started(job.workload))
     return max(templates, key=lambda item: item[1])[0] if templates else {}
 
 

@@ -14,14 +14,23 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.reading.job_ids import name_in_id
-from gpuctl.reading.job_rows import Job, identity_of, job_id, newest, read, refusals, together, workloads
+from gpuctl.reading.job_rows import (
+    Job,
+    add_refusals,
+    group_by_job,
+    identity_of,
+    job_id,
+    newest_generation,
+    read_jobs,
+    workloads,
+)
 
 _FEW = 3
 _PODS = ("pod", "pods", "po")
 _PREFIXES = frozenset({"job", "jobs", *_PODS})
 
 
-class Absent(NoSuchJob):
+class JobNotFound(NoSuchJob):
     """There is no job, and no pod, of a name."""
 
 
@@ -31,14 +40,14 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     ``text`` is the id or name of a job, or the name of one of its pods (the JOB ID of ``get jobs``), with or without
     ``job/``, ``pod/`` or the kind (``training/``) before it.
 
-    :raises Absent: there is none.
+    :raises JobNotFound: there is none.
     :raises NoSuchJob: there are several, or it is of another kind.
     """
-    prefix, name = parted(text)
+    prefix, name = split_prefix(text)
     if prefix != "pod":
-        job = chosen(scope, _named(scope, name, keys), prefix, name)
+        job = select_job(scope, _named(scope, name, keys), prefix, name)
         if job is not None:
-            refusals(scope, [job])
+            add_refusals(scope, [job])
             return job, None
     if prefix in ("", "pod"):
         pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
@@ -49,12 +58,12 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             jobs = _of_job(scope, identity.name if identity else name, keys)
             jobs = [job for job in jobs if job.identity == identity]
             # None without the label `app`, as of pods made by hand; nor where the job has just been deleted.
-            return (jobs or together([], pods, keys))[0], name
+            return (jobs or group_by_job([], pods, keys))[0], name
     names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)}
-    raise absent(name, scope.namespace, names)
+    raise job_not_found(name, scope.namespace, names)
 
 
-def parted(text: str) -> tuple[str, str]:
+def split_prefix(text: str) -> tuple[str, str]:
     """Return the word before the slash, such as a kind, "job", "pod" or "", and the name behind it.
 
     :raises NoSuchJob: the word before the name is unknown.
@@ -65,11 +74,11 @@ def parted(text: str) -> tuple[str, str]:
     return "pod" if prefix in _PODS else "job" if prefix == "jobs" else prefix, name
 
 
-def chosen(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
+def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
     """Return the job that a name or id means; None without any.
 
     :param jobs: the jobs of that name or id.
-    :param prefix: the first value of :func:`parted`, not "pod".
+    :param prefix: the first value of :func:`split_prefix`, not "pod".
     :raises NoSuchJob: there are several, or none is of the kind.
     """
     kind = prefix if prefix in JOB_KINDS else None
@@ -82,7 +91,7 @@ def chosen(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
         titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
         raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
     if found:
-        job = newest(found)
+        job = newest_generation(found)
         _tell_others(scope, job, found)
         return job
     if jobs:
@@ -95,7 +104,7 @@ def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
     return SeveralJobs(f"there are several pods {name}: in {', '.join(namespaces)}", f"say which {IN_NAMESPACE}")
 
 
-def absent(name: str, namespace: str | None, names: Iterable[str]) -> Absent:
+def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> JobNotFound:
     """Return the error for a name that no job or pod of a namespace, or (None) of all, has.
 
     :param names: those of the jobs that there are; the closest one is suggested.
@@ -103,7 +112,7 @@ def absent(name: str, namespace: str | None, names: Iterable[str]) -> Absent:
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     hint = f"did you mean `{close[0]}`? " if close else ""
-    return Absent(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists what there is")
+    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists what there is")
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
@@ -122,12 +131,12 @@ def name_of_id(scope: Scope, text: str, keys: Records) -> str:
 def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str = "") -> list[Job]:
     """All jobs of the names or ids, in every namespace; a pod's name stands for its job. ``selector`` narrows them.
 
-    :raises Absent: there is none of a name.
+    :raises JobNotFound: there is none of a name.
     """
     bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
     apps = dict.fromkeys(filter(_is_label_value, [*bare, *filter(None, map(name_in_id, bare))]))
     wanted = ",".join(part for part in (f"app in ({','.join(apps)})", selector) if part)
-    known = read(scope, keys, wanted) if apps else []
+    known = read_jobs(scope, keys, wanted) if apps else []
     words = {job.identity: {job.identity.name, job.identity.object_name, job_id(job)} for job in known}
     jobs = {job.identity: job for job in known if not words[job.identity].isdisjoint(bare)}
     there = {word for identity in jobs for word in words[identity]}
@@ -183,10 +192,10 @@ def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
     by_id = [job for job in found if job.identity.name != text and job.identity.generation != text]
     if by_name and by_id:
         named, meant = by_name[0].identity, by_id[0].identity
-        raise two_meanings(text, (named.kind, named.name, named.namespace), (meant.kind, meant.name, meant.namespace))
+        raise ambiguous_text(text, (named.kind, named.name, named.namespace), (meant.kind, meant.name, meant.namespace))
 
 
-def two_meanings(text: str, named: tuple[str, str, str], meant: tuple[str, str, str]) -> SeveralJobs:
+def ambiguous_text(text: str, named: tuple[str, str, str], meant: tuple[str, str, str]) -> SeveralJobs:
     """Return the error about a text that is the name of one job and the id of another, each kind, name, namespace."""
     by_name, by_id = (f"{kind}/{name}" for kind, name, _ in (named, meant))
     return SeveralJobs(
@@ -221,7 +230,7 @@ def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
     mains = [obj for items in listed[:-1] for obj in items if unhashed_name(obj) in legal]
     # What the JobSet made carries its labels; what is controlled is not a job of its own.
     mains = [obj for obj in mains if not is_controlled(obj)]
-    return together(mains, listed[-1], keys)
+    return group_by_job(mains, listed[-1], keys)
 
 
 def _is_label_value(text: str) -> bool:

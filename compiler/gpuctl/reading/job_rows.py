@@ -20,7 +20,7 @@ from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.node_devices import gpus_of_claims
-from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
+from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused_status
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -48,18 +48,18 @@ class Identity(NamedTuple):
 
 @dataclass
 class Job:
-    """A job: its main object (None when only pods are left of it) and its pods, oldest first.
+    """A job: its main object (None if only pods are left) and its pods, oldest first.
 
-    ``refusal`` is why its controller could not make more of them. ``elsewhere`` tells that further pods of it may be in
-    another batch, where ``seen`` of them count.
+    :param refusal: why its controller cannot create more pods; "" if it can.
+    :param in_several_pages: more pods of the job may be in another page of the pod list; ``pods_in_pages`` counts them.
     """
 
     identity: Identity
     workload: Object | None
     pods: list[Object] = field(default_factory=list)
     refusal: str = ""
-    elsewhere: bool = False
-    seen: int = 0
+    in_several_pages: bool = False
+    pods_in_pages: int = 0
 
     def status(self, keys: Records) -> Status:
         """How it is doing."""
@@ -83,7 +83,7 @@ def _id(identity: Identity, uid: str) -> str:
     return id_of(identity.namespace, identity.kind, identity.name, uid) if uid else ""
 
 
-class Row(NamedTuple):
+class JobTableRow(NamedTuple):
     """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs.
 
     ``uid`` is that of the job (see :func:`main_uid`), ``pod`` the pod's name (None for the row of a job).
@@ -115,7 +115,7 @@ class Row(NamedTuple):
         return self.pod or self.identity.object_name
 
     @property
-    def words(self) -> set[str | None]:
+    def accepted_names(self) -> set[str | None]:
         """The texts by which a user may name the row."""
         return {self.job_id, self.pod, self.identity.name, self.identity.object_name}
 
@@ -128,17 +128,17 @@ class JobFilter(NamedTuple):
     status: str = ""
     names: tuple[str, ...] = ()
 
-    def takes(self, row: Row) -> bool:
+    def matches(self, row: JobTableRow) -> bool:
         """Whether a row is wanted."""
         return (
             (not self.pool or row.pool == self.pool)
             and (not self.kind or row.identity.kind == self.kind)
-            and (not self.status or row.status.is_called(self.status))
-            and (not self.names or not row.words.isdisjoint(self.names))
+            and (not self.status or row.status.matches(self.status))
+            and (not self.names or not row.accepted_names.isdisjoint(self.names))
         )
 
 
-class Labels(NamedTuple):
+class PlatformKeys(NamedTuple):
     """The platform's keys, and the resources that are GPUs.
 
     ``claimed`` are the GPUs that resource claims hold, by the uid of their pod.
@@ -151,12 +151,12 @@ class Labels(NamedTuple):
     claimed: Mapping[str, int] = MappingProxyType({})
 
 
-def labels(settings: Settings, keys: Records) -> Labels:
+def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
     """What a platform calls things."""
-    return Labels(keys, settings.label("gpu-type"), settings.label("priority"), settings.gpu_resources)
+    return PlatformKeys(keys, settings.label("gpu-type"), settings.label("priority"), settings.gpu_resources)
 
 
-def counting_claims(names: Labels, scope: Scope, jobs: Iterable[Job]) -> Labels:
+def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
     """Return labels with the GPUs that resource claims of the jobs' pods hold; nothing is read if no pod names one."""
     pods = [pod for job in jobs for pod in job.pods]
     return names._replace(claimed=gpus_of_claims(scope, names.gpus, pods))
@@ -178,7 +178,7 @@ def identity_of(obj: Object, keys: Records) -> Identity | None:
     return Identity(obj["metadata"].get("namespace") or "", name, kind, generation)
 
 
-def newest(jobs: Iterable[Job]) -> Job:
+def newest_generation(jobs: Iterable[Job]) -> Job:
     """The generation that is there to stay: a controller creates the new one while it deletes the old."""
 
     def order(job: Job) -> tuple[bool, bool, str, str]:
@@ -198,24 +198,24 @@ def workloads(scope: Scope, keys: Records, selector: str = "") -> list[Object]:
     return [item for item in found if not is_controlled(item)]
 
 
-def read(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
+def read_jobs(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
     """All jobs with all their pods, by namespace and name."""
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     listed = scope.lists([*WORKLOADS, "Pod"], labels=wanted)
     mains = [item for items in listed[:-1] for item in items if not is_controlled(item)]
-    jobs = together(mains, listed[-1], keys)
-    refusals(scope, jobs)
+    jobs = group_by_job(mains, listed[-1], keys)
+    add_refusals(scope, jobs)
     return jobs
 
 
-def without_pods(scope: Scope, keys: Records) -> list[Job]:
+def read_jobs_without_pods(scope: Scope, keys: Records) -> list[Job]:
     """All jobs that have a main object, and none of their pods."""
     listed = scope.lists(WORKLOADS, labels=keys.job_type)
-    return together([item for items in listed for item in items if not is_controlled(item)], [], keys)
+    return group_by_job([item for items in listed for item in items if not is_controlled(item)], [], keys)
 
 
-def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
-    """As :func:`read`, but where pods come in several pages each is told as it comes, and jobs without pods last.
+def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
+    """As :func:`read_jobs`, but where pods come in several pages each is told as it comes, and jobs without pods last.
 
     A job whose pods are in several pages comes with each; what it lacks comes last.
     """
@@ -225,26 +225,26 @@ def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Jo
     first, second = next(pages, []), next(pages, None)
     mains = [item for items in listed() for item in items if not is_controlled(item)]
     if second is None:
-        jobs = together(mains, first, keys)
-        refusals(scope, jobs)
+        jobs = group_by_job(mains, first, keys)
+        add_refusals(scope, jobs)
         yield jobs
         return
-    bare = {job.identity: job for job in together(mains, [], keys)}
+    bare = {job.identity: job for job in group_by_job(mains, [], keys)}
     for page in itertools.chain((first, second), pages):
-        jobs = together([], page, keys)
+        jobs = group_by_job([], page, keys)
         for job in jobs:
-            job.elsewhere = True
+            job.in_several_pages = True
             if job.identity in bare:
                 job.workload = bare[job.identity].workload
-                bare[job.identity].seen += _made(job)
-                bare[job.identity].elsewhere = True
+                bare[job.identity].pods_in_pages += _made(job)
+                bare[job.identity].in_several_pages = True
         yield jobs
-    without = [job for job in bare.values() if lacks_pods(job) or not job.elsewhere]
-    refusals(scope, without)
+    without = [job for job in bare.values() if missing_pods(job) or not job.in_several_pages]
+    add_refusals(scope, without)
     yield without
 
 
-def together(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
+def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
     """Jobs of objects that were listed, with their pods, by namespace and name."""
     jobs: dict[Identity, Job] = {}
     for obj in mains:
@@ -260,9 +260,9 @@ def together(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> 
     return [jobs[identity] for identity in sorted(jobs)]
 
 
-def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
+def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
     """Ask the events why jobs that should have pods have none: one list for all of them, none when there are none."""
-    without = {job.identity: job for job in jobs if lacks_pods(job)}
+    without = {job.identity: job for job in jobs if missing_pods(job)}
     if not without:
         return
     field = ""
@@ -279,7 +279,7 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
         named.setdefault((job.identity.namespace, job.identity.object_name), []).append(job)
     for event in sorted(events or [], key=event_order):
         about = event.get("involvedObject") or {}
-        for name in beginnings(about.get("name") or ""):
+        for name in name_prefixes(about.get("name") or ""):
             for job in named.get((about.get("namespace") or "", name), ()):
                 for found in of_job([event], job.identity.namespace, job.workload, job.pods):
                     job.refusal = found.get("message") or ""
@@ -290,18 +290,18 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
             job.refusal = failing
 
 
-def beginnings(name: str) -> Iterator[str]:
+def name_prefixes(name: str) -> Iterator[str]:
     """A name, and what is left of it without its last words: ``chat-5d4f-x2z``, ``chat-5d4f``, ``chat``."""
     while name:
         yield name
         name = name.rpartition("-")[0]
 
 
-def lacks_pods(job: Job) -> int:
+def missing_pods(job: Job) -> int:
     """How many of the pods that a job should have are not there."""
     if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
         return 0
-    return max(0, replicas(job.workload) - job.seen - _made(job))
+    return max(0, replicas(job.workload) - job.pods_in_pages - _made(job))
 
 
 def _made(job: Job) -> int:
@@ -315,13 +315,13 @@ def _made(job: Job) -> int:
     )
 
 
-def missing_row(job: Job, names: Labels) -> Row | None:
+def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
     """The row for the pods that a job lacks beside those that it has; None when it lacks none."""
-    lacking = lacks_pods(job)
+    lacking = missing_pods(job)
     if job.workload is None or not lacking:
         return None
     wanted = replicas(job.workload)
-    status = refused(job.refusal) if job.refusal else Status("Pending", "pending")
+    status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
     said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not made"
     whole = job_row(job, names._replace(claimed={}))
     return whole._replace(
@@ -339,10 +339,12 @@ def condition_message(workload: Object, kind: str) -> str:
     return (condition(workload, kind) or {}).get("message") or ""
 
 
-def pod_row(pod: Object, identity: Identity, names: Labels, uid: str = "", workload: Object | None = None) -> Row:
+def pod_row(
+    pod: Object, identity: Identity, names: PlatformKeys, uid: str = "", workload: Object | None = None
+) -> JobTableRow:
     """A pod's row; ``uid`` is its job's, ``workload`` the main object of its job."""
     status = pod.get("status") or {}
-    return Row(
+    return JobTableRow(
         uid=uid,
         pod=pod["metadata"]["name"],
         identity=identity,
@@ -360,19 +362,19 @@ def pod_row(pod: Object, identity: Identity, names: Labels, uid: str = "", workl
     )
 
 
-def job_row(job: Job, names: Labels) -> Row:
+def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
     """A job's row: READY counts pods that are ready, of those it is to have; GPU is of all of them together."""
     if job.workload is None:
         newest = pod_row(job.pods[-1], job.identity, names)
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
         gpus = sum(_pod_gpus(pod, names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed"))
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
-    templates = pod_templates(as_begun(job.workload))
+    templates = pod_templates(not_started(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
     nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
     starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
     main = labels_of(job.workload)
-    return Row(
+    return JobTableRow(
         uid=main_uid(job),
         pod=None,
         identity=job.identity,
@@ -391,7 +393,9 @@ def job_row(job: Job, names: Labels) -> Row:
     )
 
 
-def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only: bool = False) -> Iterator[Row]:
+def rows_of_jobs(
+    jobs: Iterable[Job], names: PlatformKeys, *, by_job: bool = False, pods_only: bool = False
+) -> Iterator[JobTableRow]:
     """The rows of jobs: one a pod, one for what a job lacks of them (not with ``pods_only``); or one a job."""
     for job in jobs:
         if by_job:
@@ -400,9 +404,9 @@ def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only:
         uid = main_uid(job)
         for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
             yield pod_row(pod, job.identity, names, uid, job.workload)
-        if pods_only or (job.pods and job.elsewhere):
+        if pods_only or (job.pods and job.in_several_pages):
             continue
-        if not job.pods and not job.elsewhere:
+        if not job.pods and not job.in_several_pages:
             yield job_row(job, names)
         elif (row := missing_row(job, names)) is not None:
             yield row
@@ -417,17 +421,17 @@ def _ready(job: Job) -> int:
 def _done(job: Job) -> int:
     """How many pods a job without any to run had or would have."""
     assert job.workload is not None
-    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(as_begun(job.workload))
+    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(not_started(job.workload))
 
 
-def as_begun(workload: Object) -> Object:
+def not_started(workload: Object) -> Object:
     """The workload as it begins: nobody suspends it, and nothing of it is done."""
     return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}
 
 
-def _pod_gpus(pod: Object, names: Labels) -> int:
+def _pod_gpus(pod: Object, names: PlatformKeys) -> int:
     return _gpus(pod["spec"], names) + names.claimed.get(pod["metadata"]["uid"], 0)
 
 
-def _gpus(spec: Object, names: Labels) -> int:
+def _gpus(spec: Object, names: PlatformKeys) -> int:
     return int(sum(amount for name, amount in pod_requests(spec).items() if name in names.gpus))

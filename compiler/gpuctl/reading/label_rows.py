@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object, labels_of
-from gpuctl.reading.node_gpus import UNKNOWN, Gpus
-from gpuctl.reading.node_rows import NodeState
+from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
+from gpuctl.reading.node_rows import NodeDetails
 
 
 @dataclass(frozen=True)
-class Label:
+class LabelRow:
     """One label of one node.
 
     Kubernetes keeps when whoever set a label last wrote to the node. So the label was there by ``created_at``, and has
@@ -35,21 +35,21 @@ class GpuLabelRow(NamedTuple):
     pool: str
 
 
-def gpu_label_row(node: NodeState) -> GpuLabelRow:
+def gpu_label_row(node: NodeDetails) -> GpuLabelRow:
     """Return the labels of a node about GPUs."""
     return GpuLabelRow(node.name, node.gpu_labels, node.gpu_type, node.pool)
 
 
-def labels_with(nodes: Iterable[Object], key: str) -> list[Label]:
+def labels_with(nodes: Iterable[Object], key: str) -> list[LabelRow]:
     """A label at all nodes that have it."""
-    found = (label for node in nodes for label in labels(node) if label.key == key)
+    found = (label for node in nodes for label in node_labels(node) if label.key == key)
     return sorted(found, key=lambda label: label.node)
 
 
-def labels(node: Object) -> list[Label]:
+def node_labels(node: Object) -> list[LabelRow]:
     """All labels of a node, by key."""
     name = node["metadata"]["name"]
-    return [Label(name, key, value, *_times(node, key)) for key, value in sorted(labels_of(node).items())]
+    return [LabelRow(name, key, value, *_times(node, key)) for key, value in sorted(labels_of(node).items())]
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class GpuType:
     pools: tuple[str, ...]
 
 
-def gpu_types(nodes: Iterable[NodeState], gpus: Gpus) -> list[GpuType]:
+def gpu_types(nodes: Iterable[NodeDetails], gpus: PlatformGpus) -> list[GpuType]:
     """The types that nodes have, by name. Nodes with GPUs and no label are of type ``unknown``."""
-    groups: dict[str, list[NodeState]] = {}
+    groups: dict[str, list[NodeDetails]] = {}
     for node in nodes:
         if node.gpu_type or node.gpu_total:
             groups.setdefault(node.gpu_type or UNKNOWN, []).append(node)
     return [_gpu_type(name, group, gpus) for name, group in sorted(groups.items())]
 
 
-def _gpu_type(name: str, nodes: list[NodeState], gpus: Gpus) -> GpuType:
+def _gpu_type(name: str, nodes: list[NodeDetails], gpus: PlatformGpus) -> GpuType:
     known = all(node.gpu_used is not None for node in nodes)
     vendors = {gpus.vendors[resource] for node in nodes for resource in node.total if resource in gpus.vendors}
     return GpuType(

@@ -27,7 +27,7 @@ from gpuctl.objects.ownership_metadata import records
 _Workloads = dict[tuple[str, ...], Object]
 
 
-def with_machines(
+def with_cluster_gpus(
     before: DeclaredState, after: DeclaredState, old: Compilation | None, new: Compilation | None, snapshot: Snapshot
 ) -> tuple[DeclaredState, DeclaredState]:
     """Both sides with the GPUs that the nodes of the cluster have, for the pools that they are about.

@@ -16,19 +16,19 @@ from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.workload_state import condition, finished
-from gpuctl.reading.job_rows import Job, newest, together
+from gpuctl.reading.job_rows import Job, group_by_job, newest_generation
 from gpuctl.reading.log_streams import (
-    Batch,
     ContainerLog,
+    LogBatch,
+    LogOptions,
     LogProblem,
-    Wanted,
-    container_of,
     container_state,
     has_log,
+    select_container,
 )
-from gpuctl.reading.log_streams import waiting as why_waiting
-from gpuctl.reading.log_tail import Tail, TailEnded, TailMessage, hand_over
-from gpuctl.reading.status import pod_status, sentence
+from gpuctl.reading.log_streams import waiting_text as why_waiting
+from gpuctl.reading.log_tail import LogTail, TailEnded, TailMessage, put_unless_stopped
+from gpuctl.reading.status import one_line, pod_status
 
 _GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
@@ -56,7 +56,7 @@ class PodEnded(NamedTuple):
     gone: bool
 
 
-Item = Batch | Notice | LogProblem | PodEnded
+Item = LogBatch | Notice | LogProblem | PodEnded
 _Message = Event | TailMessage
 
 
@@ -93,7 +93,7 @@ class _Pod:
         return f"pod {name} has finished"
 
 
-class Following:
+class LogFollower:
     """The lines of a job's pods as they come, until there can be no more of them.
 
     ``read`` are sources whose logs were shown already, up to their positions. ``only`` is the uid of the one pod to
@@ -104,7 +104,7 @@ class Following:
         self,
         session: Session,
         job: Job,
-        wanted: Wanted,
+        wanted: LogOptions,
         keys: Records,
         *,
         read: Iterable[ContainerLog] = (),
@@ -113,14 +113,14 @@ class Following:
     ) -> None:
         self._session = session
         self._job = job
-        self._wanted = wanted
+        self._options = wanted
         self._only = only
         self._keys = keys
         self._cause = cause
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
-        self._tails: dict[ContainerLog, Tail] = {}
+        self._tails: dict[ContainerLog, LogTail] = {}
         self._workload: Object | None = None
         self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
@@ -168,12 +168,12 @@ class Following:
             self._pass_on(error)
 
     def _pass_on(self, message: _Message) -> None:
-        hand_over(self._queue, message, self._stopped.is_set)
+        put_unless_stopped(self._queue, message, self._stopped.is_set)
 
     def _handle(self, item: _Message) -> Iterator[Item]:
         if isinstance(item, ClusterError):
             raise item
-        if isinstance(item, (Batch, LogProblem)):
+        if isinstance(item, (LogBatch, LogProblem)):
             yield item
         elif isinstance(item, TailEnded):
             for pod in self._pods.values():
@@ -193,15 +193,15 @@ class Following:
             self._mains.pop(event.object["metadata"]["uid"], None)
         else:
             self._mains[event.object["metadata"]["uid"]] = event.object
-        generations = together(self._mains.values(), [], self._keys)
-        self._workload = newest(generations).workload if generations else None
+        generations = group_by_job(self._mains.values(), [], self._keys)
+        self._workload = newest_generation(generations).workload if generations else None
 
     def _pod_event(self, event: Event) -> Iterator[Notice]:
         uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]
         if self._only not in (None, uid):
             return
         pod = self._pods.get(uid)
-        container = container_of(event.object, self._wanted.container)
+        container = select_container(event.object, self._options.container)
         if pod is None:
             early = "Pod" in self._unlisted and has_log(event.object, container)
             pod = self._pods[uid] = _Pod(event.object, early)
@@ -214,14 +214,14 @@ class Following:
         if pod.source is None and has_log(event.object, container):
             key = (uid, container)
             # Of a log that has just begun nothing is old.
-            wanted = self._wanted if pod.early else replace(self._wanted, tail=None)
+            wanted = self._options if pod.early else replace(self._options, tail=None)
             pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
-            tail = self._tails[pod.source] = Tail(pod.source, self._queue)
-            tail.look(event.object, over=pod.is_over, gone=pod.gone is not None)
+            tail = self._tails[pod.source] = LogTail(pod.source, self._queue)
+            tail.update_pod(event.object, over=pod.is_over, gone=pod.gone is not None)
             pod.thread = tail.start()
         elif pod.source is not None:
             pod.source.pod = event.object
-            self._tails[pod.source].look(event.object, over=pod.is_over, gone=pod.gone is not None)
+            self._tails[pod.source].update_pod(event.object, over=pod.is_over, gone=pod.gone is not None)
         state = container_state(event.object, container)
         if (state.get("restartCount") or 0) > before:
             yield Notice(f"{name} was restarted{_why(state)}", uid=uid)
@@ -260,7 +260,7 @@ class Following:
             why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
             pods = [pod.object for pod in self._pods.values() if pod.gone is None]
             known = self._cause(Job(self._job.identity, self._workload, pods))
-            said = known or sentence(why.get("message")) or why.get("reason") or "see its pods"
+            said = known or one_line(why.get("message")) or why.get("reason") or "see its pods"
             yield Notice(f"{title} failed: {said}")
         else:
             yield Notice(f"{title} has finished")

@@ -31,7 +31,7 @@ class NoLog(NotThere):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LogOptions:
     """What of a log: the last ``tail`` lines (None: all), since a time (seconds ago, or RFC 3339), of which container.
 
     ``previous`` means the run before the last restart.
@@ -63,7 +63,7 @@ class LogProblem(NamedTuple):
     is_outage: bool = False
 
 
-class Batch(NamedTuple):
+class LogBatch(NamedTuple):
     """Lines of one source, in its order."""
 
     source: ContainerLog
@@ -80,7 +80,7 @@ class ContainerLog:
     session: Session
     pod: Object
     container: str
-    wanted: Wanted
+    options: LogOptions
     position: Position = field(default_factory=Position)
     lock: threading.Condition = field(default_factory=threading.Condition)
     _stream: ResponseStream | None = None
@@ -97,7 +97,7 @@ class ContainerLog:
 
         :raises ClusterError: there is no answer, or it broke off.
         """
-        query = self.wanted.query()
+        query = self.options.query()
         since = self.position.since
         if since is not None:
             # What was read goes before what was wanted at first.
@@ -145,7 +145,7 @@ class ContainerLog:
         for lines in parse(stream):
             if fresh := self.position.fresh(lines):
                 yield fresh
-        self._was_empty = self.wanted.tail != 0
+        self._was_empty = self.options.tail != 0
 
     def read_whole(self, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
         """A stream that was opened, and where it breaks another one that goes on.
@@ -167,7 +167,7 @@ class ContainerLog:
                 first = self.read()
 
 
-def pods_of(job: Job, text: str | None) -> list[Object]:
+def select_pods(job: Job, text: str | None) -> list[Object]:
     """Return the pods of a job, or the one that ``text`` means.
 
     :param text: a pod's name, its index in the job, or the end or middle of its name, as the prefix of ``logs`` shows
@@ -205,7 +205,7 @@ def _index_of(pod: Object) -> str | None:
     return labels_of(pod).get(INDEX) or annotations_of(pod).get(INDEX) or labels_of(pod).get(_POD_INDEX)
 
 
-def container_of(pod: Object, name: str | None) -> str:
+def select_container(pod: Object, name: str | None) -> str:
     """The container that is meant: the one named, the one that an annotation calls the default, or the first.
 
     :raises NotThere: the pod has no such container.
@@ -248,7 +248,7 @@ def short_name(pod: str, identity: Identity) -> str:
     return match[1] if match else rest
 
 
-def explain(error: ClusterError, pod: Object) -> str:
+def log_error_text(error: ClusterError, pod: Object) -> str:
     """Why the log of a pod cannot be had, after its state and the API's answer."""
     status = pod_status(pod)
     if isinstance(error, ApiError):
@@ -266,7 +266,7 @@ def explain(error: ClusterError, pod: Object) -> str:
     return error.message
 
 
-def waiting(pod: Object) -> str:
+def waiting_text(pod: Object) -> str:
     """Why a pod has no log yet: ``Pending: ImagePullBackOff: Back-off pulling image ...``."""
     status = pod_status(pod)
     phase = (pod.get("status") or {}).get("phase") or "Pending"
@@ -274,22 +274,24 @@ def waiting(pod: Object) -> str:
     return ": ".join(words)
 
 
-def sources_of(session: Session, pods: list[Object], wanted: Wanted) -> tuple[list[ContainerLog], list[LogProblem]]:
+def log_sources(
+    session: Session, pods: list[Object], wanted: LogOptions
+) -> tuple[list[ContainerLog], list[LogProblem]]:
     """The logs that there are, and the pods that have none yet.
 
     :raises NotThere: no pod has the container.
     """
     sources, missing = [], []
     for pod in pods:
-        container = container_of(pod, wanted.container)
+        container = select_container(pod, wanted.container)
         if has_log(pod, container):
             sources.append(ContainerLog(session, pod, container, wanted))
         else:
-            missing.append(LogProblem(pod["metadata"]["name"], waiting(pod)))
+            missing.append(LogProblem(pod["metadata"]["name"], waiting_text(pod)))
     return sources, missing
 
 
-class Reading:
+class MergedLogs:
     """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it has finished."""
 
     def __init__(self, session: Session, sources: list[ContainerLog]) -> None:
@@ -297,7 +299,7 @@ class Reading:
         self._sources = sources
         self.problems: list[LogProblem] = []
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[LogBatch]:
         """Lines in the order of time; as they come when there is one source.
 
         :raises ApiError: logs may not be read.
@@ -307,11 +309,11 @@ class Reading:
         if len(streams) == 1:
             [(source, first)] = streams
             for lines in self._guarded(source, first):
-                yield Batch(source, lines)
+                yield LogBatch(source, lines)
             return
         timed = [self._timed(number, *stream) for number, stream in enumerate(streams)]
         for _, number, line in heapq.merge(*timed, key=lambda entry: entry[0]):
-            yield Batch(streams[number][0], [line])
+            yield LogBatch(streams[number][0], [line])
 
     def _open(self, source: ContainerLog) -> Iterator[list[LogLine]] | None:
         try:
@@ -319,7 +321,7 @@ class Reading:
         except ApiError as error:
             if error.lacks_permission:
                 raise
-            self.problems.append(LogProblem(source.name, explain(error, source.pod)))
+            self.problems.append(LogProblem(source.name, log_error_text(error, source.pod)))
         except ConnectionFailed as error:
             self.problems.append(LogProblem(source.name, error.message, is_outage=True))
         return None
@@ -328,10 +330,10 @@ class Reading:
         try:
             for lines in source.read_whole(first):
                 said = [line for line in lines if not line.stamp]
-                self.problems += [LogProblem(source.name, told(line)) for line in said]
+                self.problems += [LogProblem(source.name, kubelet_message(line)) for line in said]
                 yield [line for line in lines if line.stamp] if said else lines
         except ClusterError as error:
-            self.problems.append(LogProblem(source.name, explain(error, source.pod)))
+            self.problems.append(LogProblem(source.name, log_error_text(error, source.pod)))
 
     def _timed(
         self, number: int, source: ContainerLog, first: Iterator[list[LogLine]]
@@ -341,6 +343,6 @@ class Reading:
                 yield instant(line.stamp), number, line
 
 
-def told(line: LogLine) -> str:
+def kubelet_message(line: LogLine) -> str:
     """What a node says instead of a log: kubelet writes it where the log would be, without a time."""
     return f"its node says: {line.text.decode('utf-8', 'replace').strip()[:300]}"

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem, container_state, explain, told
+from gpuctl.reading.log_streams import (
+    ContainerLog,
+    LogBatch,
+    LogProblem,
+    container_state,
+    kubelet_message,
+    log_error_text,
+)
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 _TRIES = 20
@@ -35,13 +42,13 @@ class ContainerRun(NamedTuple):
     state: str
 
 
-TailMessage = Batch | LogProblem | TailEnded | ClusterError
+TailMessage = LogBatch | LogProblem | TailEnded | ClusterError
 _UNKNOWN = ContainerRun(0, "running")
 
 
 @dataclass(eq=False)
-class Tail:
-    """A thread that reads one source: what its pod is doing comes from outside, by :meth:`look`."""
+class LogTail:
+    """A thread that reads one source: what its pod is doing comes from outside, by :meth:`update_pod`."""
 
     source: ContainerLog
     into: queue.Queue[Any]
@@ -52,7 +59,7 @@ class Tail:
     _answered: bool = False
     _whole: bool = True
 
-    def look(self, pod: Object, *, over: bool, gone: bool) -> None:
+    def update_pod(self, pod: Object, *, over: bool, gone: bool) -> None:
         """Hear of the pod."""
         run = _run_of(pod, self.source.container, over=over)
         run = run._replace(state="gone") if gone else run
@@ -132,7 +139,7 @@ class Tail:
     def _lost(self, error: ClusterError) -> LogProblem | None:
         """What is missing of a log that cannot be read any more; None when all of it had come."""
         if not (self._answered or self._lines):
-            return LogProblem(self.source.name, explain(error, self.source.pod))
+            return LogProblem(self.source.name, log_error_text(error, self.source.pod))
         return None if self._whole else LogProblem(self.source.name, f"its last lines are lost: {error.message}")
 
     def _copy(self, run: ContainerRun, *, previous: bool = False) -> None:
@@ -143,8 +150,8 @@ class Tail:
                 self._whole = False
                 said = [line for line in lines if not line.stamp]
                 for line in said:
-                    self._put(LogProblem(self.source.name, told(line)))
-                self._put(Batch(self.source, [line for line in lines if line.stamp] if said else lines))
+                    self._put(LogProblem(self.source.name, kubelet_message(line)))
+                self._put(LogBatch(self.source, [line for line in lines if line.stamp] if said else lines))
                 self._lines += len(lines)
                 if self.stopped:
                     break
@@ -154,7 +161,7 @@ class Tail:
                 raise
 
     def _put(self, message: TailMessage) -> None:
-        hand_over(self.into, message, lambda: self.stopped)
+        put_unless_stopped(self.into, message, lambda: self.stopped)
 
     def _wait(self, run: ContainerRun, seconds: float) -> None:
         """Until the pod is doing something else, or for some time."""
@@ -162,7 +169,7 @@ class Tail:
             self.source.lock.wait_for(lambda: self.stopped or self.run != run, seconds)
 
 
-def hand_over(into: queue.Queue[Any], item: Any, is_stopped: Callable[[], bool]) -> None:
+def put_unless_stopped(into: queue.Queue[Any], item: Any, is_stopped: Callable[[], bool]) -> None:
     """Put an item into a queue that may be full, unless its reader has stopped."""
     while not is_stopped():
         with contextlib.suppress(queue.Full):

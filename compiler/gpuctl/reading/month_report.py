@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuctl.reading.gpu_time import GpuTime, KnownTime, added
+from gpuctl.reading.gpu_time import GpuTime, KnownTime, sum_gpu_times
 from gpuctl.reading.price_list import HOUR, PricePeriod
 from gpuctl.reading.usage_costs import GroupCost
 from gpuctl.reading.usage_records import GroupUse
@@ -59,11 +59,11 @@ class MonthReport:
 
     def differs(self, groups: Iterable[GroupUse]) -> float:
         """GPU-hours that groups held more than the cluster, less if negative; 0 where that is lost by rounding."""
-        found = added(group.total for group in groups).held - self.whole.held
+        found = sum_gpu_times(group.total for group in groups).held - self.whole.held
         return 0.0 if abs(found) <= max(1.0, _LOST * self.whole.held) else found / HOUR
 
 
-def in_units(amounts: Sequence[float], unit: float) -> list[int]:
+def round_to_sum(amounts: Sequence[float], unit: float) -> list[int]:
     """Amounts in whole units, whose sum is the sum of the amounts in whole units.
 
     Each is its amount, rounded up or down; the largest remainders are rounded up, of equals the first.

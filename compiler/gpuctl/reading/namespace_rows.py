@@ -17,12 +17,12 @@ from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Ob
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import finished
 from gpuctl.reading.inventory import UNFINISHED
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import PodOnNode, holder, is_finished
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import PodOnNode, is_finished, pod_on_node
 from gpuctl.reading.quota_rows import QuotaState, read_quotas
 
 
-class Contents(NamedTuple):
+class NamespaceContents(NamedTuple):
     """What is in namespaces; ``assumed`` are those that are looked into though they may not be read themselves."""
 
     namespaces: list[Object]
@@ -80,7 +80,7 @@ class Namespace:
         return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
 
 
-def contents(scope: Scope, keys: Records) -> Contents:
+def read_contents(scope: Scope, keys: Records) -> NamespaceContents:
     """Everything, in a handful of lists at the same time; where all namespaces may not be listed, of the context's."""
     session = scope.session
     namespaces: list[Object] = []
@@ -110,15 +110,15 @@ def contents(scope: Scope, keys: Records) -> Contents:
 
     quotas, ranges, pods, *workloads = session.each(read, ("ResourceQuota", "LimitRange", "Pod", *WORKLOADS))
     mains = [obj for items in workloads for obj in items if not is_controlled(obj)]
-    return Contents(namespaces, assumed, quotas, ranges, pods, mains)
+    return NamespaceContents(namespaces, assumed, quotas, ranges, pods, mains)
 
 
-def read_namespaces(found: Contents, settings: Settings, keys: Records) -> list[Namespace]:
+def read_namespaces(found: NamespaceContents, settings: Settings, keys: Records) -> list[Namespace]:
     """The namespaces by name."""
-    gpus = Gpus(settings)
+    gpus = PlatformGpus(settings)
     named = {str(item["metadata"]["name"]): item for item in found.namespaces}
     quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, foreign=True))
-    pods = [holder(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not is_finished(pod)]
+    pods = [pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not is_finished(pod)]
     holders = _by_namespace(item for item in pods if item.kind or item.gpu)
     jobs: dict[str, list[Object]] = {}
     for main in found.workloads:

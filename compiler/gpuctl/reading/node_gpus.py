@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 """The type of GPUs that no label tells."""
 
 
-class Gpus:
+class PlatformGpus:
     """A platform's GPUs: ``vendors`` has the vendor of each extended resource; ``key`` is the label jobs select on."""
 
     def __init__(self, settings: Settings) -> None:

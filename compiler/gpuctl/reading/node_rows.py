@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 
 NodeStatus = Literal["active", "maintaining", "faulty"]
 STATUSES: tuple[NodeStatus, ...] = ("active", "maintaining", "faulty")
@@ -77,7 +77,7 @@ class NodeRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NodeState:
+class NodeDetails:
     """A node. ``total`` is what pods can have of it (cores, bytes, pieces), ``used`` what the pods on it request.
 
     ``used`` and ``holders`` are None when pods may not be read. ``broken_gpus`` are there but out of order.
@@ -181,7 +181,7 @@ def pool_name(node: Object, keys: Records) -> str:
     return labels_of(node).get(keys.pool) or DEFAULT_POOL
 
 
-def holder(pod: Object, requests: Amounts, keys: Records, gpus: Gpus) -> PodOnNode:
+def pod_on_node(pod: Object, requests: Amounts, keys: Records, gpus: PlatformGpus) -> PodOnNode:
     """A pod as the holder of room."""
     labels, metadata = labels_of(pod), pod["metadata"]
     kind = labels.get(keys.job_type)
@@ -200,9 +200,9 @@ def read_nodes(
     nodes: Iterable[Object],
     pods: Iterable[Object] | None,
     keys: Records,
-    gpus: Gpus,
+    gpus: PlatformGpus,
     devices: Devices = NO_DEVICES,
-) -> list[NodeState]:
+) -> list[NodeDetails]:
     """The nodes by name, with what the pods take of them, and with the devices that drivers offer there.
 
     Counted are pods that are bound and have not finished, with init containers and sidecars as the scheduler does. The
@@ -220,7 +220,7 @@ def read_nodes(
         sums = used.setdefault(place, {})
         for resource, amount in requests.items():
             sums[resource] = sums.get(resource, Fraction(0)) + amount
-        found = holder(pod, requests, keys, gpus)
+        found = pod_on_node(pod, requests, keys, gpus)
         if found.kind or found.gpu:
             holders.setdefault(place, []).append(found)
     known = pods is not None
@@ -253,9 +253,9 @@ def _node(
     used: Amounts | None,
     holders: tuple[PodOnNode, ...] | None,
     keys: Records,
-    gpus: Gpus,
+    gpus: PlatformGpus,
     devices: Devices,
-) -> NodeState:
+) -> NodeDetails:
     status, name = node.get("status") or {}, node["metadata"]["name"]
     allocatable = amounts(status.get("allocatable"))
     total = _plus(allocatable, devices.offered.get(name))
@@ -265,7 +265,7 @@ def _node(
     if gpu_used is not None and not devices.is_known:
         # Some of what pods request may be devices, which are not in the total either.
         gpu_used = min(gpu_used, gpu_total + broken)
-    return NodeState(
+    return NodeDetails(
         node,
         name,
         status_of(node),

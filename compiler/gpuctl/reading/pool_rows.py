@@ -13,8 +13,8 @@ from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.inventory import Inventory
-from gpuctl.reading.node_gpus import UNKNOWN, Gpus
-from gpuctl.reading.node_rows import STATUSES, NodeState, PodOnNode, holder, is_finished, read_nodes
+from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
+from gpuctl.reading.node_rows import STATUSES, NodeDetails, PodOnNode, is_finished, pod_on_node, read_nodes
 
 PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
 """``empty`` is a pool without nodes, which no job can run in."""
@@ -48,7 +48,7 @@ class PoolState:
 
     name: str
     description: str | None
-    nodes: tuple[NodeState, ...]
+    nodes: tuple[NodeDetails, ...]
     missing: tuple[str, ...]
     max_jobs: int | None
     max_gpu_per_job: int | None
@@ -125,8 +125,8 @@ class PoolState:
 
 def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
     """The pools by name, ``default`` last."""
-    gpus = Gpus(settings)
-    members: dict[str, list[NodeState]] = {DEFAULT_POOL: []}
+    gpus = PlatformGpus(settings)
+    members: dict[str, list[NodeDetails]] = {DEFAULT_POOL: []}
     for node in read_nodes(found.nodes, found.pods, keys, gpus, found.devices):
         members.setdefault(node.pool, []).append(node)
     definitions = {pool_of(item, keys) or "": item for item in found.definitions or ()}
@@ -137,12 +137,12 @@ def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[Pool
     ]
 
 
-def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[PodOnNode] | None:
+def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpus) -> list[PodOnNode] | None:
     """The pods of jobs that are on no node yet."""
     if pods is None:
         return None
     queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not is_finished(pod))
-    found = (holder(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
+    found = (pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
     return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
 
 
@@ -159,7 +159,7 @@ def definition_of(definition_map: Object) -> dict[str, Any]:
 
 def _pool(
     name: str,
-    nodes: list[NodeState],
+    nodes: list[NodeDetails],
     definition_map: Object | None,
     waiting: list[PodOnNode] | None,
     settings: Settings,

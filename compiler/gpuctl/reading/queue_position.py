@@ -43,7 +43,7 @@ class KueueLists(NamedTuple):
     installed: bool = True
 
 
-class Claim(NamedTuple):
+class QueueClaim(NamedTuple):
     """Another job that waits, or has quota: ``name`` as ``training/x``, ``since`` when it was created."""
 
     namespace: str
@@ -54,7 +54,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Room:
+class FlavorRoom:
     """What a ClusterQueue has for one resource of a job in one flavor: cores, bytes or pieces.
 
     ``free`` is what a job gets without anybody being preempted, ``most`` what it gets when nothing else runs, both with
@@ -76,7 +76,7 @@ class QueuePosition:
     """A job in its queue. ``ahead`` are the jobs that Kueue looks at before it, first in front; ``waiting`` counts all.
 
     Both, and ``holders`` (who has quota of what it lacks), are those of the ClusterQueue that may be read; None: none.
-    ``is_counted``: Kueue has written down what it asks for. ``is_put_off``: see :func:`is_put_off`.
+    ``is_counted``: Kueue has written down what it asks for. ``is_backing_off``: see :func:`is_backing_off`.
     """
 
     queue: str
@@ -85,25 +85,25 @@ class QueuePosition:
     strategy: str
     priority: int
     asked: Amounts
-    rooms: list[Room] = field(default_factory=list)
+    rooms: list[FlavorRoom] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
-    ahead: list[Claim] | None = None
+    ahead: list[QueueClaim] | None = None
     waiting: int | None = None
-    holders: list[Claim] = field(default_factory=list)
+    holders: list[QueueClaim] = field(default_factory=list)
     has_recorded_requests: bool = False
-    is_put_off: bool = False
+    is_backing_off: bool = False
 
     @property
-    def short(self) -> list[Room]:
+    def short(self) -> list[FlavorRoom]:
         """The rooms of the resources of which less is free than it asks for."""
         return self._lacking(lambda room: room.free)
 
     @property
-    def too_small(self) -> list[Room]:
+    def too_small(self) -> list[FlavorRoom]:
         """The rooms of the resources of which there is never enough; none before Kueue has counted what it asks for."""
         return self._lacking(lambda room: room.most) if self.has_recorded_requests else []
 
-    def _lacking(self, amount: Callable[[Room], Fraction | None]) -> list[Room]:
+    def _lacking(self, amount: Callable[[FlavorRoom], Fraction | None]) -> list[FlavorRoom]:
         found = []
         for resource in dict.fromkeys(room.slot.resource for room in self.rooms):
             rooms = [room for room in self.rooms if room.slot.resource == resource]
@@ -146,7 +146,7 @@ def read_kueue(scope: Scope) -> KueueLists:
     return KueueLists(workloads, local, cluster, cohorts)
 
 
-def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePosition:
+def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueuePosition:
     """Where the Workload of a job stands."""
     namespace, spec = workload["metadata"]["namespace"], workload.get("spec") or {}
     queue = spec.get("queueName") or ""
@@ -168,7 +168,7 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePositio
         rooms,
         [resource for resource in wants if resource not in covered] if obj is not None and counted else [],
         has_recorded_requests=counted,
-        is_put_off=is_put_off(workload),
+        is_backing_off=is_backing_off(workload),
     )
     if name is None or lists.workloads is None:
         return place
@@ -185,7 +185,7 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePositio
     )
 
 
-def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[Room]:
+def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[FlavorRoom]:
     own = cluster_queue(obj)
     node: CohortNode | None = own
     if cohort_of(obj):
@@ -200,7 +200,7 @@ def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[Room]:
         largest = max(item.get(slot.resource, ZERO) for item in sets)
         free = max(ZERO, node.available(slot)) if node is not None else None
         most = node.potential(slot) if node is not None else None
-        yield Room(slot, want, largest, quota, own.used.get(slot, ZERO), free, most)
+        yield FlavorRoom(slot, want, largest, quota, own.used.get(slot, ZERO), free, most)
 
 
 def _is_stopped(queue: Object) -> bool:
@@ -222,11 +222,11 @@ def _goes_to(workload: Object, leads: dict[tuple[str, str], str]) -> str | None:
 
 def _waits(workload: Object) -> bool:
     """Whether it is in its queue."""
-    active = (workload.get("spec") or {}).get("active") is not False and not is_put_off(workload)
+    active = (workload.get("spec") or {}).get("active") is not False and not is_backing_off(workload)
     return active and condition(workload, "QuotaReserved") is None and condition(workload, "Finished") is None
 
 
-def is_put_off(workload: Object) -> bool:
+def is_backing_off(workload: Object) -> bool:
     """Whether Kueue leaves a Workload out of its queue for a time after it was evicted.
 
     Source: backoffWaitingTimeExpired; the controller takes the marks away when the time is over.
@@ -259,7 +259,7 @@ def _holding(workloads: Iterable[Object], name: str, cohort: str, lists: KueueLi
             yield item
 
 
-def claim_of(workload: Object, keys: Records) -> Claim:
+def claim_of(workload: Object, keys: Records) -> QueueClaim:
     """Whose a Workload is, and what it asks for, or has."""
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     pods: Object = next(iter(spec.get("podSets") or []), {})
@@ -269,4 +269,4 @@ def claim_of(workload: Object, keys: Records) -> Claim:
     if keys.job_type in labels:
         name = prefixed(f"{labels[keys.job_type]}/", labels["app"] if "app" in labels else owner["name"])
     created = metadata.get("creationTimestamp") or ""
-    return Claim(metadata["namespace"], name, int(spec.get("priority") or 0), created, requested_amounts(workload))
+    return QueueClaim(metadata["namespace"], name, int(spec.get("priority") or 0), created, requested_amounts(workload))

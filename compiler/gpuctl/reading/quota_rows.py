@@ -9,7 +9,7 @@ from fractions import Fraction
 from gpuctl.capacity.pod_requests import quantity
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 
 # Keys as ResourceQuota's status has them: a bare `cpu` and `memory` mean requests. GPUs are `requests.<resource>`.
 _PLAIN = {
@@ -25,7 +25,7 @@ _UNITS = {"cpu": "cores", "memory": "bytes"}
 
 
 @dataclass(frozen=True)
-class Limit:
+class ResourceLimit:
     """One limit: ``resource`` is the API's key, ``name`` ours (cpu, memory, gpu, jobs, pods; else the key).
 
     ``total`` and ``used`` are cores, bytes or pieces; ``used`` is None until the cluster has counted.
@@ -73,7 +73,7 @@ class QuotaState:
     object_name: str
     description: str | None
     created_at: str | None
-    limits: tuple[Limit, ...]
+    limits: tuple[ResourceLimit, ...]
     defaults: dict[str, str]
     is_ours: bool
 
@@ -102,7 +102,7 @@ def read_quotas(
     :param foreign: also ResourceQuotas that are not gpuctl's.
     """
     key = settings.label("quota")
-    gpus = Gpus(settings)
+    gpus = PlatformGpus(settings)
     defaults = {_place(item): _default_request(item) for item in ranges}
     found = [
         _quota(item, labels_of(item).get(key), defaults.get(_place(item), {}), settings, gpus)
@@ -112,13 +112,15 @@ def read_quotas(
     return sorted(found, key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
 
 
-def chosen(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
+def select_quotas(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
     """The quotas of a user (namespace); when there is no such user, those of a quota's document."""
     quotas = list(quotas)
     return [quota for quota in quotas if quota.namespace == name] or [quota for quota in quotas if quota.name == name]
 
 
-def _quota(obj: Object, name: str | None, defaults: dict[str, str], settings: Settings, gpus: Gpus) -> QuotaState:
+def _quota(
+    obj: Object, name: str | None, defaults: dict[str, str], settings: Settings, gpus: PlatformGpus
+) -> QuotaState:
     metadata, status = obj["metadata"], obj.get("status") or {}
     hard = (obj.get("spec") or {}).get("hard") or {}
     used = status.get("used") or {}
@@ -136,10 +138,10 @@ def _quota(obj: Object, name: str | None, defaults: dict[str, str], settings: Se
     )
 
 
-def _limit(key: str, total: str, used: str | None, gpus: Gpus) -> Limit:
+def _limit(key: str, total: str, used: str | None, gpus: PlatformGpus) -> ResourceLimit:
     vendor = gpus.vendors.get(key.removeprefix("requests.")) if key.startswith("requests.") else None
     name = "gpu" if vendor is not None else _PLAIN.get(key, key)
-    return Limit(key, name, vendor, quantity(total), None if used is None else quantity(used))
+    return ResourceLimit(key, name, vendor, quantity(total), None if used is None else quantity(used))
 
 
 def _default_request(limit_range: Object) -> dict[str, str]:

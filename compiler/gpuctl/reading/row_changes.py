@@ -10,7 +10,15 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.reading.job_rows import Identity, Row, counting_claims, labels, refusals, rows, together
+from gpuctl.reading.job_rows import (
+    Identity,
+    JobTableRow,
+    add_refusals,
+    group_by_job,
+    platform_keys,
+    rows_of_jobs,
+    with_claimed_gpus,
+)
 
 _QUIET = 0.3
 """Seconds without an event after which what changed is shown: a pod's start is several events."""
@@ -18,7 +26,7 @@ _LONGEST = 1.0
 """Seconds after which it is shown even while events keep coming."""
 
 
-def changes(
+def watch_rows(
     scope: Scope,
     settings: Settings,
     keys: Records,
@@ -26,18 +34,18 @@ def changes(
     *,
     by_job: bool = False,
     pods_only: bool = False,
-) -> Iterator[list[Row]]:
+) -> Iterator[list[JobTableRow]]:
     """All rows, then again and again those that are new or became another, until the caller stops.
 
     A row that is gone is not told; before that its status is Terminating.
     """
-    names = labels(settings, keys)
+    names = platform_keys(settings, keys)
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     namespace = scope.watch_namespace("Pod")
     reflector = Reflector(scope.session, [WatchedList(kind, namespace, wanted) for kind in (*WORKLOADS, "Pod")])
     reflector.start()
     objects: dict[Key, Object] = {}
-    shown: dict[tuple[Identity, str], Row] = {}
+    shown: dict[tuple[Identity, str], JobTableRow] = {}
     unread = len(WORKLOADS) + 1
     changed: float | None = None
     try:
@@ -52,10 +60,10 @@ def changes(
                 continue
             changed = None
             mains = [obj for key, obj in objects.items() if key.kind != "Pod"]
-            jobs = together(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
-            refusals(scope, jobs)
-            names = counting_claims(names, scope, jobs)
-            news = changed_rows(rows(jobs, names, by_job=by_job, pods_only=pods_only), shown)
+            jobs = group_by_job(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
+            add_refusals(scope, jobs)
+            names = with_claimed_gpus(names, scope, jobs)
+            news = changed_rows(rows_of_jobs(jobs, names, by_job=by_job, pods_only=pods_only), shown)
             if news or not shown:
                 yield news
     finally:
@@ -70,7 +78,7 @@ def _note(objects: dict[Key, Object], event: Event) -> None:
         objects[key] = event.object
 
 
-def changed_rows(found: Iterable[Row], shown: dict[tuple[Identity, str], Row]) -> list[Row]:
+def changed_rows(found: Iterable[JobTableRow], shown: dict[tuple[Identity, str], JobTableRow]) -> list[JobTableRow]:
     """The rows that ``shown`` does not have like this; ``shown`` has them then."""
     now = {(row.identity, row.shown_id): row for row in found}
     news = [row for key, row in now.items() if shown.get(key) != row]

@@ -9,7 +9,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.log_streams import pods_of
+from gpuctl.reading.log_streams import select_pods
 from gpuctl.reading.status import is_ready, pod_status
 
 
@@ -23,7 +23,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
     :raises NotRunning: the pod that is named, or every pod, is not running.
     :raises NotThere: the name means no pod, or several.
     """
-    pods = pods_of(job, text)
+    pods = select_pods(job, text)
     title = f"{job.identity.kind}/{job.identity.name}"
     why = JobHint("why", job.identity.name, job.identity.namespace)
     running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]

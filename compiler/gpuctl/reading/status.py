@@ -51,7 +51,7 @@ class Status(NamedTuple):
     phase: str
     reason: str = ""
 
-    def is_called(self, text: str) -> bool:
+    def matches(self, text: str) -> bool:
         """Whether a user's ``--status`` means it: its word or its phase, in any case."""
         wanted = text.replace(" ", "").lower()
         return wanted in (self.word.replace(" ", "").lower(), self.phase)
@@ -70,7 +70,7 @@ def pod_status(pod: Object) -> Status:
 def _before_deletion(pod: Object) -> Status:
     status = pod.get("status") or {}
     phase = status.get("phase") or "Pending"
-    message = sentence(status.get("message"))
+    message = one_line(status.get("message"))
     if phase == "Succeeded":
         return Status("Succeeded", _SUCCEEDED)
     if phase == "Failed":
@@ -87,12 +87,12 @@ def _before_deletion(pod: Object) -> Status:
     scheduled = _condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         if scheduled.get("reason") == "SchedulingGated":
-            return Status("SchedulingGated", _PENDING, sentence(scheduled.get("message")))
+            return Status("SchedulingGated", _PENDING, one_line(scheduled.get("message")))
         reason = scheduled.get("reason") or "Unschedulable"
         # What preemption would not help is of no use to anybody who reads a table.
-        said = re.sub(r"\s*(no new claims to deallocate, )?preemption: .*", "", sentence(scheduled.get("message")))
+        said = re.sub(r"\s*(no new claims to deallocate, )?preemption: .*", "", one_line(scheduled.get("message")))
         return Status("Pending", _PENDING, f"{reason}: {said}".rstrip(": "))
-    return Status("Pending", _PENDING, sentence(status.get("reason")))
+    return Status("Pending", _PENDING, one_line(status.get("reason")))
 
 
 def _initialising(pod: Object) -> Status | None:
@@ -134,7 +134,7 @@ def _held(pod: Object, item: Object, waiting: Object) -> str:
     """Why a container waits. Of a crash loop kubelet only says for how long: how the last run ended says more."""
     last = (item.get("lastState") or {}).get("terminated")
     if waiting["reason"] != "CrashLoopBackOff" or last is None:
-        return sentence(waiting.get("message"))
+        return one_line(waiting.get("message"))
     if last.get("reason") != "OOMKilled":
         return _exit(last)
     spec = pod.get("spec") or {}
@@ -156,7 +156,7 @@ def _ended(pod: Object) -> Status | None:
 
 def _exit(ended: Object) -> str:
     said = f"signal {ended['signal']}" if ended.get("signal") else f"exit code {ended.get('exitCode')}"
-    return f"{said}: {sentence(ended['message'])}" if ended.get("message") else said
+    return f"{said}: {one_line(ended['message'])}" if ended.get("message") else said
 
 
 def ready_containers(pod: Object) -> str:
@@ -186,7 +186,7 @@ def job_status(workload: Object, pods: Iterable[Object], keys: Records, refusal:
         return idle
     current = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     if refusal and not current:
-        return refused(refusal)
+        return refused_status(refusal)
     return _at_work(workload, current, refusal)
 
 
@@ -195,7 +195,7 @@ def _finished(workload: Object, ended: str) -> Status:
         return Status("Succeeded", _SUCCEEDED)
     why = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
     return Status(
-        "Failed", _FAILED, ": ".join(part for part in (why.get("reason"), sentence(why.get("message"))) if part)
+        "Failed", _FAILED, ": ".join(part for part in (why.get("reason"), one_line(why.get("message"))) if part)
     )
 
 
@@ -217,10 +217,10 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     return None
 
 
-def refused(message: str) -> Status:
+def refused_status(message: str) -> Status:
     """The status of a job whose pods may not be made."""
     word = "QuotaExceeded" if "exceeded quota" in message else "FailedCreate"
-    return Status(word, _PENDING, sentence(message))
+    return Status(word, _PENDING, one_line(message))
 
 
 def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
@@ -240,7 +240,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
         return worst
     if _RUNNING in phases:
         return Status("Pending", _PENDING, f"0 of {wanted} pods are ready")
-    return Status("Pending", _PENDING, sentence(refusal) if refusal else "" if pods else "its pods are not made yet")
+    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else "its pods are not made yet")
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:
@@ -257,7 +257,7 @@ def _worst(pods: Iterable[Object]) -> Status | None:
     return None
 
 
-def sentence(message: str | None) -> str:
+def one_line(message: str | None) -> str:
     """A message of the API on one line, of printable characters: whoever may create an event chooses its words."""
     text = visible(" ".join((message or "")[:_LONGEST].split()))
     return text if len(message or "") <= _LONGEST else f"{text}…"

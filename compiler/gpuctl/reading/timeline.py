@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.why.proofs import is_reported_by_its_own
+from gpuctl.reading.why.event_proofs import has_expected_reporter
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 
@@ -45,9 +45,7 @@ def _times(pod: Object, events: Iterable[Object]) -> Iterator[tuple[str, str]]:
     if not found["scheduled"] and (pod.get("spec") or {}).get("nodeName"):
         # kubelet rewrites all conditions; the start of its work is the next best.
         found["scheduled"] = status.get("startTime")
-    pulled = [
-        event_time(event) for event in events if event.get("reason") == "Pulled" and is_reported_by_its_own(event)
-    ]
+    pulled = [event_time(event) for event in events if event.get("reason") == "Pulled" and has_expected_reporter(event)]
     found["pulled"] = max(pulled) if pulled else None
     states = [item.get("state") or {} for item in status.get("containerStatuses") or []]
     begun = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]

@@ -80,27 +80,27 @@ class UsageView:
         return None if self.whole is None else self.whole.capacity
 
 
-class HeldNow(NamedTuple):
+class CurrentHolder(NamedTuple):
     """A workload that holds GPUs.
 
     :param use: percent at the moment of the snapshot; None where nothing measured it.
-    :param lately: in the last hours; None where nothing is known of it.
+    :param recent: in the last hours; None where nothing is known of it.
     """
 
     holder: GpuHolder
     gpus: float
     use: float | None
-    lately: GpuTime | None
+    recent: GpuTime | None
 
 
-class Holders(NamedTuple):
+class CurrentHolders(NamedTuple):
     """Who holds GPUs at a moment, RFC 3339; ``capacity`` and ``allocated`` are GPUs, None where not known."""
 
     time: str
     cluster: str
     capacity: float | None
     allocated: float | None
-    workloads: Sequence[HeldNow]
+    workloads: Sequence[CurrentHolder]
 
 
 class IdleHolder(NamedTuple):
@@ -128,7 +128,7 @@ class IdleHolder(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Waste:
+class IdleGpuReport:
     """What is held and idle.
 
     :param known_until: RFC 3339.

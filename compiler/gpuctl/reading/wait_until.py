@@ -18,8 +18,8 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.workload_state import finished
-from gpuctl.reading.job_lookup import Absent, find_job
-from gpuctl.reading.job_rows import Identity, Job, identity_of, newest, refusals, together
+from gpuctl.reading.job_lookup import JobNotFound, find_job
+from gpuctl.reading.job_rows import Identity, Job, add_refusals, group_by_job, identity_of, newest_generation
 from gpuctl.reading.status import Status, pod_status
 from gpuctl.reading.why.cause_summary import cause_of
 
@@ -77,12 +77,12 @@ def waited_job(name: str, job: Job) -> WaitedJob:
     return WaitedJob(name, job.identity, job.workload["metadata"]["uid"] if job.workload is not None else None)
 
 
-def deleted_already(name: str) -> WaitResult:
+def already_deleted(name: str) -> WaitResult:
     """The result where nothing has a name, and that it is deleted is what was waited for."""
     return WaitResult(name, None, "deleted", "met", f"{name} is deleted")
 
 
-def gone(name: str, identity: Identity, condition: str) -> WaitResult:
+def deletion_result(name: str, identity: Identity, condition: str) -> WaitResult:
     """The result for a job that was found before and has been deleted, with all its pods."""
     title = f"{identity.kind}/{identity.name}"
     if condition == "deleted":
@@ -120,9 +120,9 @@ class _Waited:
             objects.pop(uid, None)
         else:
             objects[uid] = event.object
-        generations = together(self.mains.values(), self.pods.values(), keys)
+        generations = group_by_job(self.mains.values(), self.pods.values(), keys)
         if generations:
-            self.job = newest(generations)
+            self.job = newest_generation(generations)
         else:
             self.job.workload, self.job.pods = None, []
 
@@ -148,10 +148,10 @@ def wait_for(
         for name in dict.fromkeys(names):
             try:
                 job, _ = find_job(scope, name, keys)
-            except Absent:
+            except JobNotFound:
                 if condition != "deleted":
                     raise
-                yield deleted_already(name)
+                yield already_deleted(name)
                 continue
             waited.setdefault(job.identity, waited_job(name, job))
         yield from wait_on(scope, waited.values(), condition, keys, settings, (deadline, timeout), tell)
@@ -234,7 +234,7 @@ class _Wait:
         for identity, item in list(self._waiting.items()):
             outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
             if outcome is None and late:
-                refusals(self._scope, [item.job])
+                add_refusals(self._scope, [item.job])
                 status = item.job.status(self._keys)
                 cause = cause_of(self._scope, item.job, self._keys, self._settings)
                 text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {cause or _said(status)}"
@@ -246,11 +246,11 @@ class _Wait:
     def _gone(self, item: _Waited) -> WaitResult | None:
         """A job whose main object is not there."""
         if self._condition == "deleted":
-            return None if item.job.pods else gone(item.name, item.job.identity, "deleted")
+            return None if item.job.pods else deletion_result(item.name, item.job.identity, "deleted")
         item.absent = item.absent or time.monotonic()
         if time.monotonic() < item.absent + GRACE:
             return None
-        return gone(item.name, item.job.identity, self._condition)
+        return deletion_result(item.name, item.job.identity, self._condition)
 
     def _there(self, item: _Waited, workload: Object) -> WaitResult | None:
         item.absent = None

@@ -11,7 +11,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage, asks_for_more
 from gpuctl.gitops.declared_state import DOES_NOT_FIT, declared_state_of, with_finished
 from gpuctl.gitops.resource_impact import Impact, impact
-from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
+from gpuctl.reading.live_impact import LiveImpact, live_impact, with_cluster_gpus
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
 from gpuctl.usecases.revisions import rendered_between
 
@@ -57,7 +57,7 @@ def impact_of(
         return ChangeImpact(impact(*sides, change.rendered, change.kept), None)
     live = live_impact(before, after, snapshot, _controller(after or before, gitops))
     sides = with_finished(sides[0], live.finished[0]), with_finished(sides[1], live.finished[1])
-    result = impact(*with_machines(*sides, before, after, snapshot), change.rendered, change.kept)
+    result = impact(*with_cluster_gpus(*sides, before, after, snapshot), change.rendered, change.kept)
     known = sides[0].jobs
     for answer in live.never:
         job = live.title(answer)

@@ -27,7 +27,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records, is_ours, records
 from gpuctl.reading.job_ids import name_in_id
-from gpuctl.reading.job_lookup import Absent, find_job, workload_of
+from gpuctl.reading.job_lookup import JobNotFound, find_job, workload_of
 from gpuctl.reading.job_rows import Identity
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
@@ -182,7 +182,7 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
         return None
     try:
         job, pod = find_job(Scope(session, namespace), text, keys)
-    except Absent:
+    except JobNotFound:
         return None
     identity = job.identity
     if pod is not None or text in (identity.name, identity.generation):

@@ -8,8 +8,8 @@ from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
-from gpuctl.reading.usage_records import HeldNow, Holders, UsageRange
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, sum_gpu_times
+from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, UsageRange
 from gpuctl.usecases.usage_ways import UsageWay
 
 _HOUR = 3600
@@ -18,7 +18,7 @@ _HOUR = 3600
 TOP_ORDERS = ("gpus", "use", "idle", "name")
 
 
-def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> Holders:
+def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> CurrentHolders:
     """Who holds GPUs, by the last snapshot.
 
     The hour that runs may have begun just now: what they did is that of it and of the one before.
@@ -36,34 +36,36 @@ def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> Hold
         raise ClusterError("the last snapshot has not the form of one") from None
     since = moment // _HOUR * _HOUR - _HOUR
     asked = UsageRange(since, since + 2 * _HOUR, cluster=cluster, namespace=namespace)
-    lately: dict[GpuHolder, list[GpuTime]] = {}
+    recent: dict[GpuHolder, list[GpuTime]] = {}
     for row in way.ledger("workload", asked, "total"):
-        lately.setdefault(row.holder, []).append(row.use)
-    rows = [item._replace(lately=added(lately[item.holder]) if item.holder in lately else None) for item in held]
-    rows.sort(key=lambda item: (*_ORDER[order](item), item.holder.in_order))
-    return Holders(time, visible(str(found["cluster_name"])), *known, rows)
+        recent.setdefault(row.holder, []).append(row.use)
+    rows = [
+        item._replace(recent=sum_gpu_times(recent[item.holder]) if item.holder in recent else None) for item in held
+    ]
+    rows.sort(key=lambda item: (*_ORDER[order](item), item.holder.sort_key))
+    return CurrentHolders(time, visible(str(found["cluster_name"])), *known, rows)
 
 
-def _held(snapshot: Mapping[str, Any]) -> Iterator[HeldNow]:
+def _held(snapshot: Mapping[str, Any]) -> Iterator[CurrentHolder]:
     for of_namespace in snapshot["allocation_details"].get("namespaces", {}).values():
         for item in of_namespace["workloads"]:
             names = [visible(str(item[name])[:317]) for name in ("uid", "namespace", "kind", "name")]
-            yield HeldNow(GpuHolder(*names), float(item["allocated_gpu"]), _number(item["utilization"]), None)
+            yield CurrentHolder(GpuHolder(*names), float(item["allocated_gpu"]), _number(item["utilization"]), None)
 
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _lately(item: HeldNow) -> float:
+def _lately(item: CurrentHolder) -> float:
     """Percent; what is not known comes last."""
-    use = item.lately.mean_use if item.lately is not None else None
+    use = item.recent.mean_use if item.recent is not None else None
     return 101.0 if use is None else use
 
 
-_ORDER: dict[str, Callable[[HeldNow], tuple[float, float]]] = {
+_ORDER: dict[str, Callable[[CurrentHolder], tuple[float, float]]] = {
     "gpus": lambda item: (-item.gpus, _lately(item)),
     "use": lambda item: (_lately(item), -item.gpus),
-    "idle": lambda item: (-item.lately.idle if item.lately is not None else 0.0, -item.gpus),
+    "idle": lambda item: (-item.recent.idle if item.recent is not None else 0.0, -item.gpus),
     "name": lambda item: (0.0, 0.0),
 }

@@ -10,16 +10,16 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
 from gpuctl.reading.gpu_time import GpuHolder
-from gpuctl.reading.job_rows import without_pods
+from gpuctl.reading.job_rows import read_jobs_without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
-from gpuctl.reading.usage_records import IdleHolder, UsageRange, Waste
+from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder, UsageRange
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.usage_ways import UsageWay
 
 _NAME = 317
 
 
-def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings) -> Waste:
+def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
     """Workloads that hold GPUs now and do nothing with them, those that idle with the most GPUs for longest first.
 
     :param below: percent of use under which an hour is idle.
@@ -28,7 +28,7 @@ def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings
     """
     value = way.waste(asked, below, settings)
     try:
-        return Waste(
+        return IdleGpuReport(
             cluster=_text(value["cluster"]),
             start=_text(value["start_time"]),
             end=_text(value["end_time"]),
@@ -43,7 +43,7 @@ def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings
         raise ClusterError("what is told of idle GPUs has not the form that is known here") from None
 
 
-def with_pauses(waste: Waste, names: Mapping[str, str]) -> Waste:
+def with_pauses(waste: IdleGpuReport, names: Mapping[str, str]) -> IdleGpuReport:
     """What is idle, with how `gpuctl pause` calls it, by the uid of what holds the GPUs."""
     paused = [item._replace(pause=names.get(item.holder.value, "")) for item in waste.workloads]
     return replace(waste, workloads=paused)
@@ -54,7 +54,7 @@ def pausable_names(reader: Reader) -> dict[str, str]:
 
     :raises ClusterError: jobs may not be listed.
     """
-    return pausable_jobs(without_pods(reader.scope, reader.keys), reader.keys)
+    return pausable_jobs(read_jobs_without_pods(reader.scope, reader.keys), reader.keys)
 
 
 def _idle(item: Mapping[str, Any]) -> IdleHolder:

@@ -21,8 +21,8 @@ from gpuctl.language.fields import percent
 from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.durations import parse_duration, rough_duration
-from gpuctl.reading.gpu_time import stamped
-from gpuctl.reading.job_rows import without_pods
+from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.reading.job_rows import read_jobs_without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.usecases.looking import Reader
 
@@ -82,7 +82,7 @@ class IdleJob(NamedTuple):
     def message(self) -> str:
         """What its owner has to know."""
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
-        said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {stamped(self.since)}"
+        said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {to_rfc3339(self.since)}"
         tracker = pausing.pause_undone_by(self.live) if self.live is not None else None
         if tracker is not None:
             return f"{said}; {tracker} sets its replicas: scale it down in its repository to free them"
@@ -122,7 +122,7 @@ def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> 
     rule = IdleRule(below=percent(policy.below), coverage=MEASURED, after=after)
     namespaces = None if reader.scope.namespace is None else [reader.scope.namespace]
     idle = idle_workloads(database, found.name, now - after, now, rule=rule, namespaces=namespaces)
-    jobs = without_pods(reader.scope, reader.keys) if idle else []
+    jobs = read_jobs_without_pods(reader.scope, reader.keys) if idle else []
     names = pausable_jobs(jobs, reader.keys)
     lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}
     # What has ended, or is paused already, gives its GPUs back in a moment.
@@ -201,7 +201,7 @@ def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
         pausing.pause(session, job.live, reader.keys)
     else:
         # With its uid: of a job that was made anew since nobody knows that it is idle.
-        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: stamped(now)}}
+        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: to_rfc3339(now)}}
         session.patch(key_of(job.live), {"metadata": metadata})
     _tell(session, job, now)
 
@@ -224,8 +224,8 @@ def _tell(session: Session, job: IdleJob, now: float) -> None:
         "reason": "PausedIdle" if job.verdict is IdleVerdict.PAUSE else "GPUsIdle",
         "message": job.message,
         "source": {"component": "gpuctl"},
-        "firstTimestamp": stamped(now),
-        "lastTimestamp": stamped(now),
+        "firstTimestamp": to_rfc3339(now),
+        "lastTimestamp": to_rfc3339(now),
         "count": 1,
     }
     session.request("POST", f"/api/v1/namespaces/{key.namespace}/events", body=event)
@@ -240,7 +240,7 @@ def notice(job: IdleJob, cluster: str) -> dict[str, Any]:
         "name": job.name,
         "owner": job.owner,
         "gpus": job.gpus,
-        "idleSince": stamped(job.since),
+        "idleSince": to_rfc3339(job.since),
         "idleHours": round(job.hours, 2),
         "action": job.verdict.value,
         "message": job.message,

@@ -9,8 +9,17 @@ from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.log_follower import Following, Item
-from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, container_of, pods_of, sources_of
+from gpuctl.reading.log_follower import Item, LogFollower
+from gpuctl.reading.log_streams import (
+    LogBatch,
+    LogOptions,
+    LogProblem,
+    MergedLogs,
+    NoLog,
+    log_sources,
+    select_container,
+    select_pods,
+)
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.looking import Reader
 
@@ -35,23 +44,25 @@ class LogQuery:
     since_time: str | None = None
     previous: bool = False
 
-    def wanted(self, *, follow: bool) -> Wanted:
+    def wanted(self, *, follow: bool) -> LogOptions:
         """What is asked of the API."""
         tail = self.tail
         if tail is None and follow and self.since_seconds is None and self.since_time is None:
             tail = FOLLOWED
-        return Wanted(None if tail == -1 else tail, self.since_seconds, self.since_time, self.container, self.previous)
+        return LogOptions(
+            None if tail == -1 else tail, self.since_seconds, self.since_time, self.container, self.previous
+        )
 
 
 class PresentLogs:
     """The logs as they are. ``pods`` are the names of those that have one; ``missing`` those that have none yet."""
 
-    def __init__(self, reading: Reading, pods: set[str], missing: list[LogProblem]) -> None:
+    def __init__(self, reading: MergedLogs, pods: set[str], missing: list[LogProblem]) -> None:
         self._reading = reading
         self.pods = pods
         self.missing = missing
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[LogBatch]:
         """The lines, in the order of time."""
         return self._reading.batches()
 
@@ -69,15 +80,22 @@ class FollowedLogs:
     """
 
     def __init__(
-        self, reader: Reader, job: Job, pods: list[Object], wanted: Wanted, only: str | None, *, read_all: bool = False
+        self,
+        reader: Reader,
+        job: Job,
+        pods: list[Object],
+        wanted: LogOptions,
+        only: str | None,
+        *,
+        read_all: bool = False,
     ) -> None:
         session = reader.scope.session
         self.pods: set[str] = {pod["metadata"]["name"] for pod in pods}
-        sources, _ = sources_of(session, pods, wanted)
+        sources, _ = log_sources(session, pods, wanted)
         # The past of several pods in the order of time; what cannot be read is tried again when they are followed.
         self.read_first = sources if read_all or (len(sources) > 1 and wanted.tail != 0) else []
-        self._reading = Reading(session, self.read_first)
-        self._following = Following(
+        self._reading = MergedLogs(session, self.read_first)
+        self._following = LogFollower(
             session,
             job,
             wanted,
@@ -87,7 +105,7 @@ class FollowedLogs:
             cause=lambda job: cause_of(reader.scope, job, reader.keys, reader.settings),
         )
 
-    def past(self) -> Iterator[Batch]:
+    def past(self) -> Iterator[LogBatch]:
         """The lines so far of the logs that are read first, in the order of time."""
         return self._reading.batches()
 
@@ -116,7 +134,7 @@ class JobLogs:
         self._reader = reader
         self._query = query
         self.job, named = find_job(reader.scope, name, reader.keys)
-        self._pods = pods_of(self.job, query.pod or named)
+        self._pods = select_pods(self.job, query.pod or named)
         self.only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
 
     @property
@@ -130,12 +148,12 @@ class JobLogs:
         :raises NoLog: there is none.
         """
         session = self._reader.scope.session
-        sources, missing = sources_of(session, self._pods, self._query.wanted(follow=False))
+        sources, missing = log_sources(session, self._pods, self._query.wanted(follow=False))
         if not sources:
             name = self.job.identity.name
             hint = f"{JobHint('why', name, self.job.identity.namespace)} tells more{WAIT_FOR_LOG}"
             raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
-        return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
+        return PresentLogs(MergedLogs(session, sources), {source.name for source in sources}, missing)
 
     def followed(self, *, read_all: bool = False) -> FollowedLogs:
         """Return the lines so far and the ones that follow.
@@ -151,7 +169,7 @@ class JobLogs:
         :raises NotThere: one has not.
         """
         for pod in self._pods:
-            container_of(pod, self._query.container)
+            select_container(pod, self._query.container)
 
     def _why_none(self, missing: list[LogProblem]) -> str:
         if not missing:

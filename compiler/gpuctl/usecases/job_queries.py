@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.scope import Scope
 from gpuctl.reading import job_rows
-from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
+from gpuctl.reading.job_rows import Identity, Job, JobFilter, JobTableRow
 from gpuctl.reading.node_devices import read_devices
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.row_changes import changes
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.row_changes import watch_rows
 from gpuctl.reading.status import pod_status
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import ServiceClient
@@ -74,12 +74,12 @@ class JobListing:
     were filtered; ``stuck`` is the first row that does not run.
     """
 
-    rows: Iterator[Row]
+    rows: Iterator[JobTableRow]
     jobs: list[Job] = field(default_factory=list)
     statuses: set[str] = field(default_factory=set)
     stuck: Identity | None = None
 
-    def note_stuck(self, row: Row) -> None:
+    def note_stuck(self, row: JobTableRow) -> None:
         """Remember the first row that does not run."""
         if self.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
             self.stuck = row.identity
@@ -101,7 +101,9 @@ def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False, weighi
     return listing
 
 
-def _rows_of_service(service: ServiceClient, scope: Scope, query: JobQuery, listing: JobListing) -> Iterator[Row]:
+def _rows_of_service(
+    service: ServiceClient, scope: Scope, query: JobQuery, listing: JobListing
+) -> Iterator[JobTableRow]:
     for page in pages_of_rows(service, scope, query.parameters):
         listing.statuses.update(page.statuses)
         for row in page.rows:
@@ -109,21 +111,25 @@ def _rows_of_service(service: ServiceClient, scope: Scope, query: JobQuery, list
             yield row
 
 
-def _rows(reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader, *, in_pages: bool) -> Iterator[Row]:
-    labels = job_rows.labels(reader.settings, reader.keys)
+def _rows(
+    reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader, *, in_pages: bool
+) -> Iterator[JobTableRow]:
+    labels = job_rows.platform_keys(reader.settings, reader.keys)
     wanted = query.filter
     for jobs in _batches(reader, query, in_pages=in_pages):
         listing.jobs.extend(jobs)
-        labels = job_rows.counting_claims(labels, reader.scope, jobs)
-        rows = job_rows.rows(jobs, labels, by_job=query.by_job, pods_only=query.pods_only)
+        labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)
+        rows = job_rows.rows_of_jobs(jobs, labels, by_job=query.by_job, pods_only=query.pods_only)
         for row in _explained(weighing, jobs, rows, query) if query.reasons else rows:
             listing.statuses.add(row.status.word)
-            if wanted.takes(row):
+            if wanted.matches(row):
                 listing.note_stuck(row)
                 yield row
 
 
-def _explained(reader: Reader, jobs: Sequence[Job], rows: Iterable[Row], query: JobQuery) -> Iterator[Row]:
+def _explained(
+    reader: Reader, jobs: Sequence[Job], rows: Iterable[JobTableRow], query: JobQuery
+) -> Iterator[JobTableRow]:
     """Rows in which what waits says for what."""
     from gpuctl.reading.why.waiting_reasons import WaitingReasons
 
@@ -136,7 +142,7 @@ def _explained(reader: Reader, jobs: Sequence[Job], rows: Iterable[Row], query: 
             yield row
             continue
         is_pod = row.pod is not None
-        said = found.unplaced if is_pod else found.unmade if row.identity in partial else found.whole
+        said = found.not_scheduled if is_pod else found.not_created if row.identity in partial else found.summary
         yield row._replace(status=row.status._replace(reason=said or row.status.reason))
 
 
@@ -146,11 +152,11 @@ def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[lis
 
         return [find_jobs(reader.scope, query.names, reader.keys, query.selector)]
     if query.by_job or not in_pages:
-        return [job_rows.read(reader.scope, reader.keys, query.selector)]
-    return job_rows.batches(reader.scope, reader.keys, query.selector)
+        return [job_rows.read_jobs(reader.scope, reader.keys, query.selector)]
+    return job_rows.read_job_pages(reader.scope, reader.keys, query.selector)
 
 
-def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
+def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[JobTableRow]]:
     """Yield all rows, then those that have changed, until the caller stops."""
     if reader.service is not None:
         from gpuctl.usecases.service_waits import watch_by_service
@@ -158,12 +164,12 @@ def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
         # Rows are filtered here: a row that the filter no longer takes has changed as well.
         everything = query._replace(names=(), pool="", kind="", status="")
 
-        yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.takes)
+        yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.matches)
         return
     wanted = query.filter
     shape = {"by_job": query.by_job, "pods_only": query.pods_only}
-    for rows in changes(reader.scope, reader.settings, reader.keys, query.selector, **shape):
-        yield [row for row in rows if wanted.takes(row)]
+    for rows in watch_rows(reader.scope, reader.settings, reader.keys, query.selector, **shape):
+        yield [row for row in rows if wanted.matches(row)]
 
 
 class GpuUse(NamedTuple):
@@ -178,13 +184,13 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
     """Return the GPUs that jobs hold and wait for; a service counts all jobs that may be seen."""
     if reader.service is not None:
         return GpuUse(*gpu_use_of_service(reader.service, reader.scope))
-    jobs, labels = list(jobs), job_rows.labels(reader.settings, reader.keys)
+    jobs, labels = list(jobs), job_rows.platform_keys(reader.settings, reader.keys)
     nodes = reader.scope.all_if_allowed("Node", why="the total of GPUs is not shown")
     total = None
     if nodes is None or reader.scope.namespace is not None:
-        labels = job_rows.counting_claims(labels, reader.scope, jobs)
+        labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)
     else:
-        gpus, devices = Gpus(reader.settings), read_devices(reader.scope, labels.gpus)
+        gpus, devices = PlatformGpus(reader.settings), read_devices(reader.scope, labels.gpus)
         pods = [pod for job in jobs for pod in job.pods]
         labels = labels._replace(claimed=devices.gpus_of(pods, labels.gpus))
         offered = (devices.offered.get(node["metadata"]["name"], {}) for node in nodes)
@@ -200,7 +206,7 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
     return GpuUse(allocated, total, max(0, asked - allocated))
 
 
-def _asked(job: Job, labels: job_rows.Labels) -> int:
+def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
     """The GPUs that a job has or waits for: none when it is over, paused or leaving."""
     row = job_rows.job_row(job, labels)
     return row.gpu if row.status.phase in ("pending", "running") else 0

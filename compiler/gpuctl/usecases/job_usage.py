@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.gpu_time import added
+from gpuctl.reading.gpu_time import sum_gpu_times
 from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.service_client import ServiceRefusal
 from gpuctl.usecases.usage_views import HOUR, timeline
@@ -31,7 +31,7 @@ def job_usage(way: UsageWay, uid: str, namespace: str) -> UsageView | None:
     if not rows:
         return None
     times, by_time = timeline(rows), {(row.time, row.end): row.use for row in rows}
-    total = added(by_time.values())
+    total = sum_gpu_times(by_time.values())
     known_in = {(row.time, row.end): row.known for row in rows}
     group = GroupUse(rows[-1].holder, total, [by_time.get(span) for span in times])
     known = [known_in.get(span) for span in times]

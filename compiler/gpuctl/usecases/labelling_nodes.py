@@ -14,7 +14,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.companion_names import config_map_name
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.usecases.change_options import InvalidOptions
 
 
@@ -51,7 +51,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
 
 def _notes(session: Session, labels: Mapping[str, str | None], settings: Settings) -> Iterator[str]:
     """That jobs do not select on a label that looks as if they did, and that a pool has no definition."""
-    gpus, keys = Gpus(settings), records(settings)
+    gpus, keys = PlatformGpus(settings), records(settings)
     for key, value in labels.items():
         if value is None:
             continue

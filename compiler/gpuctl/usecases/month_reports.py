@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, sum_gpu_times
 from gpuctl.reading.month_report import MonthReport
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import GroupCost, GroupOf, group_costs, model_costs, total_costs
@@ -74,7 +74,7 @@ def month_report(
         cluster=visible(asked.cluster or (names[0] if names else "")),
         start=asked.start,
         end=asked.end,
-        whole=added(row.use for row in whole),
+        whole=sum_gpu_times(row.use for row in whole),
         days=[(time, _of(by_day, time, end)) for time, end in timeline(days)],
         namespaces=groups["namespace"],
         key=key,

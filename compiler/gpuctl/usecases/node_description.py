@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.api.node_answers import NodeReport
 from gpuctl.kube.not_found import no_such
 from gpuctl.reading import inventory
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import read_nodes
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_nodes import node_path
@@ -20,9 +20,9 @@ def describe_node(reader: Reader, name: str) -> NodeReport:
         with reader.service.reading() as get:
             item = get(node_path(reader.service, name))
             return NodeReport.model_validate({**item, "runningJobs": item.get("pods")})
-    found, pods, devices = inventory.take_one(reader.scope, name, reader.settings.gpu_resources)
+    found, pods, devices = inventory.read_node(reader.scope, name, reader.settings.gpu_resources)
     if found is None:
         raise no_such("node", name, inventory.node_names(reader.scope.session))
-    gpus = Gpus(reader.settings)
+    gpus = PlatformGpus(reader.settings)
     (node,) = read_nodes([found], pods, reader.keys, gpus, devices)
     return NodeReport.of(node, gpus)

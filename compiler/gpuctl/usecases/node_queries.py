@@ -11,9 +11,9 @@ from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.reading import inventory
-from gpuctl.reading.label_rows import GpuLabelRow, GpuType, Label, gpu_label_row, gpu_types, labels, labels_with
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeGpus, NodeRow, NodeState, read_nodes
+from gpuctl.reading.label_rows import GpuLabelRow, GpuType, LabelRow, gpu_label_row, gpu_types, labels_with, node_labels
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import NodeDetails, NodeGpus, NodeRow, read_nodes
 from gpuctl.usecases.looking import Reader, check_names
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_nodes import (
@@ -55,7 +55,7 @@ class NodeListing:
     nodes: list[NodeRow]
     others: list[NodeRow]
     query: NodeQuery
-    labels: list[Label]
+    labels: list[LabelRow]
     gpus: list[NodeGpus]
 
 
@@ -67,10 +67,12 @@ def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
     if query.label is not None and "=" in query.label:
         query = replace(query, selector=",".join(filter(None, (query.selector, query.label))), label=None)
     if reader.service is not None:
-        return _list_by_service(reader.service, query, Gpus(reader.settings))
-    gpus = Gpus(reader.settings)
+        return _list_by_service(reader.service, query, PlatformGpus(reader.settings))
+    gpus = PlatformGpus(reader.settings)
     counted = () if query.label is not None else reader.settings.gpu_resources
-    found = inventory.take(reader.scope, reader.keys, labels=query.selector, pods=query.label is None, gpus=counted)
+    found = inventory.read_inventory(
+        reader.scope, reader.keys, labels=query.selector, pods=query.label is None, gpus=counted
+    )
     query = label_query(query, found.nodes, gpus)
     states = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
     check_names("node", query.names, [node.name for node in states])
@@ -85,7 +87,7 @@ def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
     )
 
 
-def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: Gpus) -> NodeListing:
+def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: PlatformGpus) -> NodeListing:
     labels = []
     if query.label is None and query.gpu_type and "/" in query.gpu_type and "=" not in query.gpu_type:
         labels = label_of_service(service, query.gpu_type)
@@ -110,19 +112,19 @@ def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: Gpus) -> No
     )
 
 
-def label_query(query: NodeQuery, nodes: Iterable[Object], gpus: Gpus) -> NodeQuery:
+def label_query(query: NodeQuery, nodes: Iterable[Object], gpus: PlatformGpus) -> NodeQuery:
     """Return the query for a label if ``gpu_type`` is the key of one, else the same query."""
     if query.label is None and query.gpu_type and gpus.is_key(query.gpu_type, nodes):
         return replace(query, label=query.gpu_type, gpu_type=None)
     return query
 
 
-def select_nodes(nodes: Iterable[NodeState], query: NodeQuery, gpus: Gpus) -> list[NodeState]:
+def select_nodes(nodes: Iterable[NodeDetails], query: NodeQuery, gpus: PlatformGpus) -> list[NodeDetails]:
     """Return the nodes that a query means by name, pool, status and type of GPU."""
     return [node for node in nodes if _takes(query, node, gpus)]
 
 
-def _takes(wanted: NodeQuery, node: NodeState, gpus: Gpus) -> bool:
+def _takes(wanted: NodeQuery, node: NodeDetails, gpus: PlatformGpus) -> bool:
     return (
         (not wanted.names or node.name in wanted.names)
         and wanted.pool in (None, node.pool)
@@ -131,7 +133,7 @@ def _takes(wanted: NodeQuery, node: NodeState, gpus: Gpus) -> bool:
     )
 
 
-def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) -> list[Label]:
+def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) -> list[LabelRow]:
     """Return the labels of nodes, or one label of them; without names of all nodes.
 
     :raises NotThere: there is no such node, or a node that is named lacks the label.
@@ -148,7 +150,7 @@ def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) ->
     return sorted(rows, key=lambda row: (row.node, row.key))
 
 
-def one_label(reader: Reader, name: str, key: str) -> Label:
+def one_label(reader: Reader, name: str, key: str) -> LabelRow:
     """Return one label of one node, with its times.
 
     :raises NotThere: there is no such node, or the node lacks the label.
@@ -162,14 +164,14 @@ def one_label(reader: Reader, name: str, key: str) -> Label:
     return found
 
 
-def _labels(reader: Reader, names: Sequence[str], key: str | None) -> list[Label]:
-    found = inventory.take(reader.scope, reader.keys, pods=False)
+def _labels(reader: Reader, names: Sequence[str], key: str | None) -> list[LabelRow]:
+    found = inventory.read_inventory(reader.scope, reader.keys, pods=False)
     check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
     nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
     if key is None:
-        return [label for node in nodes for label in labels(node)]
+        return [label for node in nodes for label in node_labels(node)]
     having = labels_with(nodes, key)
-    known = {label.key for node in nodes for label in labels(node)}
+    known = {label.key for node in nodes for label in node_labels(node)}
     _check_all_have(names, key, {label.node for label in having}, known)
     return having
 
@@ -187,18 +189,18 @@ def _check_all_have(names: Iterable[str], key: str, having: Container[str], know
         raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
 
 
-def labels_of_node(session: Session, name: str) -> list[Label] | None:
+def labels_of_node(session: Session, name: str) -> list[LabelRow] | None:
     """Return the labels of one node, by a request for that node alone; None if the node does not exist."""
     node = session.get(Key("Node", "", name))
-    return None if node is None else labels(node)
+    return None if node is None else node_labels(node)
 
 
 def list_gpu_labels(reader: Reader) -> list[GpuLabelRow]:
     """Return of all nodes the labels about GPUs and the pools: pods are not looked at."""
     if reader.service is not None:
         return gpu_labels_of_service(reader.service)
-    found = inventory.take(reader.scope, reader.keys, pods=False)
-    return [gpu_label_row(node) for node in read_nodes(found.nodes, None, reader.keys, Gpus(reader.settings))]
+    found = inventory.read_inventory(reader.scope, reader.keys, pods=False)
+    return [gpu_label_row(node) for node in read_nodes(found.nodes, None, reader.keys, PlatformGpus(reader.settings))]
 
 
 def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
@@ -209,8 +211,8 @@ def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
     if reader.service is not None:
         types = gpu_types_of_service(reader.service)
     else:
-        gpus = Gpus(reader.settings)
-        found = inventory.take(reader.scope, reader.keys, gpus=reader.settings.gpu_resources)
+        gpus = PlatformGpus(reader.settings)
+        found = inventory.read_inventory(reader.scope, reader.keys, gpus=reader.settings.gpu_resources)
         nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
         types = gpu_types(nodes, gpus)
     wanted = [name.casefold() for name in names]

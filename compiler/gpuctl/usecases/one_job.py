@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.reading.describe_job import JobDetail, JobHistory, describe, history
+from gpuctl.reading.describe_job import JobDetail, JobHistory, read_job_detail, read_job_history
 from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.why.explanation import Answer
+from gpuctl.reading.why.explanation import Explanation
 from gpuctl.reading.why.explanation import why as cause_of_job
 from gpuctl.usecases.looking import Reader, opened
 from gpuctl.usecases.service_find import job_of_service
@@ -33,7 +33,7 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
     :raises NoSuchJob: there is no such job, or there are several.
     """
     job, _ = find_job(reader.scope, name, reader.keys)
-    return describe(reader.scope, job, reader.keys, reader.settings)
+    return read_job_detail(reader.scope, job, reader.keys, reader.settings)
 
 
 def look_up_job(reader: Reader, name: str) -> FoundJob:
@@ -60,7 +60,7 @@ def job_history(reader: Reader, name: str) -> JobHistory:
     :raises NoSuchJob: there is no such job, or there are several.
     """
     job, _ = find_job(reader.scope, name, reader.keys)
-    return history(reader.scope, job)
+    return read_job_history(reader.scope, job)
 
 
 def why(
@@ -69,7 +69,7 @@ def why(
     namespace: str | None = None,
     cluster: Connection | None = None,
     platform: str | os.PathLike[str] | Settings | None = None,
-) -> Answer:
+) -> Explanation:
     """Return the cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
 
     :param name: of the job, ``KIND/NAME``, or of one of its pods.
@@ -87,7 +87,7 @@ def why(
         return explain_job(reader, name)
 
 
-def explain_job(reader: Reader, name: str) -> Answer:
+def explain_job(reader: Reader, name: str) -> Explanation:
     """Return the same as :func:`why`, by a reader of a cluster.
 
     :raises NoSuchJob: there is no such job, or there are several.

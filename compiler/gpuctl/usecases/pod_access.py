@@ -13,7 +13,7 @@ from gpuctl.kube.port_forwarding import forward_connection
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.log_streams import container_of
+from gpuctl.reading.log_streams import select_container
 from gpuctl.reading.running_pod import running_pod
 from gpuctl.usecases.looking import Reader
 
@@ -47,7 +47,7 @@ class PodChoice:
 
         :raises NotThere: there is none of the name.
         """
-        return container_of(self.pod, name)
+        return select_container(self.pod, name)
 
 
 def choose_pod(reader: Reader, name: str, pod: str | None = None, *, ready: bool = False) -> PodChoice:

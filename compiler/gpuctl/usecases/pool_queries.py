@@ -60,5 +60,5 @@ def _views(reader: Reader, names: Sequence[str], *, with_nodes: bool) -> list[Po
 
 def pool_states(reader: Reader) -> list[PoolState]:
     """Read the pools of a cluster by name, ``default`` last."""
-    found = inventory.take(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
+    found = inventory.read_inventory(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
     return read_pools(found, reader.settings, reader.keys)

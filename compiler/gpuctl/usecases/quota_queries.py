@@ -12,10 +12,10 @@ from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
 from gpuctl.reading.inventory import UNFINISHED
-from gpuctl.reading.namespace_rows import Namespace, NamespaceRow, contents, namespace_names, read_namespaces
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import PodOnNode, holder
-from gpuctl.reading.quota_rows import QuotaState, chosen, read_quotas
+from gpuctl.reading.namespace_rows import Namespace, NamespaceRow, namespace_names, read_contents, read_namespaces
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.node_rows import PodOnNode, pod_on_node
+from gpuctl.reading.quota_rows import QuotaState, read_quotas, select_quotas
 from gpuctl.usecases.looking import Reader, check_names
 from gpuctl.usecases.service_client import ServiceRefusal
 from gpuctl.usecases.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service
@@ -56,7 +56,7 @@ def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaSt
         return there
     found: dict[tuple[str, str], QuotaState] = {}
     for name in names:
-        own = chosen(there, name)
+        own = select_quotas(there, name)
         if not own:
             known = {quota.namespace for quota in there} | {quota.name for quota in there}
             raise no_such("quota", name, known)
@@ -76,8 +76,8 @@ def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
     pods = Scope(reader.scope.session, namespace).all_if_allowed("Pod", fields=UNFINISHED)
     if pods is None:
         return None
-    gpus = Gpus(reader.settings)
-    return [holder(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
+    gpus = PlatformGpus(reader.settings)
+    return [pod_on_node(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
 
 
 def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bool = False) -> list[NamespaceRow]:
@@ -88,7 +88,7 @@ def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bo
     if reader.service is not None:
         rows = namespaces_of_service(reader.service, everything=everything or bool(names))
     else:
-        found = contents(reader.scope, reader.keys)
+        found = read_contents(reader.scope, reader.keys)
         rows = [
             item.row
             for item in read_namespaces(found, reader.settings, reader.keys)
@@ -110,7 +110,7 @@ def describe_namespace(reader: Reader, name: str) -> Namespace:
     found: list[Namespace] = []
     if is_dns_label(name):
         scope = Scope(reader.scope.session, name)
-        found = read_namespaces(contents(scope, reader.keys), reader.settings, reader.keys)
+        found = read_namespaces(read_contents(scope, reader.keys), reader.settings, reader.keys)
         for note in scope.notes:
             reader.scope.note(note)
     if not found:

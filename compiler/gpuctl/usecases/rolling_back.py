@@ -23,7 +23,7 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.document_history import DocumentHistory, moment, read_documents, told_changes
+from gpuctl.reading.document_history import DocumentHistory, changes_text, read_documents, to_minute
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.usecases.applying import DocumentRequest, apply_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
@@ -57,9 +57,9 @@ class RollbackTarget(NamedTuple):
         by = f", {past.who}" if past.who else ""
         title = f"{past.document['kind']}/{history.name} in {history.namespace}"
         act = f"runs {title} again, by" if self.again else f"rolls back {title} to"
-        head = f"{act} revision {past.revision} ({moment(past.when)}{by})"
+        head = f"{act} revision {past.revision} ({to_minute(past.when)}{by})"
         changes = [] if self.live is None else value_changes(self.live, past.document)
-        return f"{head}: {told_changes(changes)}" if changes else head
+        return f"{head}: {changes_text(changes)}" if changes else head
 
 
 def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> RollbackTarget:

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.job_lookup import absent, chosen, parted, several_pods
+from gpuctl.reading.job_lookup import job_not_found, select_job, several_pods, split_prefix
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.usecases.service_client import ServiceClient, pages
 from gpuctl.usecases.service_names import names_of_service
@@ -26,21 +26,21 @@ def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJo
     :raises Absent: the job does not exist.
     :raises NoSuchJob: several jobs have the name, or the job is of another kind.
     """
-    prefix, name = parted(text)
+    prefix, name = split_prefix(text)
     with service.reading() as get:
         items = list(chain(*pages(get, "/jobs", name=name, namespace=scope.namespace or ""))) if name else []
         if prefix != "pod":
             named = [item for item in items if name in (item["name"], item["jobId"])]
             named = named or [item for item in items if name == item["objectName"]]
             jobs = [_job(item) for item in named]
-            job = chosen(scope, jobs, prefix, name)
+            job = select_job(scope, jobs, prefix, name)
             if job is not None:
                 return ServiceJob(named[jobs.index(job)]["jobId"], job.identity, None)
         if prefix in ("", "pod") and items:
             if len(items) > 1:
                 raise several_pods(name, [item["namespace"] for item in items])
             return ServiceJob(items[0]["jobId"], _job(items[0]).identity, name)
-    raise absent(name, scope.namespace, set(names_of_service(service, "job", scope.namespace)))
+    raise job_not_found(name, scope.namespace, set(names_of_service(service, "job", scope.namespace)))
 
 
 def _job(item: dict[str, Any]) -> Job:

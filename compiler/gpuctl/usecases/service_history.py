@@ -13,7 +13,7 @@ from gpuctl.apply.state.past_documents import Cause, PastDocument
 from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
-from gpuctl.reading.job_lookup import two_meanings
+from gpuctl.reading.job_lookup import ambiguous_text
 from gpuctl.usecases.service_client import ServiceClient, pages
 
 
@@ -57,7 +57,7 @@ def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: JobDocuments
     """
     for job in chain.from_iterable(pages(get, "/jobs", name=text, namespace=meant.namespace)):
         if job["name"] == text:
-            raise two_meanings(text, (job["kind"], text, meant.namespace), (kind, meant.name, meant.namespace))
+            raise ambiguous_text(text, (job["kind"], text, meant.namespace), (kind, meant.name, meant.namespace))
 
 
 def _row(item: JobDocument, *, is_first: bool) -> HistoryRow:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.job_rows import Identity, Row
+from gpuctl.reading.job_rows import Identity, JobTableRow
 from gpuctl.reading.status import Status
 from gpuctl.usecases.service_client import ServiceClient
 
@@ -17,7 +17,7 @@ _PAGE = 5000
 class RowPage(NamedTuple):
     """Rows, and the status words of all rows before they were filtered."""
 
-    rows: list[Row]
+    rows: list[JobTableRow]
     statuses: list[str]
 
 
@@ -60,9 +60,9 @@ def _note(scope: Scope, value: Mapping[str, Any]) -> None:
         scope.note(str(note))
 
 
-def _row(item: Mapping[str, Any]) -> Row:
+def _row(item: Mapping[str, Any]) -> JobTableRow:
     name, own = item["name"], item.get("objectName")
-    return Row(
+    return JobTableRow(
         uid=item.get("uid") or "",
         pod=item.get("pod"),
         identity=Identity(item["namespace"], name, item["kind"], own if own and own != name else ""),

@@ -20,7 +20,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.reading.log_follower import Notice
 from gpuctl.reading.log_parsing import LogLine
 from gpuctl.reading.log_streams import LogProblem
-from gpuctl.reading.log_tail import hand_over
+from gpuctl.reading.log_tail import put_unless_stopped
 from gpuctl.usecases.job_logs import LogQuery
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
@@ -236,7 +236,7 @@ class FollowedServiceLogs:
             return self._service.open(_path(self._found), self._parameters, self._last)
 
     def _pass_on(self, item: _Event | ClusterError | None) -> None:
-        hand_over(self._arrived, item, self._stopped.is_set)
+        put_unless_stopped(self._arrived, item, self._stopped.is_set)
 
 
 def _path(job: ServiceJob) -> str:

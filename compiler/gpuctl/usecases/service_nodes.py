@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from gpuctl.acts.node_labels import label_key_error
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.names import is_dns_subdomain
-from gpuctl.reading.label_rows import GpuLabelRow, GpuType, Label
+from gpuctl.reading.label_rows import GpuLabelRow, GpuType, LabelRow
 from gpuctl.reading.node_rows import GpuOnNode, NodeGpus, NodeRow, PodOnNode
 from gpuctl.reading.pool_rows import PoolFacts
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal, pages
@@ -55,12 +55,12 @@ def gpu_labels_of_service(service: ServiceClient) -> list[GpuLabelRow]:
     return _all(service, "/nodes/labels/all", _gpu_labels)
 
 
-def label_of_service(service: ServiceClient, key: str) -> list[Label]:
+def label_of_service(service: ServiceClient, key: str) -> list[LabelRow]:
     """Return one label of all nodes that have it; none for a key that no label can have."""
     return [] if label_key_error(key) else _all(service, "/nodes/labels", _label, key=key)
 
 
-def labels_of_service(service: ServiceClient, name: str) -> list[Label]:
+def labels_of_service(service: ServiceClient, name: str) -> list[LabelRow]:
     """Return all labels of one node, by key.
 
     :raises ClusterError: the caller sees no node of this name.
@@ -69,7 +69,7 @@ def labels_of_service(service: ServiceClient, name: str) -> list[Label]:
         return [_label(item) for item in get(f"{node_path(service, name)}/labels")["items"]]
 
 
-def dated_label_of_service(service: ServiceClient, name: str, key: str) -> Label | None:
+def dated_label_of_service(service: ServiceClient, name: str, key: str) -> LabelRow | None:
     """Return one label of one node with its times; None if the node lacks it.
 
     :raises ClusterError: the caller sees no node of this name.
@@ -79,7 +79,7 @@ def dated_label_of_service(service: ServiceClient, name: str, key: str) -> Label
     try:
         with service.reading() as get:
             label = get(f"{node_path(service, name)}/labels/{key}")["label"]
-            return Label(name, label["key"], label["value"], label.get("createdAt"), label.get("lastUpdatedAt"))
+            return LabelRow(name, label["key"], label["value"], label.get("createdAt"), label.get("lastUpdatedAt"))
     except ServiceRefusal as error:
         if error.name == "LabelNotFound":
             return None
@@ -169,8 +169,8 @@ def _gpu_labels(item: Item) -> GpuLabelRow:
     return GpuLabelRow(item["nodeName"], labels, item.get("gpuType"), _first(item))
 
 
-def _label(item: Item) -> Label:
-    return Label(item["nodeName"], item["labelKey"], item["labelValue"], None, None)
+def _label(item: Item) -> LabelRow:
+    return LabelRow(item["nodeName"], item["labelKey"], item["labelValue"], None, None)
 
 
 def _pool(item: Item) -> PoolFacts:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
-from gpuctl.reading.quota_rows import Limit, QuotaState
+from gpuctl.reading.quota_rows import QuotaState, ResourceLimit
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_nodes import holders
 
@@ -73,9 +73,9 @@ def _quota(item: Item) -> QuotaState:
     )
 
 
-def _limit(item: Item) -> Limit:
+def _limit(item: Item) -> ResourceLimit:
     used = item.get("used")
-    return Limit(
+    return ResourceLimit(
         item["resource"],
         item["name"],
         item.get("vendor"),

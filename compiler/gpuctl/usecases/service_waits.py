@@ -12,11 +12,11 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import wait_running
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.backoff import jittered
-from gpuctl.reading.job_lookup import Absent
-from gpuctl.reading.job_rows import Identity, Row
+from gpuctl.reading.job_lookup import JobNotFound
+from gpuctl.reading.job_rows import Identity, JobTableRow
 from gpuctl.reading.row_changes import changed_rows
 from gpuctl.reading.status import Status
-from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, deleted_already
+from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
@@ -38,10 +38,10 @@ def wait_by_service(
     for name in dict.fromkeys(names):
         try:
             job = _patiently(service, partial(job_of_service, service, reader.scope, name), tell, clock)
-        except Absent:
+        except JobNotFound:
             if condition != "deleted":
                 raise
-            yield deleted_already(name)
+            yield already_deleted(name)
             continue
         waiting.setdefault(job.identity._replace(generation=""), (name, job))
     while waiting:
@@ -88,13 +88,13 @@ def wait_until_running_by_service(
 
 
 def watch_by_service(
-    service: ServiceClient, read: Callable[[], Iterable[Row]], takes: Callable[[Row], bool]
-) -> Iterator[list[Row]]:
+    service: ServiceClient, read: Callable[[], Iterable[JobTableRow]], takes: Callable[[JobTableRow], bool]
+) -> Iterator[list[JobTableRow]]:
     """Yield all rows, then those that have changed, by reading them every second.
 
     :param takes: return True for a row that is wanted; one that was not wanted and is again is new.
     """
-    clock, shown, is_first = _Clock(None), dict[tuple[Identity, str], Row](), True
+    clock, shown, is_first = _Clock(None), dict[tuple[Identity, str], JobTableRow](), True
     while True:
         news = changed_rows(_patiently(service, read, lambda text: None, clock), shown)
         if news or is_first:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, added
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, sum_gpu_times
 from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_ways import UsageWay, is_refused
 
@@ -57,7 +57,7 @@ def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOption
     lines = list(way.ledger(level, asked, "total", key))
     totals = _totals(lines)
     found = [GroupUse(holder, use) for holder, use in totals.items()]
-    found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.in_order))
+    found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.sort_key))
     step = options.step or step_of(asked)
     times: Sequence[tuple[str, str]] = ()
     known_steps: Sequence[KnownTime | None] = ()
@@ -73,10 +73,10 @@ def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOption
         if any(row.use.capacity is None for row in rows):
             capacities = _capacities(way, asked, step, times)
     of_cluster = lines if level == "cluster" else _of_cluster(way, asked, "total")
-    whole = added(row.use for row in of_cluster) if of_cluster else None
+    whole = sum_gpu_times(row.use for row in of_cluster) if of_cluster else None
     # All rows of one step have the same known part.
     known = next((row.known for row in (*lines, *of_cluster)), None)
-    total = added(totals.values())
+    total = sum_gpu_times(totals.values())
     return UsageView(level, key, asked, step, times, shown, len(found), total, whole, known, known_steps, capacities)
 
 
@@ -117,7 +117,7 @@ def _totals(rows: Iterable[LedgerLine]) -> dict[GpuHolder, GpuTime]:
     found: dict[GpuHolder, list[GpuTime]] = {}
     for row in rows:
         found.setdefault(row.holder, []).append(row.use)
-    return {holder: parts[0] if len(parts) == 1 else added(parts) for holder, parts in found.items()}
+    return {holder: parts[0] if len(parts) == 1 else sum_gpu_times(parts) for holder, parts in found.items()}
 
 
 def _by_holder(rows: Iterable[LedgerLine]) -> Mapping[GpuHolder, Mapping[tuple[str, str], GpuTime]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
+from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, ledger_line, to_rfc3339
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse
 from gpuctl.reading.usage_records import UsageRange
@@ -199,7 +199,12 @@ class ServiceWay:
         self._service.close()
 
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
-        times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "step": step, "tz": asked.zone}
+        times = {
+            "start_time": to_rfc3339(asked.start),
+            "end_time": to_rfc3339(asked.end),
+            "step": step,
+            "tz": asked.zone,
+        }
         where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key, "value": value}
 
         def page(number: int) -> Mapping[str, Any]:
@@ -207,11 +212,11 @@ class ServiceWay:
 
         try:
             yield from map(ledger_line, _rows(page))
-        except NotALedger:
+        except InvalidLedger:
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
 
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
-        times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "cluster": asked.cluster}
+        times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "cluster": asked.cluster}
         query = {**times, "dimension_type": level, "dimension_key": key, "page_size": str(_PAGE)}
 
         def page(number: int) -> Mapping[str, Any]:
@@ -219,7 +224,7 @@ class ServiceWay:
 
         try:
             return [_model_use(row) for row in _rows(page)]
-        except (NotALedger, KeyError, TypeError, ValueError):
+        except (InvalidLedger, KeyError, TypeError, ValueError):
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
@@ -229,7 +234,7 @@ class ServiceWay:
         return found
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
-        times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "below": f"{below:g}"}
+        times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "below": f"{below:g}"}
         found = self._ask("waste", {**times, "cluster": asked.cluster, "namespace": asked.namespace})
         if not isinstance(found, dict):
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service")
@@ -277,7 +282,7 @@ def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 
 def _page(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict) or not isinstance(value.get("data"), list):
-        raise NotALedger
+        raise InvalidLedger
     pages = value.get("total_pages")
     return {"data": value["data"], "total_pages": pages if isinstance(pages, int) else 1}
 

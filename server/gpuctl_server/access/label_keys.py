@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 
 _OF_KUBERNETES = ("kubernetes.io", "k8s.io")
 """Domains whose labels the scheduler, controllers and volumes trust. Source: the admission plugin NodeRestriction."""
@@ -21,7 +21,7 @@ class LabelKeys:
 
     def __init__(self, platform: Settings, of_kubernetes: Collection[str], for_limited: Collection[str]) -> None:
         self._domain = records(platform).pool.rpartition("/")[0]
-        self._gpus = Gpus(platform)
+        self._gpus = PlatformGpus(platform)
         self._of_kubernetes = of_kubernetes
         self._for_limited = for_limited
 

@@ -16,7 +16,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.reading.log_follower import Notice, PodEnded
-from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem
+from gpuctl.reading.log_streams import ContainerLog, LogBatch, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.looking import reader_of
 from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
@@ -286,7 +286,7 @@ class _ChannelReader:
             for item in items:
                 if self.stopped:
                     break
-                if isinstance(item, Batch):
+                if isinstance(item, LogBatch):
                     self._pass_on(item)
                 elif isinstance(item, Notice):
                     last = item.text
@@ -319,10 +319,10 @@ class _ChannelReader:
                     kept.size -= kept.entries.popleft().size
         return _Primed(recent)
 
-    def _pass_on(self, batch: Batch) -> None:
+    def _pass_on(self, batch: LogBatch) -> None:
         made = self._entries.get(batch.source)
         if made is None:
             made = self._entries[batch.source] = LogEntries(batch.source)
         entries = list(made.of(batch.lines))
         if entries:
-            self._post(_Lines(made.key, batch.source, batch.source.wanted.tail is None, entries))
+            self._post(_Lines(made.key, batch.source, batch.source.options.tail is None, entries))

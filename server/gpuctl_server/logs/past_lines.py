@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
-from gpuctl.reading.log_streams import ContainerLog, Reading, Wanted
+from gpuctl.reading.log_streams import ContainerLog, LogOptions, MergedLogs
 from gpuctl_server.logs.follower import LogFollower
 from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries, LogEntry, LogPosition
 
@@ -82,7 +82,7 @@ class PastLines:
             source = ContainerLog(session, log.pod, log.container, self._wanted(place, log.container))
             sources[source] = (LogEntries(source), AfterPosition(place or BEGINNING))
         portion: list[LogEntry] = []
-        for source, lines in Reading(session, list(sources)).batches():
+        for source, lines in MergedLogs(session, list(sources)).batches():
             made, after = sources[source]
             for entry in made.of(lines):
                 if after.takes(entry):
@@ -92,14 +92,14 @@ class PastLines:
                     portion = []
         self._hand_over(portion)
 
-    def _wanted(self, place: LogPosition | None, container: str) -> Wanted:
+    def _wanted(self, place: LogPosition | None, container: str) -> LogOptions:
         if place == BEGINNING or (place is None and self._whole):
-            return Wanted(container=container)
+            return LogOptions(container=container)
         if place is not None:
             # One second earlier, because standard output and standard error are not strictly in order.
-            return Wanted(since_time=_stamp(place.time - _SECOND), container=container)
+            return LogOptions(since_time=_stamp(place.time - _SECOND), container=container)
         since = None if self._selection.since is None else _stamp(self._selection.since)
-        return Wanted(self._selection.tail, since_time=since, container=container)
+        return LogOptions(self._selection.tail, since_time=since, container=container)
 
     def _hand_over(self, portion: list[LogEntry]) -> None:
         end = time.monotonic() + _PATIENCE

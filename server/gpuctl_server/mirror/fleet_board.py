@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.reading.node_rows import NodeState
+from gpuctl.reading.node_rows import NodeDetails
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.pool_queries import pool_states
 from gpuctl_server.mirror.mirror import Mirror
@@ -28,7 +28,7 @@ class Fleet:
 
     version: int = -1
     pools: Sequence[PoolState] = ()
-    nodes: Mapping[str, NodeState] = field(default_factory=dict)
+    nodes: Mapping[str, NodeDetails] = field(default_factory=dict)
 
 
 class FleetBoard:

@@ -18,15 +18,15 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled, records
 from gpuctl.reading.job_rows import (
     Identity,
     Job,
-    Row,
-    counting_claims,
+    JobTableRow,
+    add_refusals,
+    group_by_job,
     identity_of,
     job_id,
     job_row,
-    labels,
-    read,
-    refusals,
-    together,
+    platform_keys,
+    read_jobs,
+    with_claimed_gpus,
 )
 from gpuctl.usecases.looking import Reader
 from gpuctl_server.mirror.mirror import APP, Mirror
@@ -44,7 +44,7 @@ class ListedJob:
 
     id: str
     job: Job
-    row: Row
+    row: JobTableRow
 
     @property
     def reference(self) -> str:
@@ -111,7 +111,7 @@ class JobBoard:
         self._stopped = threading.Event()
         self._board = Board()
         self._rows: dict[Identity, ListedJob] = {}
-        self._names = labels(platform, records(platform))
+        self._names = platform_keys(platform, records(platform))
         self._claiming: list[Object] = []
         self._made_new = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
@@ -200,7 +200,7 @@ class JobBoard:
         if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
             return
         try:
-            self._names = counting_claims(self._names, reader.scope, jobs)
+            self._names = with_claimed_gpus(self._names, reader.scope, jobs)
             self._claiming = claiming
         except Exception:
             # A list without these GPUs is better than no list; the next computation tries again.
@@ -214,7 +214,7 @@ def _uid(pod: Object) -> str:
 def _jobs(reader: Reader) -> Iterable[Job]:
     """Yield all jobs. If reading them together fails, read each one separately, and leave out those that fail."""
     try:
-        return read(reader.scope, reader.keys)
+        return read_jobs(reader.scope, reader.keys)
     except Exception:
         LOG.exception("the jobs could not be read together")
         return _one_by_one(reader)
@@ -229,8 +229,8 @@ def _one_by_one(reader: Reader) -> Iterator[Job]:
                 apps.setdefault(key, ([], []))[kind == "Pod"].append(obj)
     for key, (mains, pods) in apps.items():
         try:
-            found = together(mains, pods, reader.keys)
-            refusals(reader.scope, found)
+            found = group_by_job(mains, pods, reader.keys)
+            add_refusals(reader.scope, found)
         except Exception:
             LOG.exception("a job is left out of the list", extra={"job": "/".join(key)})
             continue

@@ -12,7 +12,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object
-from gpuctl.reading.log_streams import container_of, has_log
+from gpuctl.reading.log_streams import has_log, select_container
 from gpuctl_server.mirror.job_board import ListedJob
 
 FRESH = 30.0
@@ -89,7 +89,7 @@ class ProgressBook:
 
     def _tail(self, pod: Object) -> str:
         path = f"{RESOURCES['Pod'].path(pod['metadata']['namespace'], pod['metadata']['name'])}/log"
-        query = {"container": container_of(pod, None), "tailLines": str(_TAIL), "limitBytes": str(_BYTES)}
+        query = {"container": select_container(pod, None), "tailLines": str(_TAIL), "limitBytes": str(_BYTES)}
         return self._session.text(path, query)
 
 
@@ -108,7 +108,7 @@ def said(text: str) -> int | None:
 
 def _speaker(item: ListedJob) -> Object | None:
     """Return the pod whose log has the progress: the first one by name, which has rank 0."""
-    pods = [pod for pod in item.job.pods if pod["spec"].get("containers") and has_log(pod, container_of(pod, None))]
+    pods = [pod for pod in item.job.pods if pod["spec"].get("containers") and has_log(pod, select_container(pod, None))]
 
     def order(pod: Object) -> tuple[bool, str]:
         return "deletionTimestamp" in pod["metadata"], str(pod["metadata"]["name"])

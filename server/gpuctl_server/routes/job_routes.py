@@ -15,7 +15,7 @@ from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import nearest
 from gpuctl.reading.job_facts import read_facts
-from gpuctl.reading.job_rows import JobFilter, Row
+from gpuctl.reading.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -64,7 +64,7 @@ async def list_of_jobs(
         found = [
             item
             for item in (board.called(name) if name else board.jobs)
-            if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.takes(item.row)
+            if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.matches(item.row)
         ]
         items = [
             job_item(item.id, item.row, service.progress.of(item), gpu_type_of(service, item))
@@ -75,15 +75,15 @@ async def list_of_jobs(
     return Response(body, media_type=JSON)
 
 
-def _check_filters(kind: str, status: str, rows: Iterable[Row]) -> None:
+def _check_filters(kind: str, status: str, rows: Iterable[JobTableRow]) -> None:
     """Check the filters with a closed set of values. A status word of Kubernetes is valid if a job has it.
 
     :raises Problem: 400.
     """
     if kind and kind not in WORKLOADS:
         raise _no_such_value("kind", kind, WORKLOADS)
-    known = any(Status(word, "").is_called(status) for word in (*PHASES, *WORDS))
-    if status and not known and not any(row.status.is_called(status) for row in rows):
+    known = any(Status(word, "").matches(status) for word in (*PHASES, *WORDS))
+    if status and not known and not any(row.status.matches(status) for row in rows):
         raise _no_such_value("status", status, PHASES)
 
 

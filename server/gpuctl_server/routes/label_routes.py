@@ -22,7 +22,7 @@ from gpuctl.api.node_label_answers import (
     SetLabel,
     label_list,
 )
-from gpuctl.reading.label_rows import gpu_label_row, labels, labels_with
+from gpuctl.reading.label_rows import gpu_label_row, labels_with, node_labels
 from gpuctl.usecases.labelling_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
@@ -166,7 +166,7 @@ def _several(
 @from_memory
 def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
     """List the labels of a node, by key."""
-    return label_list(labels(find_node(service, caller, name, "labels").object))
+    return label_list(node_labels(find_node(service, caller, name, "labels").object))
 
 
 @writes.post(

@@ -8,7 +8,7 @@ from fastapi import Depends, Path, Query
 
 from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
 from gpuctl.reading.label_rows import gpu_types
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import STATUSES
 from gpuctl.usecases.node_queries import NodeQuery
 from gpuctl_server import node_details
@@ -93,7 +93,7 @@ def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageS
 @from_memory
 def types_of_gpus(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """List the GPU types of the nodes, with their number of GPUs and their nodes."""
-    types = gpu_types(visible_nodes(service, caller), Gpus(service.platform))
+    types = gpu_types(visible_nodes(service, caller), PlatformGpus(service.platform))
     return {"total": len(types), "items": [GpuTypeItem.of(item).as_json() for item in types]}
 
 

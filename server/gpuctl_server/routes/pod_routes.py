@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query
 
 from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
-from gpuctl.reading.job_rows import Row
+from gpuctl.reading.job_rows import JobTableRow
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -66,7 +66,7 @@ def list_of_pods(
 
 def _listed(
     service: Service, caller: Caller, query: JobQuery, namespace: str | None
-) -> tuple[list[Row], list[str], list[str]]:
+) -> tuple[list[JobTableRow], list[str], list[str]]:
     """Return the rows that a query selects, all status words, and notes about lists that could not be read."""
     with service.read_context(caller, namespace) as reader:
         if not query.reasons:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
-from gpuctl.reading.node_gpus import UNKNOWN, Gpus
+from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
 
 GpuRequests = tuple[tuple[str, float], ...]
 """What a pod asks for of the resources that are GPUs or say how much of them; empty: it holds none."""
@@ -90,7 +90,7 @@ class GpuWeights:
     """What counts as how much of a GPU on a platform."""
 
     def __init__(self, settings: Settings) -> None:
-        self._gpus = Gpus(settings)
+        self._gpus = PlatformGpus(settings)
         sharing = settings.platform.gpu.sharing
         shares = dict(_SHARES.get(sharing, {}))
         if sharing == "hami":

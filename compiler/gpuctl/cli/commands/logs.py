@@ -20,7 +20,7 @@ from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.log_follower import Notice, PodEnded
-from gpuctl.reading.log_streams import Batch, LogProblem, short_name
+from gpuctl.reading.log_streams import LogBatch, LogProblem, short_name
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
 from gpuctl.usecases.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
 
@@ -194,7 +194,7 @@ class LogWriter:
             self._show(batch)
         sys.stdout.flush()
         for item in logs.items():
-            if isinstance(item, (Batch, ServiceBatch)):
+            if isinstance(item, (LogBatch, ServiceBatch)):
                 self._names.add(item.source.name)
                 self._progress.clear()
                 self._show(item)
@@ -212,7 +212,7 @@ class LogWriter:
         self._progress.clear()
         return 1 if self._failed else 0
 
-    def _show(self, batch: Batch | ServiceBatch) -> None:
+    def _show(self, batch: LogBatch | ServiceBatch) -> None:
         source, lines = batch
         if self._in_json:
             for value in self._printer.json(source.name, source.container, lines):

@@ -14,7 +14,7 @@ from gpuctl.cli.options.reading_options import reading_options, reject_platform
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory
-from gpuctl.reading.job_lookup import Absent
+from gpuctl.reading.job_lookup import JobNotFound
 from gpuctl.usecases.deleting import rerun_jobs
 from gpuctl.usecases.rolling_back import rerun_removed
 from gpuctl.usecases.service_changes import rerun_by_service
@@ -60,7 +60,7 @@ def command(
         run = RunOptions(timeout, queue=queue)
         try:
             plan = rerun_jobs(session, names, namespace, settings, run, callbacks)
-        except Absent as absent:
+        except JobNotFound as absent:
             if len(names) > 1:
                 raise
             try:

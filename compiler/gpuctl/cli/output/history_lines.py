@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
-from gpuctl.reading.document_history import HistoryRow, moment, told_changes
+from gpuctl.reading.document_history import HistoryRow, changes_text, to_minute
 
 HEADERS = ("REVISION", "WHEN", "WHO", "COMMIT", "CHANGE")
 _SHORT = 10
@@ -17,7 +17,7 @@ _SHORT = 10
 def cells(row: HistoryRow) -> tuple[str, ...]:
     """A revision as a row of the table."""
     past = row.past
-    return (str(past.revision), moment(past.when), past.who or "-", commit(past), change(row))
+    return (str(past.revision), to_minute(past.when), past.who or "-", commit(past), change(row))
 
 
 def commit(past: PastDocument) -> str:
@@ -37,7 +37,7 @@ def change(row: HistoryRow) -> str:
         return "created" if past.revision == 1 else "previous revision no longer kept"
     if not row.changes:
         return "masked values or no change" if past.masked else "no change"
-    return told_changes(row.changes)
+    return changes_text(row.changes)
 
 
 def difference(old: dict[str, Any] | None, new: dict[str, Any], titles: tuple[str, str]) -> Iterator[str]:

@@ -19,8 +19,8 @@ from jinja2 import Environment, FileSystemLoader
 from gpuctl.cli.output.sparkline import sparkline
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, known_time_form, percent
 from gpuctl.cli.output.usage_report_zh import CHINESE
-from gpuctl.reading.gpu_time import GpuTime, added
-from gpuctl.reading.month_report import MonthReport, in_units
+from gpuctl.reading.gpu_time import GpuTime, sum_gpu_times
+from gpuctl.reading.month_report import MonthReport, round_to_sum
 from gpuctl.reading.price_list import HOUR
 from gpuctl.reading.usage_costs import GroupCost
 from gpuctl.reading.usage_records import GroupUse
@@ -274,13 +274,13 @@ def _tenths_of(use: GpuTime) -> list[int]:
     Held hours are rounded to the nearest, as in all other tables; the rounding error goes to those not held.
     """
     amounts = _amounts(use)
-    held = [in_units([amount], _TENTH)[0] for amount in amounts[:3]]
-    [capacity] = in_units([sum(amounts)], _TENTH)
-    others = [in_units([amount], _TENTH)[0] for amount in amounts[3:]]
+    held = [round_to_sum([amount], _TENTH)[0] for amount in amounts[:3]]
+    [capacity] = round_to_sum([sum(amounts)], _TENTH)
+    others = [round_to_sum([amount], _TENTH)[0] for amount in amounts[3:]]
     number = next((number for number, amount in enumerate(amounts[3:]) if amount), None)
     rest = capacity - sum(held) - sum(others)
     if number is None or others[number] + rest < 0:
-        return in_units(amounts, _TENTH)
+        return round_to_sum(amounts, _TENTH)
     others[number] += rest
     return [*held, *others]
 
@@ -338,7 +338,7 @@ def _groups(report: MonthReport, level: str, head: str, groups: Sequence[GroupUs
 
 def _rounded(report: MonthReport, level: str, named: Sequence[tuple[Sequence[Cell], GpuTime]]) -> list[_Row]:
     """Return rows whose rounded figures add up in each column."""
-    columns = [in_units([getattr(use, name) for _, use in named], _TENTH) for name in _HELD]
+    columns = [round_to_sum([getattr(use, name) for _, use in named], _TENTH) for name in _HELD]
     costs = report.costs.get(level, ())
     money = [_in_cents([cost.held for cost in costs]), _in_cents([cost.idle for cost in costs])] if costs else []
     return [
@@ -348,7 +348,7 @@ def _rounded(report: MonthReport, level: str, named: Sequence[tuple[Sequence[Cel
 
 
 def _in_cents(amounts: Sequence[float | None]) -> list[int | None]:
-    known = iter(in_units([amount for amount in amounts if amount is not None], _CENT))
+    known = iter(round_to_sum([amount for amount in amounts if amount is not None], _CENT))
     return [None if amount is None else next(known) for amount in amounts]
 
 
@@ -356,7 +356,7 @@ def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
     """Return the sum of rows; a cost is known if all its parts are."""
     return _Row(
         names,
-        added(row.use for row in rows),
+        sum_gpu_times(row.use for row in rows),
         [sum(column) for column in zip(*(row.units for row in rows), strict=True)],
         [_sum_known(column) for column in zip(*(row.cents for row in rows), strict=True)],
     )
@@ -393,7 +393,7 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
 def _models(report: MonthReport) -> ReportSection:
     uses = [group.total for group in report.models]
     amounts = {name: [getattr(use, name) or 0.0 for use in uses] for name in ("capacity", "held", "idle", "free")}
-    hours = [in_units(column, _TENTH) for column in amounts.values()]
+    hours = [round_to_sum(column, _TENTH) for column in amounts.values()]
     priced = report.costs.get("model") or [GroupCost(None, None)] * len(uses)
     costs = [_in_cents([getattr(cost, name) for cost in priced]) for name in GroupCost._fields]
     rows = [
@@ -410,7 +410,7 @@ def _models(report: MonthReport) -> ReportSection:
         [
             Cell(_say(report, "all")),
             *(_tenths(sum(column)) for column in hours),
-            _number(percent(added(uses).mean_use) or "-"),
+            _number(percent(sum_gpu_times(uses).mean_use) or "-"),
             Cell(""),
             *(_cents(_sum_known(column)) for column in costs),
         ]
@@ -506,7 +506,7 @@ def _cut(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
 
 def _unknown(report: MonthReport) -> ReportSection:
     whole = report.whole
-    [tenths] = in_units([whole.unobserved], _TENTH)
+    [tenths] = round_to_sum([whole.unobserved], _TENTH)
     known = _known(report)
     texts = [
         _say(

@@ -12,7 +12,7 @@ STEADY = 600.0
 """Seconds of running after which a restart is history; kubelet forgets its back-off then, too (kubelet.go)."""
 
 
-class End(NamedTuple):
+class ContainerExit(NamedTuple):
     """The last end of a container.
 
     ``previous``: it has been started again, or waits for that. ``running``: it runs now, since ``since``.
@@ -33,7 +33,7 @@ class End(NamedTuple):
     node: str
 
 
-def ends(pods: Iterable[Object], now: datetime) -> list[End]:
+def container_exits(pods: Iterable[Object], now: datetime) -> list[ContainerExit]:
     """Of containers that ended in error, or that end again and again: the earliest first.
 
     When several pods of a training end, the first end is what ended the others.
@@ -42,7 +42,7 @@ def ends(pods: Iterable[Object], now: datetime) -> list[End]:
     return sorted(found, key=lambda end: (end.finished, end.pod, end.container))
 
 
-def _of_pod(pod: Object, now: datetime) -> Iterator[End]:
+def _of_pod(pod: Object, now: datetime) -> Iterator[ContainerExit]:
     status = pod.get("status") or {}
     for field, init in (("initContainerStatuses", True), ("containerStatuses", False)):
         for item in status.get(field) or []:
@@ -51,7 +51,7 @@ def _of_pod(pod: Object, now: datetime) -> Iterator[End]:
                 yield end
 
 
-def _end(pod: Object, item: Object, now: datetime, *, init: bool) -> End | None:
+def _end(pod: Object, item: Object, now: datetime, *, init: bool) -> ContainerExit | None:
     state, last = item.get("state") or {}, (item.get("lastState") or {}).get("terminated")
     ended, running = state.get("terminated"), state.get("running")
     previous = ended is None
@@ -67,7 +67,7 @@ def _end(pod: Object, item: Object, now: datetime, *, init: bool) -> End | None:
     if previous and running is None and (state.get("waiting") or {}).get("reason") not in ("CrashLoopBackOff", None):
         # It ended before, but what keeps it now is something else: its image, its configuration.
         return None
-    return End(
+    return ContainerExit(
         pod["metadata"]["name"],
         item["name"],
         int(ended.get("exitCode") or 0),

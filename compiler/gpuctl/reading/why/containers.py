@@ -10,11 +10,11 @@ from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.status import sentence
+from gpuctl.reading.status import one_line
 from gpuctl.reading.why import log_diagnosis as log
+from gpuctl.reading.why.event_proofs import container_of, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, first
-from gpuctl.reading.why.proofs import container_of, source, sources
+from gpuctl.reading.why.finding import Finding, Proof, most_urgent
 from gpuctl.reading.why.stopped_jobs import command
 
 SLOW = 120.0
@@ -64,11 +64,11 @@ class WaitingContainer(NamedTuple):
     @property
     def source(self) -> Proof:
         """The state as evidence."""
-        said = f": {sentence(self.message)}" if self.message else ""
+        said = f": {one_line(self.message)}" if self.message else ""
         return Proof("status", f"pod/{self.name}", f"container {self.container} waits: {self.reason}{said}")
 
 
-def waiting(evidence: Evidence) -> Iterator[WaitingContainer]:
+def waiting_containers(evidence: Evidence) -> Iterator[WaitingContainer]:
     """The containers that wait for something, pod by pod; a pod's init containers first."""
     for pod in evidence.pods:
         status, spec = pod.get("status") or {}, pod["spec"]
@@ -86,29 +86,35 @@ def _containers(spec: Object) -> list[Object]:
     return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
 
 
-def image(evidence: Evidence) -> Finding | None:
+def failed_image(evidence: Evidence) -> Finding | None:
     """An image cannot be pulled, or has no legal name."""
-    held = [item for item in waiting(evidence) if item.reason in _PULL_REASONS or item.reason == "InvalidImageName"]
-    return first(_image(evidence, item, len({other.name for other in held})) for item in held)
+    held = [
+        item
+        for item in waiting_containers(evidence)
+        if item.reason in _PULL_REASONS or item.reason == "InvalidImageName"
+    ]
+    return most_urgent(_image(evidence, item, len({other.name for other in held})) for item in held)
 
 
 def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
     numbers = {"image": held.image, "container": held.container, "pods": pods}
     failed = [
-        event for event in evidence.told("Failed", pod=held.pod) if "ailed to pull" in (event.get("message") or "")
+        event
+        for event in evidence.events_with("Failed", pod=held.pod)
+        if "ailed to pull" in (event.get("message") or "")
     ]
-    secrets = evidence.told("FailedToRetrieveImagePullSecret", pod=held.pod)
+    secrets = evidence.events_with("FailedToRetrieveImagePullSecret", pod=held.pod)
     # Newer kubelets repeat the error in the state: once is enough.
-    unsaid = [event for event in failed[-1:] if sentence(event.get("message")).rpartition(": ")[2] not in held.message]
-    told = (held.source, *(source(event) for event in [*unsaid, *secrets[-1:]]))
+    unsaid = [event for event in failed[-1:] if one_line(event.get("message")).rpartition(": ")[2] not in held.message]
+    told = (held.source, *(event_proof(event) for event in [*unsaid, *secrets[-1:]]))
     if held.reason == "InvalidImageName":
         message = f"`{held.image}` is not a valid name of an image"
         fix = "correct `environment.image`: REGISTRY/NAME:TAG, in lower case except for the tag"
         return Finding("image-name-invalid", message, numbers, fix, told, held.name, pods)
     # Older kubelets' back-off does not repeat the error; the event has it.
-    text = " ".join([sentence(held.message), *(sentence(event.get("message")) for event in failed[-1:])])
+    text = " ".join([one_line(held.message), *(one_line(event.get("message")) for event in failed[-1:])])
     cause = _pull_cause(text, held.image)
-    said = sentence(held.message) if "ErrImagePull: " in held.message or held.reason == "ErrImagePull" else text
+    said = one_line(held.message) if "ErrImagePull: " in held.message or held.reason == "ErrImagePull" else text
     registry = registry_of(held.image)
     if cause == "image-not-found":
         message = f"the registry {registry} has no image {held.image}"
@@ -121,7 +127,7 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
         )
         message = f"the registry {registry} denies access to {held.image} {used}{unsure}"
         if secrets:
-            message = f"the pull secret for {held.image} cannot be read: {sentence(secrets[-1].get('message'))}"
+            message = f"the pull secret for {held.image} cannot be read: {one_line(secrets[-1].get('message'))}"
         fix = "name a Secret with credentials in `environment.imagePullSecret`, or correct the one that is named"
         numbers["pullSecrets"] = names
     elif cause == "image-platform":
@@ -156,26 +162,28 @@ def _innermost(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def mount(evidence: Evidence) -> Finding | None:
+def failed_mount(evidence: Evidence) -> Finding | None:
     """A volume cannot be attached or mounted."""
-    return first(_mount(evidence, pod) for pod in _creating(evidence))
+    return most_urgent(_mount(evidence, pod) for pod in _creating(evidence))
 
 
 def _creating(evidence: Evidence) -> list[Object]:
-    found = [item.pod for item in waiting(evidence) if item.reason in ("ContainerCreating", "PodInitializing", "")]
+    found = [
+        item.pod for item in waiting_containers(evidence) if item.reason in ("ContainerCreating", "PodInitializing", "")
+    ]
     return [pod for number, pod in enumerate(found) if pod not in found[:number]]
 
 
 def _mount(evidence: Evidence, pod: Object) -> Finding | None:
-    events = evidence.told(*_MOUNTS, pod=pod)
+    events = evidence.events_with(*_MOUNTS, pod=pod)
     if not events:
         return None
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     # "Unable to attach or mount volumes: ... timed out" only repeats what a more exact event says.
     event = next((item for item in reversed(events) if ": " in (item.get("message") or "")), events[-1])
-    text = sentence(event.get("message"))
+    text = one_line(event.get("message"))
     volume = next(iter(match["name"] for match in [_VOLUME.search(text)] if match), None)
-    told = (source(event),)
+    told = (event_proof(event),)
     numbers = {"volume": volume, "node": node, "pod": name}
     host, missing = _HOST_PATH.search(text), _MISSING.search(text)
     if host is not None:
@@ -193,28 +201,30 @@ def _mount(evidence: Evidence, pod: Object) -> Finding | None:
     return Finding("mount-failed", message, numbers, fix, told, name)
 
 
-def sandbox(evidence: Evidence) -> Finding | None:
+def failed_sandbox(evidence: Evidence) -> Finding | None:
     """The pod's network or runtime cannot be set up."""
     for pod in _creating(evidence):
-        events = evidence.told("FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", pod=pod)
+        events = evidence.events_with(
+            "FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", pod=pod
+        )
         if not events:
             continue
         node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
-        text = sentence(events[-1].get("message"))
+        text = one_line(events[-1].get("message"))
         message = f"{node} cannot set up the pod: {text.rpartition('desc = ')[2]}"
         fix = f"a matter for the administrators of {node}: its network or its container runtime does not work"
-        return Finding("sandbox-failed", message, {"node": node}, fix, (source(events[-1]),), name)
+        return Finding("sandbox-failed", message, {"node": node}, fix, (event_proof(events[-1]),), name)
     return None
 
 
-def config(evidence: Evidence) -> Finding | None:
+def failed_config(evidence: Evidence) -> Finding | None:
     """A container cannot be created: what its variables come from is missing, or it is not allowed as it is."""
     reasons = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
-    return first(_config(evidence, item) for item in waiting(evidence) if item.reason in reasons)
+    return most_urgent(_config(evidence, item) for item in waiting_containers(evidence) if item.reason in reasons)
 
 
 def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
-    text, namespace = sentence(held.message), held.pod["metadata"]["namespace"]
+    text, namespace = one_line(held.message), held.pod["metadata"]["namespace"]
     numbers: dict[str, object] = {"container": held.container}
     key, missing = _MISSING_KEY.search(text), _MISSING.search(text)
     if key is not None:
@@ -235,7 +245,7 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
         )
         numbers |= {"missing": missing["name"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
-    if log.read([text]).cause == "gpu-driver-error":
+    if log.diagnose([text]).cause == "gpu-driver-error":
         return gpu_driver(held.pod, text, numbers, (held.source,))
     if _NO_COMMAND.search(text):
         return no_command(text, held.container, (held.source,), held.name)
@@ -256,9 +266,9 @@ def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[P
     asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
     message = f"the GPU driver on {node} does not serve the pod {name}: {line}{again}"
     fix = f"a matter for the administrators of {node}: its driver is not installed, or does not work"
-    if log.is_version(line):
+    if log.is_driver_too_old(line):
         fix = f"use an image whose CUDA is not newer than the driver of {node}, or have the driver updated"
-    if not asked and not log.names_driver(line):
+    if not asked and not log.has_driver(line):
         message = f"the program wants a GPU, and the pod {name} asks for none: {line}{again}"
         fix = "set `resources.gpu`, for instance `resources: {gpu: 1}`"
         return Finding("gpu-not-requested", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
@@ -301,27 +311,29 @@ def no_command(text: str, container: str, told: tuple[Proof, ...], pod: str) -> 
     return Finding("command-not-found", message, {"command": name, "container": container}, fix, told, pod)
 
 
-def slow(evidence: Evidence) -> Finding | None:
+def slow_pull(evidence: Evidence) -> Finding | None:
     """An image takes long to pull."""
     for pod in _creating(evidence):
-        pull = pulling(evidence, pod)
+        pull = open_pull(evidence, pod)
         if pull is None:
             continue
         seconds = evidence.seconds_since(event_time(pull)) or 0
         if seconds >= SLOW:
-            image = next(iter(re.findall(r'"([^"]+)"', sentence(pull.get("message")))), "its image")
+            image = next(iter(re.findall(r'"([^"]+)"', one_line(pull.get("message")))), "its image")
             node = pod["spec"]["nodeName"]
             message = f"{node} has been pulling {image} for {rough_duration(seconds)}; nothing has failed"
             fix = "wait; a smaller image, a closer registry, or an image that was pulled before starts faster"
             numbers = {"image": image, "seconds": int(seconds), "node": node}
-            return Finding("image-slow", message, numbers, fix, sources(source(pull)), pod["metadata"]["name"])
+            return Finding(
+                "image-slow", message, numbers, fix, known_proofs(event_proof(pull)), pod["metadata"]["name"]
+            )
     return None
 
 
-def pulling(evidence: Evidence, pod: Object) -> Object | None:
+def open_pull(evidence: Evidence, pod: Object) -> Object | None:
     """The event that a pull began which has not ended."""
-    begun = evidence.told("Pulling", pod=pod)
-    over = evidence.told("Pulled", "Failed", "BackOff", pod=pod)
+    begun = evidence.events_with("Pulling", pod=pod)
+    over = evidence.events_with("Pulled", "Failed", "BackOff", pod=pod)
     if not begun or (over and event_time(over[-1]) >= event_time(begun[-1])):
         return None
     status = pod.get("status") or {}

@@ -12,17 +12,17 @@ from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import INDEX
-from gpuctl.reading.log_streams import container_of as container_of_log
-from gpuctl.reading.status import sentence
+from gpuctl.reading.log_streams import select_container as container_of_log
+from gpuctl.reading.status import one_line
 from gpuctl.reading.why import log_diagnosis as log
-from gpuctl.reading.why.container_exits import End, ends
+from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.containers import gpu_driver, no_command
+from gpuctl.reading.why.event_proofs import container_of, event_proof, object_title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, first, several, times
-from gpuctl.reading.why.log_patterns import OF_A_PROGRAM
+from gpuctl.reading.why.finding import Finding, Proof, count_text, most_urgent, repeated
+from gpuctl.reading.why.log_patterns import PROGRAM_CAUSES
 from gpuctl.reading.why.program_errors import program_error
-from gpuctl.reading.why.proofs import container_of, source, title
-from gpuctl.reading.why.stopped_jobs import again, command
+from gpuctl.reading.why.stopped_jobs import command, how_to_run_again
 
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # The kubelet's or the scheduler's doing, told by rules of their own.
@@ -36,12 +36,12 @@ _BUS, _KILL, _TERM = 128 + signal.SIGBUS, 128 + signal.SIGKILL, 128 + signal.SIG
 
 def crashed(evidence: Evidence) -> Finding | None:
     """Of several ends the one that says most counts, and of those alike the first: it ended the others."""
-    found = ends(_latest(evidence), evidence.now)
+    found = container_exits(_latest(evidence), evidence.now)
     findings = [(end, _finding(evidence, end)) for end in found]
     # A rank that ends for a reason of its own breaks the connections of the others, which end later.
     others = [end.finished for end, item in findings if item.cause not in _BROKEN]
     kept = [item for end, item in findings if item.cause not in _BROKEN or end.finished <= min(others, default="~")]
-    return first(replace(item, weight=-number) for number, item in enumerate(kept))
+    return most_urgent(replace(item, weight=-number) for number, item in enumerate(kept))
 
 
 def _latest(evidence: Evidence) -> list[Object]:
@@ -55,21 +55,21 @@ def _latest(evidence: Evidence) -> list[Object]:
     return list(found.values())
 
 
-def _finding(evidence: Evidence, end: End) -> Finding:
+def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
     pod = next(item for item in evidence.pods if item["metadata"]["name"] == end.pod)
     lines = evidence.logs.get((end.pod, end.container)) or log.lines_of(end.message)
-    said = log.read(lines)
+    said = log.diagnose(lines)
     told = tuple(_sources(evidence, end, said, pod))
     numbers = {"exitCode": end.code, "container": end.container, "restarts": end.restarts}
     where = f"{'init container' if end.init else 'container'} {end.container} of pod {end.pod}"
     again = _again(evidence, end)
     if (
         end.reason in ("StartError", "ContainerCannotRun")
-        and log.read([sentence(end.message)]).cause == "gpu-driver-error"
+        and log.diagnose([one_line(end.message)]).cause == "gpu-driver-error"
     ):
-        return gpu_driver(pod, log.shown(sentence(end.message)), numbers, told, again)
+        return gpu_driver(pod, log.printable(one_line(end.message)), numbers, told, again)
     if end.reason in ("StartError", "ContainerCannotRun"):
-        found = no_command(sentence(end.message), end.container, told, end.pod)
+        found = no_command(one_line(end.message), end.container, told, end.pod)
         return replace(found, numbers={**found.numbers, **numbers})
     if end.code in (126, 127):
         what = "was not found" if end.code == 127 else "cannot be executed"
@@ -86,7 +86,7 @@ def _finding(evidence: Evidence, end: End) -> Finding:
         return _gpu_memory(end, said, numbers, told, again)
     if said.cause in _OF_GPUS:
         return _OF_GPUS[said.cause](evidence, pod, end, said, numbers, told, again)
-    if said.cause in OF_A_PROGRAM and end.code not in (0, _KILL, _TERM):
+    if said.cause in PROGRAM_CAUSES and end.code not in (0, _KILL, _TERM):
         return program_error(said.cause, pod, end, said, numbers, told, again)
     if said.cause == "shm-exhausted" or end.code == _BUS:
         return _shared_memory(pod, end, numbers, told, again, is_said=bool(said.cause))
@@ -116,9 +116,9 @@ def _finding(evidence: Evidence, end: End) -> Finding:
     return Finding("application-error", message, numbers, fix, told, end.pod)
 
 
-def _its_log(evidence: Evidence, end: End, pod: Object) -> str:
+def _its_log(evidence: Evidence, end: ContainerExit, pod: Object) -> str:
     """How to see what the container wrote until that end."""
-    if not evidence.reads_logs:
+    if not evidence.may_read_logs:
         return "somebody who may read logs can see what it wrote"
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
     if end.container != container_of_log(pod, None):
@@ -127,24 +127,42 @@ def _its_log(evidence: Evidence, end: End, pod: Object) -> str:
 
 
 def _hardware(
-    evidence: Evidence, pod: Object, end: End, said: log.Said, numbers: dict[str, object], told: Told, run: str
+    evidence: Evidence,
+    pod: Object,
+    end: ContainerExit,
+    said: log.LogDiagnosis,
+    numbers: dict[str, object],
+    told: Told,
+    run: str,
 ) -> Finding:
     message = f"a GPU of {end.node} reported a hardware error to pod {end.pod}: {said.line}{run}"
     fix = (
         f"ask the administrators to look at {end.node}, and to keep other jobs away (`kubectl cordon {end.node}`); "
-        f"then {again(evidence)}"
+        f"then {how_to_run_again(evidence)}"
     )
     return Finding("gpu-hardware-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
 
 
 def _driver(
-    evidence: Evidence, pod: Object, end: End, said: log.Said, numbers: dict[str, object], told: Told, run: str
+    evidence: Evidence,
+    pod: Object,
+    end: ContainerExit,
+    said: log.LogDiagnosis,
+    numbers: dict[str, object],
+    told: Told,
+    run: str,
 ) -> Finding:
     return gpu_driver(pod, said.line, numbers, told, run)
 
 
 def _communication(
-    evidence: Evidence, pod: Object, end: End, said: log.Said, numbers: dict[str, object], told: Told, run: str
+    evidence: Evidence,
+    pod: Object,
+    end: ContainerExit,
+    said: log.LogDiagnosis,
+    numbers: dict[str, object],
+    told: Told,
+    run: str,
 ) -> Finding:
     message = (
         f"communication between its GPUs failed in pod {end.pod} on {end.node} (exit code {end.code}): {said.line}{run}"
@@ -160,34 +178,36 @@ Told = tuple[Proof, ...]
 _OF_GPUS = {"gpu-hardware-error": _hardware, "gpu-driver-error": _driver, "nccl-error": _communication}
 
 
-def _again(evidence: Evidence, end: End) -> str:
+def _again(evidence: Evidence, end: ContainerExit) -> str:
     if not end.restarts:
         return ""
-    tried = f"; restarted {times(end.restarts)}"
+    tried = f"; restarted {repeated(end.restarts)}"
     return (
         f"{tried}, running again for {evidence.since(end.since)}" if end.running else f"{tried}, waits to start again"
     )
 
 
-def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Proof]:
+def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod: Object) -> Iterator[Proof]:
     reason = f"{end.reason}, " if end.reason else ""
     yield Proof(
         "status", f"pod/{end.pod}", f"container {end.container} ended: {reason}exit code {end.code}", end.finished
     )
     if said.line and end.reason != "OOMKilled":
         yield Proof("log", f"pod/{end.pod}", said.line)
-    for event in evidence.told("Killing", "Unhealthy", pod=pod)[-2:]:
-        yield source(event)
+    for event in evidence.events_with("Killing", "Unhealthy", pod=pod)[-2:]:
+        yield event_proof(event)
     workload = evidence.job.workload
     if workload is None:
         return
     failed = [item for item in (workload.get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"]
     for item in failed:
-        text = f"Failed: {item.get('reason')}: {sentence(item.get('message'))}"
-        yield Proof("condition", title(workload), text, item.get("lastTransitionTime"))
+        text = f"Failed: {item.get('reason')}: {one_line(item.get('message'))}"
+        yield Proof("condition", object_title(workload), text, item.get("lastTransitionTime"))
 
 
-def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Proof, ...], again: str) -> Finding:
+def _out_of_memory(
+    pod: Object, end: ContainerExit, numbers: dict[str, object], told: tuple[Proof, ...], again: str
+) -> Finding:
     limit = container_limits(_container(pod, end.container)).get("memory")
     text = format_amount("memory", limit) if limit else None
     of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
@@ -202,7 +222,9 @@ def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tupl
     return Finding("out-of-memory", message, {**numbers, "limitBytes": amount, "limit": text}, fix, told, end.pod)
 
 
-def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tuple[Proof, ...], again: str) -> Finding:
+def _gpu_memory(
+    end: ContainerExit, said: log.LogDiagnosis, numbers: dict[str, object], told: tuple[Proof, ...], again: str
+) -> Finding:
     parts = []
     if "tried" in said.numbers:
         parts.append(f"it tried to allocate {said.numbers['tried']}")
@@ -215,7 +237,7 @@ def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tupl
 
 
 def _shared_memory(
-    pod: Object, end: End, numbers: dict[str, object], told: tuple[Proof, ...], again: str, *, is_said: bool
+    pod: Object, end: ContainerExit, numbers: dict[str, object], told: tuple[Proof, ...], again: str, *, is_said: bool
 ) -> Finding:
     size = None
     mounts = _container(pod, end.container).get("volumeMounts") or []
@@ -238,24 +260,24 @@ def _container(pod: Object, name: str) -> Object:
     return next((item for item in every if item["name"] == name), {})
 
 
-def _probe(evidence: Evidence, end: End, pod: Object) -> Finding | None:
+def _probe(evidence: Evidence, end: ContainerExit, pod: Object) -> Finding | None:
     """kubelet killed it for its health; an event older than this run is about another one."""
-    for event in reversed(evidence.told("Killing", pod=pod)):
+    for event in reversed(evidence.events_with("Killing", pod=pod)):
         match = _PROBE.search(event.get("message") or "")
         if match is None or match["container"] != end.container or event_time(event)[:19] < end.started[:19]:
             continue
         unhealthy = [
             item
-            for item in evidence.told("Unhealthy", pod=pod)
+            for item in evidence.events_with("Unhealthy", pod=pod)
             if match["probe"] in (item.get("message") or "").lower()
         ]
-        why = sentence(unhealthy[-1].get("message")) if unhealthy else ""
+        why = one_line(unhealthy[-1].get("message")) if unhealthy else ""
         said = f": {why.partition(': ')[2] or why}" if why else ""
         stopped = f"kubelet stopped container {end.container} of pod {end.pod}"
         message = f"its {match['probe']} probe fails{said}; {stopped}{_again(evidence, end)}"
         fix = _probe_fix(match["probe"])
         numbers = {"probe": match["probe"], "exitCode": end.code, "restarts": end.restarts}
-        told = tuple(source(item) for item in (*unhealthy[-1:], event))
+        told = tuple(event_proof(item) for item in (*unhealthy[-1:], event))
         return Finding("probe-failed", message, numbers, fix, told, end.pod)
     return None
 
@@ -270,7 +292,7 @@ def unready(evidence: Evidence) -> Finding | None:
     """Containers run, but their readiness probe, or still their startup probe, fails."""
     for pod in evidence.pods:
         status = pod.get("status") or {}
-        if status.get("phase") != "Running" or ends([pod], evidence.now):
+        if status.get("phase") != "Running" or container_exits([pod], evidence.now):
             continue
         unready = [item for item in status.get("containerStatuses") or [] if not item.get("ready")]
         told = [(item, _unhealthy(evidence, pod, item)) for item in unready]
@@ -278,7 +300,7 @@ def unready(evidence: Evidence) -> Finding | None:
         unhealthy = [event for _, events in told for event in events]
         if not waiting:
             continue
-        text = sentence(unhealthy[-1].get("message"))
+        text = one_line(unhealthy[-1].get("message"))
         probe = text.partition(" ")[0].lower()
         name = pod["metadata"]["name"]
         since = evidence.since((waiting[0].get("state") or {}).get("running", {}).get("startedAt"))
@@ -286,9 +308,9 @@ def unready(evidence: Evidence) -> Finding | None:
         numbers = {"probe": probe, "container": waiting[0]["name"], "failures": count}
         why = text.partition(": ")[2] or text
         unreadies = sum(not _is_up(item) for item in evidence.pods)
-        many = f"{several(unreadies, 'pod')} of {evidence.wanted} not ready: " if evidence.wanted > 1 else ""
+        many = f"{count_text(unreadies, 'pod')} of {evidence.wanted} not ready: " if evidence.wanted > 1 else ""
         message = f"{many}pod {name} has been running for {since}, but its {probe} probe fails: {why}"
-        return Finding("probe-failed", message, numbers, _probe_fix(probe), (source(unhealthy[-1]),), name)
+        return Finding("probe-failed", message, numbers, _probe_fix(probe), (event_proof(unhealthy[-1]),), name)
     return None
 
 
@@ -297,7 +319,7 @@ def _unhealthy(evidence: Evidence, pod: Object, container: Object) -> list[Objec
     begun = ((container.get("state") or {}).get("running") or {}).get("startedAt")
     if not begun:
         return []
-    events = [item for item in evidence.told("Unhealthy", pod=pod) if event_time(item)[:19] >= begun[:19]]
+    events = [item for item in evidence.events_with("Unhealthy", pod=pod) if event_time(item)[:19] >= begun[:19]]
     return [item for item in events if container_of(item) in (None, container["name"])]
 
 

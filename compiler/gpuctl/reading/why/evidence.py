@@ -28,9 +28,9 @@ from gpuctl.reading.job_facts import SERVING, scaler_of
 from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
-from gpuctl.reading.why.container_exits import End, ends
+from gpuctl.reading.why.container_exits import ContainerExit, container_exits
+from gpuctl.reading.why.event_proofs import has_expected_reporter, is_outdated, preempted_by
 from gpuctl.reading.why.log_diagnosis import lines_of
-from gpuctl.reading.why.proofs import has_passed, is_reported_by_its_own, preempted_by
 
 TAIL = 200
 """Lines of a crashed container's log that are looked at."""
@@ -41,7 +41,7 @@ SERVICE_NAME = "kubernetes.io/service-name"
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 
 
-class Understood(NamedTuple):
+class SchedulingInput(NamedTuple):
     """A pod that waits, and the nodes, in the scheduler's terms."""
 
     cluster: ClusterModel
@@ -50,17 +50,20 @@ class Understood(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Lists that may not be read, or that nothing made necessary, are None.
+    """Everything the rules may use. A list is None if it may not be read, or if no rule needs it for this job.
 
-    ``pods`` are the job's that are not leaving, ``events`` those of its objects (oldest first), ``nodes`` the nodes of
-    its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``device_claims`` the
-    ResourceClaims and their templates that they name, by kind and name (None: missing), ``logs`` the last
-    lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload
-    and ``kueue`` its queues and Workloads, where it holds the job back, ``neighbours`` all pods of the namespace, where
-    a quota is short, ``scaler`` the autoscaler of its workload, ``services`` its Services and ``slices`` their
-    EndpointSlices, ``preemptors`` the jobs of the pods that evicted its own, by those pods' uid. ``understood`` has
-    pods that wait by namespace and name, where they were understood together with others; ``brief``: what would help
-    is not looked for.
+    :param events: events about the job's objects, oldest first.
+    :param nodes: nodes of the job's pods by name; the value is None if the node is gone.
+    :param claims: PersistentVolumeClaims that pods mount, by name; None if missing.
+    :param device_claims: ResourceClaims and ResourceClaimTemplates that pods name, by kind and name; None if missing.
+    :param namespace_pods: all pods of the namespace; read only if a quota is short.
+    :param logs: last lines of crashed containers, by pod and container name.
+    :param kueue_workload: Kueue's Workload while Kueue holds the job back; ``kueue``: its queues and Workloads.
+    :param scaler: the autoscaler of the job's workload.
+    :param endpoint_slices: EndpointSlices of ``services``.
+    :param preemptors: uid of a preempting pod -> the job it belongs to, for pods that evicted the job's own.
+    :param scheduling_inputs: pending pods by namespace and name, if they were prepared together with other jobs'.
+    :param skips_suggestions: do not compute the smallest change that would make room.
     """
 
     job: Job
@@ -73,17 +76,17 @@ class Evidence:
     claims: Mapping[str, Object | None] = field(default_factory=dict)
     device_claims: Mapping[tuple[str, str], Object | None] = field(default_factory=dict)
     quotas: list[Object] | None = None
-    neighbours: list[Object] | None = None
+    namespace_pods: list[Object] | None = None
     logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
-    reads_logs: bool = True
-    admission: Object | None = None
+    may_read_logs: bool = True
+    kueue_workload: Object | None = None
     kueue: KueueLists | None = None
     scaler: Object | None = None
     services: list[Object] | None = None
-    slices: list[Object] | None = None
+    endpoint_slices: list[Object] | None = None
     preemptors: Mapping[str, str] = field(default_factory=dict)
-    understood: Mapping[tuple[str, str], Understood] = field(default_factory=dict)
-    brief: bool = False
+    scheduling_inputs: Mapping[tuple[str, str], SchedulingInput] = field(default_factory=dict)
+    skips_suggestions: bool = False
 
     @property
     def pods(self) -> list[Object]:
@@ -96,20 +99,20 @@ class Evidence:
         workload = self.job.workload
         return len(self.pods) if workload is None else pods_left(workload)
 
-    def told(self, *reasons: str, pod: Object | None = None) -> list[Object]:
+    def events_with(self, *reasons: str, pod: Object | None = None) -> list[Object]:
         """The events of some reasons, about one pod if it is given, oldest first.
 
         Events about a pod's setup count until the pod has got beyond it.
         """
         found = [event for event in self.events or [] if event.get("reason") in reasons]
-        found = [event for event in found if is_reported_by_its_own(event)]
+        found = [event for event in found if has_expected_reporter(event)]
         if pod is None:
             return found
-        uid, about = pod["metadata"].get("uid"), self.about(pod)
+        uid, about = pod["metadata"].get("uid"), self.events_about(pod)
         found = [event for event in found if (event.get("involvedObject") or {}).get("uid") == uid]
-        return [event for event in found if not has_passed(event, pod, about)]
+        return [event for event in found if not is_outdated(event, pod, about)]
 
-    def about(self, pod: Object) -> list[Object]:
+    def events_about(self, pod: Object) -> list[Object]:
         """All events about a pod, oldest first."""
         uid = pod["metadata"].get("uid")
         return [event for event in self.events or [] if (event.get("involvedObject") or {}).get("uid") == uid]
@@ -126,19 +129,19 @@ class Evidence:
         return "unknown time" if seconds is None else rough_duration(seconds)
 
 
-def clock() -> datetime:
+def utc_now() -> datetime:
     """Now."""
     return datetime.now(timezone.utc)
 
 
 def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidence:
     """Read what the state of a job makes necessary; what may not be read is noted and left out."""
-    now = clock()
+    now = utc_now()
     namespace = job.identity.namespace
     local = Scope(scope.session, namespace)
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     quotas = _quotas(local, job, pods)
-    logs = _logs(local, ends(pods, now))
+    logs = _logs(local, container_exits(pods, now))
     claims = _claims(local, pods)
     told = _events(local, job, claims)
     services = _services(local, job, keys)
@@ -154,14 +157,14 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         claims=claims,
         device_claims=_device_claims(local, pods),
         quotas=quotas,
-        neighbours=local.all_if_allowed("Pod") if quotas else None,
+        namespace_pods=local.all_if_allowed("Pod") if quotas else None,
         logs=logs or {},
-        reads_logs=logs is not None,
-        admission=admission,
+        may_read_logs=logs is not None,
+        kueue_workload=admission,
         kueue=kueue,
         scaler=_scaler(local, job),
         services=services,
-        slices=_slices(local, services),
+        endpoint_slices=_slices(local, services),
         preemptors=_preemptors(scope, told or [], keys),
     )
     for note in local.notes:
@@ -269,7 +272,7 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     return scope.all_if_allowed("ResourceQuota", why="the numbers are those of the refusal")
 
 
-def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | None:
+def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], list[str]] | None:
     """The last lines of what crashed, None where logs may not be read.
 
     A container has none when its node is gone, or when it never ran.
@@ -277,7 +280,7 @@ def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | 
     forbidden = False
     worth = [end for end in found if end.code != 0][:_LOGS]
 
-    def read(end: End) -> list[str] | None:
+    def read(end: ContainerExit) -> list[str] | None:
         nonlocal forbidden
         path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
         query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}

@@ -13,9 +13,9 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why import unexplained
-from gpuctl.reading.why.container_exits import ends
+from gpuctl.reading.why.container_exits import container_exits
 from gpuctl.reading.why.evidence import Evidence, gather
-from gpuctl.reading.why.finding import Finding, several
+from gpuctl.reading.why.finding import Finding, count_text
 from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
 
@@ -36,7 +36,7 @@ _OF_LIVE_PODS = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     """Why a job is as it is.
 
     ``also`` are other causes, in the order in which they have to be solved; ``ruled_out`` what is in order; ``notes``
@@ -55,7 +55,7 @@ class Answer:
         return self.finding.cause in WELL
 
 
-def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Answer:
+def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Explanation:
     """Look at everything that a job's state makes necessary, and tell its cause.
 
     :raises ApiError: the API server fails; what may not be read is noted instead, in ``scope`` too.
@@ -64,14 +64,14 @@ def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Answer:
     return replace(answer, notes=tuple(scope.notes))
 
 
-def explain(evidence: Evidence) -> Answer:
+def explain(evidence: Evidence) -> Explanation:
     """The answer that evidence gives."""
     found = {stage.title: [item for rule in stage.rules if (item := rule(evidence)) is not None] for stage in STAGES}
     every = sorted((item for items in found.values() for item in items), key=lambda item: item.rank)
     if _is_shaky(evidence) or any(found[title] for title in _OF_LIVE_PODS) or _has(found, "node-lost"):
         every = [item for item in every if item.cause != "running"]
     if not every:
-        return Answer(evidence.job, unexplained.unknown(evidence), [], list(_ruled_out(evidence, found)))
+        return Explanation(evidence.job, unexplained.unknown(evidence), [], list(_ruled_out(evidence, found)))
     first, *others = every
     if first.cause in _IDLE:
         # A job that is to have no pods has no other cause; what its pods went through is over.
@@ -81,7 +81,7 @@ def explain(evidence: Evidence) -> Answer:
         # That the Job gave up is no other cause, but what became of this one.
         others = [item for item in others if item.cause != "backoff-limit"]
     # Where nothing is wrong there is nothing to rule out.
-    return Answer(evidence.job, first, others, [] if first.cause in WELL else list(_ruled_out(evidence, found)))
+    return Explanation(evidence.job, first, others, [] if first.cause in WELL else list(_ruled_out(evidence, found)))
 
 
 def _has(found: dict[str, list[Finding]], cause: str) -> bool:
@@ -91,7 +91,7 @@ def _has(found: dict[str, list[Finding]], cause: str) -> bool:
 def _is_shaky(evidence: Evidence) -> bool:
     """Whether a container that runs was restarted a moment ago: between two crashes everything looks well."""
     alive = [pod for pod in evidence.pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
-    return bool(ends(alive, evidence.now))
+    return bool(container_exits(alive, evidence.now))
 
 
 def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[str]:
@@ -100,15 +100,16 @@ def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[
     if not wanted or any(item.cause in _IDLE for items in found.values() for item in items):
         return
     if not found["admission"] and pods:
-        yield f"admission: {several(len(pods), 'pod')} made, {wanted} wanted"
+        yield f"admission: {count_text(len(pods), 'pod')} made, {wanted} wanted"
     placed = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName")]
     if found["scheduling"]:
         yield from of_nodes(evidence)
     elif placed:
         nodes = unique_names(sorted({pod["spec"]["nodeName"] for pod in placed}))
-        yield f"scheduling: {several(len(placed), 'pod')} on {', '.join(nodes[:3])}{' ...' if len(nodes) > 3 else ''}"
+        names = f"{', '.join(nodes[:3])}{' ...' if len(nodes) > 3 else ''}"
+        yield f"scheduling: {count_text(len(placed), 'pod')} on {names}"
     if placed and evidence.nodes and not found["nodes"]:
-        yield f"nodes: {several(len(evidence.nodes), 'node')} ready"
+        yield f"nodes: {count_text(len(evidence.nodes), 'node')} ready"
     if placed and all(map(_has_started, placed)):
         # Another container of a pod, or another pod, may have what these have not.
         stages = {"images": "images", "sandbox and volumes": "volumes", "configuration": "configuration"}
@@ -131,4 +132,4 @@ def _has_run(status: dict[str, Any]) -> bool:
 
 
 def _is_past_pull(evidence: Evidence) -> bool:
-    return bool(evidence.told("Pulled", "Created"))
+    return bool(evidence.events_with("Pulled", "Created"))

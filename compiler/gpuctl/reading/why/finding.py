@@ -124,16 +124,16 @@ class Finding:
         return self.is_past, RANKS[self.cause], -self.weight
 
 
-def first(findings: Iterable[Finding | None]) -> Finding | None:
+def most_urgent(findings: Iterable[Finding | None]) -> Finding | None:
     """What has to be solved first, None when nothing was found."""
     return min((item for item in findings if item is not None), key=lambda item: item.rank, default=None)
 
 
-def times(number: int) -> str:
+def repeated(number: int) -> str:
     """``once``, ``twice``, ``3 times``."""
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def several(number: int, what: str) -> str:
+def count_text(number: int, what: str) -> str:
     """``1 pod``, ``2 pods``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

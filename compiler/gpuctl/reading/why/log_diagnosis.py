@@ -78,7 +78,7 @@ _SECRETS = re.compile(
 _FINAL = frozenset({"gpu-hardware-error", "gpu-driver-error"})
 
 
-class Said(NamedTuple):
+class LogDiagnosis(NamedTuple):
     """``cause`` is that of a GPU, of shared memory, of NCCL, or "" for others; ``line`` the line that tells most."""
 
     cause: str
@@ -93,7 +93,7 @@ def lines_of(text: str) -> list[str]:
     return [*lines, rest] if rest else lines
 
 
-def read(lines: Sequence[str]) -> Said:
+def diagnose(lines: Sequence[str]) -> LogDiagnosis:
     """Judge the end of a log.
 
     A word of memory counts only when no other error comes after it: programs catch that one, and go on. Nobody catches
@@ -129,17 +129,17 @@ def read(lines: Sequence[str]) -> Said:
         elif _ERROR.search(line):
             cause, telling, last = "", line, line
     if cause:
-        return Said(cause, shown(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
+        return LogDiagnosis(cause, printable(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
     fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not _AFTERMATH.search(line)), None)
-    return Said("", shown(last or fatal or (kept[-1] if kept else "")), {})
+    return LogDiagnosis("", printable(last or fatal or (kept[-1] if kept else "")), {})
 
 
-def names_driver(line: str) -> bool:
+def has_driver(line: str) -> bool:
     """Return True if a line about the driver says that one was found: the pod has a GPU."""
     return bool(_FOUND.search(line))
 
 
-def is_version(line: str) -> bool:
+def is_driver_too_old(line: str) -> bool:
     """Whether a line about the driver says that it is there, but too old for the program."""
     return bool(_VERSION.search(line))
 
@@ -153,7 +153,7 @@ def _numbers(line: str) -> dict[str, str]:
     return found
 
 
-def shown(line: str) -> str:
+def printable(line: str) -> str:
     """A line as it may be printed: short, without control characters, and without what looks like a secret."""
     line = _SECRETS.sub(lambda match: f"{match['key'] or ''}***", " ".join(line.split()))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

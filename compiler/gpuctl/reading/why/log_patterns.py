@@ -127,7 +127,7 @@ _COMPILED = [
     )
     for cause, (said, begins) in _SAID.items()
 ]
-OF_A_PROGRAM = frozenset(_SAID)
+PROGRAM_CAUSES = frozenset(_SAID)
 _LONGEST = 2000
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpuctl.reading.why import node_selection, node_shortage, pod_refusals, queue_causes
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
-from gpuctl.reading.why.pending_pods import SCHEDULER, Case, scheduler_of, unmade_cases
+from gpuctl.reading.why.pending_pods import SCHEDULER, PendingPods, scheduler_of, uncreated_pods
 
 
 def refused(evidence: Evidence) -> Finding | None:
@@ -23,18 +23,20 @@ def queued(evidence: Evidence) -> Finding | None:
 def _instead(evidence: Evidence, held: Finding | None, cause: str) -> Finding | None:
     if held is None or held.cause != cause or (cause == "queued" and queue_causes.may_add_nodes(evidence)):
         return held
-    for case in unmade_cases(evidence):
-        if not _is_judged(case):
+    for pending in uncreated_pods(evidence):
+        if not _is_judged(pending):
             continue
-        found = node_selection.pool(case) or node_selection.selector(case) or node_shortage.too_large(case)
+        found = node_selection.pool(pending) or node_selection.selector(pending) or node_shortage.too_large(pending)
         if found is not None:
             message = f"{found.message}; besides, {held.message}"
             return replace(found, message=message, sources=(*found.sources, *held.sources), pod=None)
     return held
 
 
-def _is_judged(case: Case) -> bool:
+def _is_judged(pending: PendingPods) -> bool:
     """Return True if nodes show all that decides: some have what the pod asks for, and no other scheduler places it."""
-    assert case.cluster is not None
-    is_shown = case.incoming.pod.requests.keys() <= case.cluster.reported_resources
-    return bool(case.node_infos) and is_shown and not case.uncounted and scheduler_of(case.pod) == SCHEDULER
+    assert pending.cluster is not None
+    is_shown = pending.incoming.pod.requests.keys() <= pending.cluster.reported_resources
+    return (
+        bool(pending.node_infos) and is_shown and not pending.unreported_room and scheduler_of(pending.pod) == SCHEDULER
+    )

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.job_rows import INDEX
-from gpuctl.reading.status import sentence
+from gpuctl.reading.status import one_line
+from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.proofs import condition_source, eviction_source, sources
-from gpuctl.reading.why.stopped_jobs import again, command
+from gpuctl.reading.why.stopped_jobs import command, how_to_run_again
 
 # pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm/admission/errors.go, pkg/kubelet/nodeshutdown.
 _REFUSED = frozenset(
@@ -28,7 +28,7 @@ _DISRUPTED = {
 }
 
 
-def lost(evidence: Evidence) -> Finding | None:
+def lost_node(evidence: Evidence) -> Finding | None:
     """The node under a pod is gone, or is not ready."""
     for pod in evidence.job.pods:
         name, status = pod["metadata"]["name"], pod.get("status") or {}
@@ -47,12 +47,12 @@ def lost(evidence: Evidence) -> Finding | None:
         if ready.get("status") in (None, "True"):
             continue
         how = "does not answer" if ready.get("status") == "Unknown" else "is not ready"
-        why = sentence(ready.get("message"))
+        why = one_line(ready.get("message"))
         since = evidence.since(ready.get("lastTransitionTime"))
         message = f"the node {node} of its pod {name} {how}, for {since}" + (f": {why}" if why else "")
         given_up = command("delete job", evidence, "--force")
         fix = f"`kubectl describe node {node}` shows more; {given_up} gives up what may still run there"
-        told = sources(condition_source(live, "Ready"), condition_source(pod, "Ready"))
+        told = known_proofs(condition_proof(live, "Ready"), condition_proof(pod, "Ready"))
         return Finding("node-lost", message, numbers, fix, told, name, others)
     return None
 
@@ -62,17 +62,17 @@ def _ready(node: Object) -> Object:
     return next((dict(item) for item in conditions if item.get("type") == "Ready"), {})
 
 
-def refused(evidence: Evidence) -> Finding | None:
+def refused_by_node(evidence: Evidence) -> Finding | None:
     """kubelet did not take a pod that the scheduler had sent to it."""
     for pod in reversed(evidence.pods):
         status = pod.get("status") or {}
         if status.get("phase") != "Failed" or status.get("reason") not in _REFUSED or _is_replaced(evidence, pod):
             continue
         name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
-        text = sentence(status.get("message")).removeprefix("Pod was rejected: ")
+        text = one_line(status.get("message")).removeprefix("Pod was rejected: ")
         message = f"{node} refused the pod {name}: {text}"
         fix = f"a matter for the administrators of {node}: it can give less than the scheduler counts with"
-        told = (Proof("status", f"pod/{name}", f"{status['reason']}: {sentence(status.get('message'))}"),)
+        told = (Proof("status", f"pod/{name}", f"{status['reason']}: {one_line(status.get('message'))}"),)
         return Finding("node-refused", message, {"node": node, "reason": status["reason"]}, fix, told, name)
     return None
 
@@ -88,30 +88,30 @@ def _is_replaced(evidence: Evidence, pod: Object) -> bool:
     return bool(live >= max(1, evidence.wanted))
 
 
-def evicted(evidence: Evidence) -> Finding | None:
+def evicted_pod(evidence: Evidence) -> Finding | None:
     """A pod was evicted: by its node for want of something, by its shutdown or drain, or by the scheduler."""
     for pod in reversed(evidence.job.pods):
         found = _evicted(evidence, pod)
         if found is not None:
             return replace(found, is_past=_is_replaced(evidence, pod))
-    gone = evidence.told("Evicted", "Preempted", "TaintManagerEviction")[-1:]
+    gone = evidence.events_with("Evicted", "Preempted", "TaintManagerEviction")[-1:]
     if not gone or evidence.pods or "Cancelling" in (gone[0].get("message") or ""):
         return None
-    told = eviction_source(gone[0], evidence.preemptors)
+    told = eviction_proof(gone[0], evidence.preemptors)
     name = str((gone[0].get("involvedObject") or {}).get("name"))
     if gone[0].get("reason") == "TaintManagerEviction":
         message = f"its pod {name} was evicted: {_DISRUPTED['DeletionByTaintManager']}"
-        fix = again(evidence)
+        fix = how_to_run_again(evidence)
     else:
         message = f"its pod {name} was evicted: {told.text.partition(': ')[2]}"
-        fix = f"{again(evidence)}; with a higher `job.priority` it is evicted last"
+        fix = f"{how_to_run_again(evidence)}; with a higher `job.priority` it is evicted last"
     return Finding("evicted", message, {}, fix, (told,))
 
 
 def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     node = (pod.get("spec") or {}).get("nodeName") or "its node"
-    text = sentence(status.get("message"))
+    text = one_line(status.get("message"))
     told = (Proof("status", f"pod/{name}", f"{status.get('reason')}: {text}"),)
     if status.get("reason") == "Evicted":
         message = f"{node} evicted the pod {name}: {text or 'it ran short of something'}"
@@ -119,7 +119,7 @@ def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
         return Finding("evicted", message, {"node": node, "resource": resource}, fix, told, name)
     if status.get("phase") == "Failed" and status.get("reason") in _SHUTDOWN:
         message = f"{node} was shut down, and with it the pod {name}: {text}"
-        return Finding("evicted", message, {"node": node}, again(evidence), told, name)
+        return Finding("evicted", message, {"node": node}, how_to_run_again(evidence), told, name)
     for item in status.get("conditions") or []:
         if (
             item.get("type") == "DisruptionTarget"
@@ -129,10 +129,12 @@ def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
         ):
             reason = item["reason"]
             message = f"the pod {name} on {node} was evicted: {_DISRUPTED[reason]}"
-            by = [source for event in evidence.told("Preempted", "TaintManagerEviction", pod=pod)[-1:]
-                  for source in [eviction_source(event, evidence.preemptors)]]  # fmt: skip
-            fix = again(evidence) + ("; a higher `job.priority`, if it matters more" if "Scheduler" in reason else "")
-            said = sources(condition_source(pod, "DisruptionTarget"), *by)
+            by = [source for event in evidence.events_with("Preempted", "TaintManagerEviction", pod=pod)[-1:]
+                  for source in [eviction_proof(event, evidence.preemptors)]]  # fmt: skip
+            fix = how_to_run_again(evidence) + (
+                "; a higher `job.priority`, if it matters more" if "Scheduler" in reason else ""
+            )
+            said = known_proofs(condition_proof(pod, "DisruptionTarget"), *by)
             return Finding("evicted", message, {"node": node, "reason": reason}, fix, said, name)
     return None
 
@@ -165,5 +167,5 @@ def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, s
     elif resource == "ephemeral-storage":
         fix = "write to a mounted volume (`storage.workdirs`), not into the container"
     else:
-        fix = f"{again(evidence)}; that the node ran short is for its administrators"
+        fix = f"{how_to_run_again(evidence)}; that the node ran short is for its administrators"
     return resource, fix

@@ -9,53 +9,53 @@ from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.why import scheduler_message
-from gpuctl.reading.why.finding import Finding, several
-from gpuctl.reading.why.pending_pods import Case, has, other_vendor
+from gpuctl.reading.why.finding import Finding, count_text
+from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor
 
 _LISTED = 4
 
 
-def pool(case: Case) -> Finding | None:
+def pool(pending: PendingPods) -> Finding | None:
     """No node is in its pool."""
-    if case.in_pool or case.pool is None:
+    if pending.pool_nodes or pending.pool is None:
         return None
-    pools = Counter(case.pool_of(node_info) for node_info in case.node_infos)
-    message = f"{case.whose}no node is in {case.where}; there are {_counted(pools)}"
-    numbers = {"pool": case.pool, "nodes": 0, "pools": dict(pools)}
-    meant = nearest(case.pool, sorted(pools))
+    pools = Counter(pending.pool_of(node_info) for node_info in pending.node_infos)
+    message = f"{pending.prefix}no node is in {pending.where}; there are {_counted(pools)}"
+    numbers = {"pool": pending.pool, "nodes": 0, "pools": dict(pools)}
+    meant = nearest(pending.pool, sorted(pools))
     if meant is not None:
         fix = f"did you mean `resources.pool: {meant}`?"
-        return case.finding("unknown-pool", message, {**numbers, "didYouMean": meant}, fix)
+        return pending.finding("unknown-pool", message, {**numbers, "didYouMean": meant}, fix)
     fix = "use another `resources.pool`: `gpuctl get pools` shows them"
     free = [
         node_info
-        for node_info in case.node_infos
-        if case.pool_of(node_info) == DEFAULT_POOL and _is_large_enough(case, node_info)
+        for node_info in pending.node_infos
+        if pending.pool_of(node_info) == DEFAULT_POOL and _is_large_enough(pending, node_info)
     ]
     if free:
-        label = f"{case.evidence.keys.pool}={case.pool}"
+        label = f"{pending.evidence.keys.pool}={pending.pool}"
         fix += f"; or put a node of no pool into it: `gpuctl label node {free[0].node.name} {label}`"
-    return case.finding("unknown-pool", message, numbers, fix)
+    return pending.finding("unknown-pool", message, numbers, fix)
 
 
-def selector(case: Case) -> Finding | None:
+def selector(pending: PendingPods) -> Finding | None:
     """No node of the pool has the labels: the GPU type above all."""
-    if case.selected:
+    if pending.selected_nodes:
         return None
-    of_volume = scheduler_message.by_words(case)
+    of_volume = scheduler_message.cause_in_message(pending)
     if of_volume is not None and of_volume.cause == "volume-node":
         return of_volume
-    return _gpu_type(case) or _other_labels(case)
+    return _gpu_type(pending) or _other_labels(pending)
 
 
-def _other_labels(case: Case) -> Finding:
-    own = {name: value for name, value in case.incoming.node_selector.items() if name != case.evidence.keys.pool}
+def _other_labels(pending: PendingPods) -> Finding:
+    own = {name: value for name, value in pending.incoming.node_selector.items() if name != pending.evidence.keys.pool}
     alone = [
         f"{name}={value}"
         for name, value in own.items()
-        if not any(node_info.node.labels.get(name) == value for node_info in case.in_pool)
+        if not any(node_info.node.labels.get(name) == value for node_info in pending.pool_nodes)
     ]
     labels = first_few(alone or [f"{name}={value}" for name, value in own.items()])
     which = (
@@ -63,36 +63,38 @@ def _other_labels(case: Case) -> Finding:
         if alone
         else f"the labels {labels} together"
         if own
-        else f"what its node affinity asks for ({case.affinity})"
-        if case.affinity
+        else f"what its node affinity asks for ({pending.affinity})"
+        if pending.affinity
         else "what its node affinity asks for"
     )
-    message = f"{case.whose}no node of {case.where} has {which}"
+    message = f"{pending.prefix}no node of {pending.where} has {which}"
     fix = "`gpuctl get labels` shows what the nodes have; change the selector, or label nodes"
-    return case.finding("node-selector", message, _numbers(case), fix)
+    return pending.finding("node-selector", message, _numbers(pending), fix)
 
 
-def _gpu_type(case: Case) -> Finding | None:
+def _gpu_type(pending: PendingPods) -> Finding | None:
     """No node of the pool has the GPU type, as jobs select it: by the platform's label."""
-    key, wanted = case.evidence.settings.label("gpu-type"), case.gpu_type
-    if wanted is None or any(node_info.node.labels.get(key) == wanted for node_info in case.in_pool):
+    key, wanted = pending.evidence.settings.label("gpu-type"), pending.gpu_type
+    if wanted is None or any(node_info.node.labels.get(key) == wanted for node_info in pending.pool_nodes):
         return None
-    gpus = Gpus(case.evidence.settings)
+    gpus = PlatformGpus(pending.evidence.settings)
     # The types as `gpuctl get gpu-types` has them; nodes without GPUs have none.
-    holders = [node_info for node_info in case.in_pool if _has_gpus(case, node_info) or key in node_info.node.labels]
+    holders = [
+        node_info for node_info in pending.pool_nodes if _has_gpus(pending, node_info) or key in node_info.node.labels
+    ]
     types = Counter(gpus.type_of(_node(node_info)) or "" for node_info in holders)
-    numbers = {**_numbers(case), "gpuType": wanted, "gpuTypes": dict(types)}
+    numbers = {**_numbers(pending), "gpuType": wanted, "gpuTypes": dict(types)}
     elsewhere = Counter(
-        case.pool_of(node_info) for node_info in case.node_infos if node_info.node.labels.get(key) == wanted
+        pending.pool_of(node_info) for node_info in pending.node_infos if node_info.node.labels.get(key) == wanted
     )
     also = f"; {wanted} is in {_counted(elsewhere)}" if elsewhere else ""
-    message = f"{case.whose}no node of {case.where} has the GPU type {wanted}"
+    message = f"{pending.prefix}no node of {pending.where} has the GPU type {wanted}"
     others = {node_info.node.name: label for node_info in holders for label in _labels_like(gpus, node_info, wanted)}
     listed = Counter({name: number for name, number in types.items() if name != wanted})
     message += f"; it has {_counted(listed)}" if listed else "" if others else "; it has no GPUs"
     if elsewhere:
         fix = f"`resources.pool: {next(iter(elsewhere))}`"
-        return case.finding("node-selector", message + also, numbers, fix)
+        return pending.finding("node-selector", message + also, numbers, fix)
     if others:
         label, value = next(iter(others.values()))
         nodes = [name for name, other in others.items() if other == (label, value)]
@@ -105,11 +107,11 @@ def _gpu_type(case: Case) -> Finding | None:
             f"`gpuctl label node {' '.join(few)} {key}={wanted}`, or in platform.yaml "
             f"`gpu: {{types: {{{wanted}: {{{label}: {value}}}}}}}`"
         )
-        found = other_vendor(case, [node_info for node_info in holders if node_info.node.name in nodes])
+        found = other_vendor(pending, [node_info for node_info in holders if node_info.node.name in nodes])
         if found is not None and len(found[2]) == len(nodes):
             message += f"; {'it has' if len(nodes) == 1 else 'they have'} {found[1]}, which the job does not ask for"
             fix = f"`resources.gpu-vendor: {found[0]}`, and {fix}"
-        return case.finding("node-selector", message, {**numbers, "label": label, "labelledNodes": nodes}, fix)
+        return pending.finding("node-selector", message, {**numbers, "label": label, "labelledNodes": nodes}, fix)
     untyped = [node_info.node.name for node_info in holders if not gpus.labels(_node(node_info))]
     offered = Counter(
         node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key)
@@ -119,10 +121,10 @@ def _gpu_type(case: Case) -> Finding | None:
         ways.append(f"label the nodes that have it: `gpuctl label node {untyped[0]} {key}={wanted}`")
     elif not offered:
         ways.append("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
-    return case.finding("node-selector", message, numbers, ", or ".join(ways))
+    return pending.finding("node-selector", message, numbers, ", or ".join(ways))
 
 
-def _labels_like(gpus: Gpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
+def _labels_like(gpus: PlatformGpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
     """Return a label of the node that jobs do not select by and that names the type, as Tesla-T4-SHARED names T4."""
     words_of = set(_words(wanted))
     found = gpus.labels(_node(node_info)).items()
@@ -137,19 +139,19 @@ def _node(node_info: NodeInfo) -> Object:
     return {"metadata": {"labels": dict(node_info.node.labels)}}
 
 
-def _has_gpus(case: Case, node_info: NodeInfo) -> bool:
-    return any(has(node_info, resource) for resource in case.evidence.settings.gpu_resources)
+def _has_gpus(pending: PendingPods, node_info: NodeInfo) -> bool:
+    return any(capacity_of(node_info, resource) for resource in pending.evidence.settings.gpu_resources)
 
 
-def _is_large_enough(case: Case, node_info: NodeInfo) -> bool:
-    return all(has(node_info, name) >= amount for name, amount in case.incoming.pod.requests.items())
+def _is_large_enough(pending: PendingPods, node_info: NodeInfo) -> bool:
+    return all(capacity_of(node_info, name) >= amount for name, amount in pending.incoming.pod.requests.items())
 
 
-def _numbers(case: Case) -> dict[str, object]:
-    return {"pool": case.pool, "nodes": len(case.in_pool), "selector": dict(case.incoming.node_selector)}
+def _numbers(pending: PendingPods) -> dict[str, object]:
+    return {"pool": pending.pool, "nodes": len(pending.pool_nodes), "selector": dict(pending.incoming.node_selector)}
 
 
 def _counted(found: Counter[str]) -> str:
     """``a100 (2 nodes), no type (1 node)``."""
-    items = (f"{name or 'no type'} ({several(number, 'node')})" for name, number in found.most_common())
+    items = (f"{name or 'no type'} ({count_text(number, 'node')})" for name, number in found.most_common())
     return first_few(items, _LISTED)

@@ -20,10 +20,10 @@ from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.reading.status import sentence
-from gpuctl.reading.why.evidence import Evidence, Understood, is_unscheduled
-from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.proofs import condition_source, eviction_source, sources
+from gpuctl.reading.status import one_line
+from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
+from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled
+from gpuctl.reading.why.finding import Finding, Proof, count_text
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
 # FitError.Error. What follows the reasons begins a sentence of its own.
@@ -34,7 +34,7 @@ _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class PendingPods:
     """``number`` pods alike that wait; ``pod`` is the oldest of them. Without nodes to look at there is no demand."""
 
     evidence: Evidence
@@ -51,7 +51,7 @@ class Case:
     @cached_property
     def message(self) -> str:
         """What the scheduler says of the pod."""
-        return sentence(self._condition.get("message"))
+        return one_line(self._condition.get("message"))
 
     @property
     def reason(self) -> str:
@@ -66,7 +66,7 @@ class Case:
         return {}
 
     @cached_property
-    def words(self) -> dict[str, int]:
+    def reason_counts(self) -> dict[str, int]:
         """The scheduler's reasons -> number of nodes; 0 for one that is about no node."""
         match = _WORDS.search(self.message)
         found: dict[str, int] = {}
@@ -80,9 +80,9 @@ class Case:
     def sources(self) -> tuple[Proof, ...]:
         """The condition, and evictions of pods before it."""
         preemptors = self.evidence.preemptors
-        evictions = self.evidence.told("Preempted", "TaintManagerEviction")[-1:]
-        evicted = [eviction_source(event, preemptors) for event in evictions]
-        return sources(condition_source(self.pod, "PodScheduled"), *evicted)
+        evictions = self.evidence.events_with("Preempted", "TaintManagerEviction")[-1:]
+        evicted = [eviction_proof(event, preemptors) for event in evictions]
+        return known_proofs(condition_proof(self.pod, "PodScheduled"), *evicted)
 
     @property
     def incoming(self) -> IncomingPod:
@@ -97,7 +97,7 @@ class Case:
         return self.cluster.node_infos
 
     @cached_property
-    def counted(self) -> NeighbourCounts:
+    def neighbour_counts(self) -> NeighbourCounts:
         """The pods that matter to this one."""
         return count_neighbours(self.incoming, self.node_infos)
 
@@ -119,56 +119,58 @@ class Case:
         return node_info.node.labels.get(self.evidence.keys.pool, DEFAULT_POOL)
 
     @cached_property
-    def in_pool(self) -> list[NodeInfo]:
+    def pool_nodes(self) -> list[NodeInfo]:
         """The nodes of the pool."""
         return [node_info for node_info in self.node_infos if self.pool in (None, self.pool_of(node_info))]
 
     @cached_property
-    def selected(self) -> list[NodeInfo]:
+    def selected_nodes(self) -> list[NodeInfo]:
         """The nodes that the pod selects by labels, and from which the volumes that it has are reached."""
         rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity", "volumes")]
         return [
             node_info
             for node_info in self.node_infos
-            if all(rule.holds(self.incoming, node_info, self.counted) for rule in rules)
+            if all(rule.holds(self.incoming, node_info, self.neighbour_counts) for rule in rules)
         ]
 
     @cached_property
-    def able(self) -> list[NodeInfo]:
+    def large_nodes(self) -> list[NodeInfo]:
         """The selected nodes that are large enough for the pod, whatever their state and load."""
         own = {**self.incoming.pod.requests, PODS: 1}
         return [
-            node_info for node_info in self.selected if all(has(node_info, name) >= need for name, need in own.items())
+            node_info
+            for node_info in self.selected_nodes
+            if all(capacity_of(node_info, name) >= need for name, need in own.items())
         ]
 
     @cached_property
-    def open(self) -> list[NodeInfo]:
+    def usable_nodes(self) -> list[NodeInfo]:
         """Those of them that nothing but what runs there keeps the pod from."""
-        return eligible_nodes(self.incoming, self.able)
+        return eligible_nodes(self.incoming, self.large_nodes)
 
     @property
-    def uncounted(self) -> str:
+    def unreported_room(self) -> str:
         """The reasons why nodes may have more room for the pod than they report; "" if there are none."""
         assert self.demand is not None
         return "; ".join(self.demand.uncounted)
 
     @cached_property
-    def roomy(self) -> list[NodeInfo]:
+    def nodes_with_room(self) -> list[NodeInfo]:
         """Those of them with enough of everything."""
         rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
         return [
             node_info
-            for node_info in self.open
-            if all(rule.holds(self.incoming, node_info, self.counted) for rule in rules)
+            for node_info in self.usable_nodes
+            if all(rule.holds(self.incoming, node_info, self.neighbour_counts) for rule in rules)
         ]
 
     @cached_property
-    def fitting(self) -> list[NodeInfo]:
+    def fitting_nodes(self) -> list[NodeInfo]:
         """Those that no rule that we know keeps it from."""
         return [
             node_info
-            for node_info in self.roomy
-            if all(rule.holds(self.incoming, node_info, self.counted) for rule in RULES)
+            for node_info in self.nodes_with_room
+            if all(rule.holds(self.incoming, node_info, self.neighbour_counts) for rule in RULES)
         ]
 
     @property
@@ -198,10 +200,12 @@ class Case:
         return "the default pool" if self.pool == DEFAULT_POOL else self.pool
 
     @property
-    def whose(self) -> str:
+    def prefix(self) -> str:
         """What a sentence begins with when it is not about one pod alone."""
         total = max(self.evidence.wanted, self.number)
-        return f"{several(self.number, 'pod')} of {total} wait{'s' if self.number == 1 else ''}: " if total > 1 else ""
+        return (
+            f"{count_text(self.number, 'pod')} of {total} wait{'s' if self.number == 1 else ''}: " if total > 1 else ""
+        )
 
     def finding(self, cause: str, message: str, numbers: Mapping[str, Any], fix: str | None) -> Finding:
         """Return a finding about these pods."""
@@ -231,34 +235,34 @@ def is_not_ready(node_info: NodeInfo) -> bool:
     return any(taint.get("key") in _NOT_READY for taint in node_info.node.taints)
 
 
-def other_vendor(case: Case, node_infos: Iterable[NodeInfo]) -> tuple[str, str, list[str]] | None:
+def other_vendor(pending: PendingPods, node_infos: Iterable[NodeInfo]) -> tuple[str, str, list[str]] | None:
     """Return a vendor, its resource and the nodes among ``seats`` with it, if a pod asks for GPUs of another vendor."""
-    gpus = case.evidence.settings.gpus.values()
-    if not any(gpu.resource in case.incoming.pod.requests for gpu in gpus):
+    gpus = pending.evidence.settings.gpus.values()
+    if not any(gpu.resource in pending.incoming.pod.requests for gpu in gpus):
         return None
     for gpu in gpus:
-        names = [node_info.node.name for node_info in node_infos if has(node_info, gpu.resource)]
-        if names and gpu.resource not in case.incoming.pod.requests:
+        names = [node_info.node.name for node_info in node_infos if capacity_of(node_info, gpu.resource)]
+        if names and gpu.resource not in pending.incoming.pod.requests:
             return gpu.vendor, gpu.resource, names
     return None
 
 
-def has(node_info: NodeInfo, resource: str) -> int:
+def capacity_of(node_info: NodeInfo, resource: str) -> int:
     """Return how much of a resource a node has for pods in all."""
     return node_info.node.allocatable.get(resource, 0)
 
 
-def cases(evidence: Evidence) -> Iterator[Case]:
+def pending_pods(evidence: Evidence) -> Iterator[PendingPods]:
     """A case for each kind of pods that wait for a node, those of most pods first."""
-    for pod, number in alike(pod for pod in evidence.pods if is_unscheduled(pod)):
+    for pod, number in group_identical(pod for pod in evidence.pods if is_unscheduled(pod)):
         if evidence.snapshot is None:
-            yield Case(evidence, pod, number, None, None)
+            yield PendingPods(evidence, pod, number, None, None)
             continue
-        known = evidence.understood or understood(evidence.snapshot, [pod])
+        known = evidence.scheduling_inputs or scheduling_inputs(evidence.snapshot, [pod])
         yield _case(evidence, pod, number, known[_name(pod)])
 
 
-def unmade_cases(evidence: Evidence) -> Iterator[Case]:
+def uncreated_pods(evidence: Evidence) -> Iterator[PendingPods]:
     """A case for each kind of pods that the job is to have, as if they were made; none where nodes may not be read."""
     workload = evidence.job.workload
     if evidence.snapshot is None or workload is None:
@@ -268,15 +272,15 @@ def unmade_cases(evidence: Evidence) -> Iterator[Case]:
     for place, (template, number) in enumerate(pod_templates(started)):
         metadata = {"namespace": evidence.job.identity.namespace, "name": f"{workload['metadata']['name']}-{place}"}
         pod = as_pod({**template, "metadata": {**(template.get("metadata") or {}), **metadata}})
-        yield _case(evidence, pod, max(1, number), understood(evidence.snapshot, [pod])[_name(pod)])
+        yield _case(evidence, pod, max(1, number), scheduling_inputs(evidence.snapshot, [pod])[_name(pod)])
 
 
-def _case(evidence: Evidence, pod: Object, number: int, known: Understood) -> Case:
+def _case(evidence: Evidence, pod: Object, number: int, known: SchedulingInput) -> PendingPods:
     (group, _), *_ = known.demand.groups
-    return Case(evidence, pod, number, known.cluster, known.demand._replace(groups=[(group, number)]))
+    return PendingPods(evidence, pod, number, known.cluster, known.demand._replace(groups=[(group, number)]))
 
 
-def alike(pods: Iterable[Object]) -> list[tuple[Object, int]]:
+def group_identical(pods: Iterable[Object]) -> list[tuple[Object, int]]:
     """The first pod of each kind, and how many there are of it, those of most pods first."""
     firsts: dict[str, Object] = {}
     kinds: Counter[str] = Counter()
@@ -287,10 +291,10 @@ def alike(pods: Iterable[Object]) -> list[tuple[Object, int]]:
     return [(firsts[kind], number) for kind, number in kinds.most_common()]
 
 
-def understood(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], Understood]:
+def scheduling_inputs(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], SchedulingInput]:
     """Pods that wait, by namespace and name."""
     cluster, demands = model_demands(snapshot, pods)
-    return {(demand.namespace, demand.name): Understood(cluster, demand) for demand in demands}
+    return {(demand.namespace, demand.name): SchedulingInput(cluster, demand) for demand in demands}
 
 
 def _name(pod: Object) -> tuple[str, str]:

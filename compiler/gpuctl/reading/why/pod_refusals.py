@@ -24,10 +24,10 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import identity_of
-from gpuctl.reading.status import sentence
+from gpuctl.reading.status import one_line
+from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.proofs import condition_source, source, sources
 from gpuctl.reading.why.stopped_jobs import command
 
 _HOLDERS = 3
@@ -60,7 +60,7 @@ def refused(evidence: Evidence) -> Finding | None:
     if told is None:
         return _by_numbers(evidence, workload, missing)
     message, at = told
-    text = _HEAD.sub("", sentence(message))
+    text = _HEAD.sub("", one_line(message))
     counted = {"pods": evidence.wanted, "missingPods": missing}
     for rule in (_quota, _unspecified, _limit_range, _priority_class, _pod_security):
         found = rule(evidence, text, counted, at)
@@ -81,14 +81,14 @@ def _counts(pod: Object) -> bool:
 def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Proof, ...]] | None:
     """The message, and where it stands."""
     failing = condition(workload, "ReplicaFailure")
-    events = evidence.told("FailedCreate")
+    events = evidence.events_with("FailedCreate")
     if failing is not None:
-        newest = sources(*(source(event) for event in events[-1:]))
-        return failing.get("message") or "", sources(condition_source(workload, "ReplicaFailure"), *newest)
-    made = evidence.told("SuccessfulCreate")
+        newest = known_proofs(*(event_proof(event) for event in events[-1:]))
+        return failing.get("message") or "", known_proofs(condition_proof(workload, "ReplicaFailure"), *newest)
+    made = evidence.events_with("SuccessfulCreate")
     if not events or (made and event_time(made[-1])[:19] > event_time(events[-1])[:19]):
         return None
-    return events[-1].get("message") or "", (source(events[-1]),)
+    return events[-1].get("message") or "", (event_proof(events[-1]),)
 
 
 def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
@@ -204,7 +204,7 @@ def _holders(evidence: Evidence, found: list[Shortfall]) -> list[_Holder]:
     """Other jobs of the namespace that use what is short, those that have most of the first resource first."""
     resources = [item.resource for item in found]
     holders: dict[tuple[str, str], _Holder] = {}
-    for pod in evidence.neighbours or []:
+    for pod in evidence.namespace_pods or []:
         identity = identity_of(pod, evidence.keys)
         amounts = charges(pod)
         if identity == evidence.job.identity or not any(amounts.get(name) for name in resources):

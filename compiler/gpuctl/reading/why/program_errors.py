@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.why.container_exits import End
+from gpuctl.reading.why.container_exits import ContainerExit
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.log_diagnosis import Said
+from gpuctl.reading.why.log_diagnosis import LogDiagnosis
 
 _QUOTED = re.compile(r"[\"'\u2018](/[^\"'\u2019]+)[\"'\u2019]")
 _BARE = re.compile(r"(?:^|[\s:])(/[^\s:;,]+)")
@@ -30,7 +30,7 @@ class Mount(NamedTuple):
 
 class _Error(NamedTuple):
     pod: Object
-    end: End
+    end: ContainerExit
     line: str
 
     @property
@@ -49,9 +49,15 @@ _Answer = tuple[str, str, dict[str, object]]
 
 
 def program_error(
-    cause: str, pod: Object, end: End, said: Said, numbers: dict[str, object], told: tuple[Proof, ...], again: str
+    cause: str,
+    pod: Object,
+    end: ContainerExit,
+    said: LogDiagnosis,
+    numbers: dict[str, object],
+    told: tuple[Proof, ...],
+    again: str,
 ) -> Finding:
-    """Return the finding for a cause of :data:`~gpuctl.reading.why.log_patterns.OF_A_PROGRAM`."""
+    """Return the finding for a cause of :data:`~gpuctl.reading.why.log_patterns.PROGRAM_CAUSES`."""
     what, fix, more = _KINDS[cause](_Error(pod, end, said.line))
     message = f"{what}: {said.line} (pod {end.pod}, exit code {end.code}){again}"
     return Finding(cause, message, {**numbers, **more}, fix, told, end.pod)

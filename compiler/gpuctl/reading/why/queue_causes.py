@@ -12,12 +12,12 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, unique_names
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import condition
-from gpuctl.reading.queue_position import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
-from gpuctl.reading.status import job_status, sentence
+from gpuctl.reading.queue_position import FlavorRoom, KueueLists, QueueClaim, QueuePosition, claim_of, queue_position
+from gpuctl.reading.status import job_status, one_line
+from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.finding import Finding, Proof, count_text
 from gpuctl.reading.why.pod_refusals import field
-from gpuctl.reading.why.proofs import condition_source, source, sources, title
 from gpuctl.reading.why.stopped_jobs import command
 
 _NAMED = 3
@@ -47,24 +47,24 @@ def queued(evidence: Evidence) -> Finding | None:
     queue, namespace = queue_of(workload), evidence.job.identity.namespace
     lists = evidence.kueue or KueueLists()
     if not lists.installed:
-        told = Proof("spec", title(workload), "suspend: true")
+        told = Proof("spec", object_title(workload), "suspend: true")
         message = f"it is suspended and names Kueue's queue {queue}, but Kueue is not installed"
         return Finding("suspended", message, {"queue": queue}, command("resume", evidence), (told,))
-    if evidence.admission is None:
+    if evidence.kueue_workload is None:
         return _without_workload(evidence, lists, workload, queue)
-    inactive = _inactive(evidence, evidence.admission, queue)
+    inactive = _inactive(evidence, evidence.kueue_workload, queue)
     if inactive is not None:
         return inactive
-    place = place_of(evidence.admission, lists, evidence.keys)
-    trouble = _trouble(evidence.admission, place, lists, namespace)
-    said = _conditions(evidence.admission)
+    place = queue_position(evidence.kueue_workload, lists, evidence.keys)
+    trouble = _trouble(evidence.kueue_workload, place, lists, namespace)
+    said = _conditions(evidence.kueue_workload)
     numbers = _numbers(place)
     if trouble is not None:
-        return Finding("queue-unusable", trouble.message, numbers, trouble.fix, sources(trouble.source, *said))
-    why = "; ".join(_why(evidence.admission, place))
-    past = _past(evidence, evidence.admission, lists)
+        return Finding("queue-unusable", trouble.message, numbers, trouble.fix, known_proofs(trouble.source, *said))
+    why = "; ".join(_why(evidence.kueue_workload, place))
+    past = _past(evidence, evidence.kueue_workload, lists)
     message = f"waits in {_which(place)}: {why}" + (f"; {past}" if past else "")
-    return Finding("queued", message, numbers, _fix(evidence.admission, place, namespace), sources(*said))
+    return Finding("queued", message, numbers, _fix(evidence.kueue_workload, place, namespace), known_proofs(*said))
 
 
 def may_add_nodes(evidence: Evidence) -> bool:
@@ -79,8 +79,8 @@ def may_add_nodes(evidence: Evidence) -> bool:
 def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, queue: str) -> Finding:
     """Kueue has made no Workload, or it may not be read."""
     namespace = evidence.job.identity.namespace
-    told = [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
-    proof = (*told, Proof("spec", title(workload), "suspend: true"))
+    told = [event_proof(event) for event in evidence.events_with("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
+    proof = (*told, Proof("spec", object_title(workload), "suspend: true"))
     if lists.workloads is None:
         fix = "ask the administrators, who may read Kueue's workloads, what it waits for"
         return Finding("queued", f"waits in Kueue's queue {queue}", {"queue": queue}, fix, proof)
@@ -96,17 +96,17 @@ def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | No
     """A Workload that takes no part: somebody deactivated it, or Kueue gave it up."""
     ended = condition(admission, "Finished")
     if ended is not None:
-        message = f"Kueue could not start it, and has given it up: {sentence(ended.get('message'))}"
+        message = f"Kueue could not start it, and has given it up: {one_line(ended.get('message'))}"
         fix = f"{command('delete job', evidence)}, then apply its document again"
-        told = sources(condition_source(admission, "Finished"))
+        told = known_proofs(condition_proof(admission, "Finished"))
         return Finding("queue-unusable", message, {"queue": queue}, fix, told)
     if (admission.get("spec") or {}).get("active") is not False:
         return None
-    spec = Proof("spec", title(admission), "active: false")
+    spec = Proof("spec", object_title(admission), "active: false")
     evicted = condition(admission, "Evicted") or {}
-    why = f": {sentence(evicted.get('message'))}" if evicted.get("message") else ""
+    why = f": {one_line(evicted.get('message'))}" if evicted.get("message") else ""
     message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause{why}"
-    told = sources(spec, condition_source(admission, "Evicted"))
+    told = known_proofs(spec, condition_proof(admission, "Evicted"))
     return Finding("paused", message, {"queue": queue}, command("resume", evidence), told)
 
 
@@ -151,7 +151,7 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
         fix = "ask the administrators why, and when it goes on"
         return _Trouble(
             f"Kueue's queue {place.queue} is stopped (stopPolicy {policy}): it admits nothing", fix,
-            Proof("spec", title(local), f"stopPolicy: {policy}"),
+            Proof("spec", object_title(local), f"stopPolicy: {policy}"),
         )  # fmt: skip
     if place.cluster_queue is None or lists.cluster_queues is None:
         return None
@@ -162,12 +162,12 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
     policy = (found.get("spec") or {}).get("stopPolicy") or "None"
     if policy != "None":
         message = f"{_which(place)} is stopped (stopPolicy {policy}): it admits nothing"
-        return _Trouble(message, "ask the administrators why, and when it goes on", condition_source(found, "Active"))
+        return _Trouble(message, "ask the administrators why, and when it goes on", condition_proof(found, "Active"))
     states = (found.get("status") or {}).get("conditions") or []
     active = next((item for item in states if item.get("type") == "Active"), None)
     if active is not None and active.get("status") == "False":
-        message = f"{_which(place)} is not active: {sentence(active.get('message'))}"
-        return _Trouble(message, "ask the administrators to mend the ClusterQueue", condition_source(found, "Active"))
+        message = f"{_which(place)} is not active: {one_line(active.get('message'))}"
+        return _Trouble(message, "ask the administrators to mend the ClusterQueue", condition_proof(found, "Active"))
     return None
 
 
@@ -232,10 +232,10 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
         names = ", ".join(claims[:_NAMED])
         more = " ..." if len(claims) > _NAMED else ""
         verb = "is" if len(place.ahead) == 1 else "are"
-        yield f"{several(len(place.ahead), 'job')} {verb} before it ({names}{more})"
-    elif place.ahead is not None and place.waiting and not place.is_put_off:
+        yield f"{count_text(len(place.ahead), 'job')} {verb} before it ({names}{more})"
+    elif place.ahead is not None and place.waiting and not place.is_backing_off:
         yield "it is the next"
-    if place.is_put_off:
+    if place.is_backing_off:
         until = ((admission.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         yield "Kueue leaves it out for a while" + (f", until {until}" if until else "")
 
@@ -261,7 +261,7 @@ def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
     ago = evidence.since(evicted.get("lastTransitionTime"))
     preempted = condition(admission, "Preempted") or {}
     if evicted.get("reason") != "Preempted":
-        return f"it was stopped {ago} ago: {sentence(evicted.get('message'))}"
+        return f"it was stopped {ago} ago: {one_line(evicted.get('message'))}"
     match = _PREEMPTOR.search(preempted.get("message") or "")
     by = next((item for item in lists.workloads or [] if match and item["metadata"].get("uid") == match["uid"]), None)
     reasons = {"InClusterQueue": "of higher priority", "InCohortReclamation": "that takes back lent quota"}
@@ -295,14 +295,14 @@ def _said(admission: Object, *kinds: str) -> str:
     """The message of the first of these conditions that there is."""
     conditions = (admission.get("status") or {}).get("conditions") or []
     found = [item for kind in kinds for item in conditions if item.get("type") == kind]
-    return sentence(found[0].get("message")) if found else ""
+    return one_line(found[0].get("message")) if found else ""
 
 
 def _conditions(admission: Object) -> list[Proof | None]:
     kinds = ["QuotaReserved", "Admitted"]
     kinds += [kind for kind in ("Evicted",) if condition(admission, kind) is not None]
     unmet = [kind for kind in kinds if kind == "Evicted" or condition(admission, kind) is None]
-    return [condition_source(admission, kind) for kind in unmet]
+    return [condition_proof(admission, kind) for kind in unmet]
 
 
 def _numbers(place: QueuePosition) -> Mapping[str, Any]:
@@ -312,7 +312,7 @@ def _numbers(place: QueuePosition) -> Mapping[str, Any]:
         "cohort": place.cohort or None,
         "queueingStrategy": place.strategy or None,
         "priority": place.priority,
-        "position": len(place.ahead) + 1 if place.ahead is not None and not place.is_put_off else None,
+        "position": len(place.ahead) + 1 if place.ahead is not None and not place.is_backing_off else None,
         "waitingJobs": place.waiting,
         "resources": [_room(room) for room in place.rooms],
         "uncoveredResources": place.uncovered,
@@ -321,7 +321,7 @@ def _numbers(place: QueuePosition) -> Mapping[str, Any]:
     }
 
 
-def _room(room: Room) -> dict[str, Any]:
+def _room(room: FlavorRoom) -> dict[str, Any]:
     resource = room.slot.resource
     amounts = {
         "asked": room.asked,
@@ -338,7 +338,7 @@ def _room(room: Room) -> dict[str, Any]:
     }
 
 
-def _claim(claim: Claim) -> dict[str, Any]:
+def _claim(claim: QueueClaim) -> dict[str, Any]:
     amounts = {name: format_amount(name, amount) for name, amount in sorted(claim.amounts.items())}
     return {
         "job": claim.name,

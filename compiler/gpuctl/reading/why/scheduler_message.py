@@ -9,8 +9,8 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.scheduler_model import units
 from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.reading.why.evidence import mounted_claims
-from gpuctl.reading.why.finding import Finding, several
-from gpuctl.reading.why.pending_pods import Case
+from gpuctl.reading.why.finding import Finding, count_text
+from gpuctl.reading.why.pending_pods import PendingPods
 from gpuctl.reading.why.stopped_jobs import command
 
 BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
@@ -85,54 +85,54 @@ def shortage_of(resource: str, gpus: Mapping[str, object]) -> str:
     return "gpu-shortage" if resource in gpus else _SHORTAGES.get(resource, "resource-shortage")
 
 
-def _unbound(case: Case) -> list[str]:
+def _unbound(pending: PendingPods) -> list[str]:
     """The claims without a volume; all that it mounts where they may not be read."""
-    names = mounted_claims(case.pod["spec"])
-    known = case.evidence.claims
+    names = mounted_claims(pending.pod["spec"])
+    known = pending.evidence.claims
     phases = {name: ((known.get(name) or {}).get("status") or {}).get("phase") for name in names}
     return [name for name in names if phases[name] not in (None, "Bound")] or names
 
 
-def by_words(case: Case) -> Finding | None:
+def cause_in_message(pending: PendingPods) -> Finding | None:
     """The cause that the scheduler's message names; of several the one that is nearest to room."""
-    gpus = {gpu.resource: gpu for gpu in case.evidence.settings.gpus.values()}
-    lacking = [text.removeprefix("Insufficient ") for text in case.words if text.startswith("Insufficient ")]
+    gpus = {gpu.resource: gpu for gpu in pending.evidence.settings.gpus.values()}
+    lacking = [text.removeprefix("Insufficient ") for text in pending.reason_counts if text.startswith("Insufficient ")]
     for pattern, cause, message, fix in _WORDS:
         if lacking and cause not in BEYOND_NODES:
             break
-        for text, number in case.words.items():
+        for text, number in pending.reason_counts.items():
             match = re.fullmatch(pattern, text)
             if match is None:
                 continue
-            selector = case.pod["spec"].get("nodeSelector") or {}
-            claims = _unbound(case) if cause == "claim-unbound" else mounted_claims(case.pod["spec"])
+            selector = pending.pod["spec"].get("nodeSelector") or {}
+            claims = _unbound(pending) if cause == "claim-unbound" else mounted_claims(pending.pod["spec"])
             values = {
                 "name": match.groupdict().get("name") or "",
                 "text": text,
-                "nodes": several(number, "node"),
+                "nodes": count_text(number, "node"),
                 "selector": ", ".join(f"{key}={value}" for key, value in selector.items())
-                or case.affinity
+                or pending.affinity
                 or "by affinity",
                 "claims": " ".join(claims),
                 "which": " or ".join(claims) or "of one of its volumes",
-                "namespace": case.evidence.job.identity.namespace,
+                "namespace": pending.evidence.job.identity.namespace,
             }
-            numbers = {"waitingPods": case.number, "nodes": dict(case.words)}
-            said = f"{case.whose}{message.format(**values)}"
-            return Finding(cause, said, numbers, fix.format(**values), case.sources, case.name, case.number)
+            numbers = {"waitingPods": pending.number, "nodes": dict(pending.reason_counts)}
+            said = f"{pending.prefix}{message.format(**values)}"
+            return Finding(cause, said, numbers, fix.format(**values), pending.sources, pending.name, pending.number)
     if not lacking:
         return None
     resource = min(lacking, key=lambda name: (name not in gpus, name != "cpu", name != "memory", name))
-    need = units(pod_requests(case.pod["spec"])).get(resource, 0)
-    count = case.words[f"Insufficient {resource}"]
-    have = f"{several(count, 'node')} {'has' if count == 1 else 'have'} too little of it"
-    message = f"{case.whose}needs {case.amount(resource, need)} on one node of {case.where}; {have}"
+    need = units(pod_requests(pending.pod["spec"])).get(resource, 0)
+    count = pending.reason_counts[f"Insufficient {resource}"]
+    have = f"{count_text(count, 'node')} {'has' if count == 1 else 'have'} too little of it"
+    message = f"{pending.prefix}needs {pending.amount(resource, need)} on one node of {pending.where}; {have}"
     numbers = {
-        "waitingPods": case.number,
+        "waitingPods": pending.number,
         "resource": resource,
         "needPerPod": with_unit_names({resource: need}),
-        "nodes": dict(case.words),
+        "nodes": dict(pending.reason_counts),
     }
-    whole = f"{command('why', case.evidence)}, run by somebody who may read nodes, shows who has it"
+    whole = f"{command('why', pending.evidence)}, run by somebody who may read nodes, shows who has it"
     fix = f"ask for less of {resource}, or wait for other jobs to end; {whole}"
-    return Finding(shortage_of(resource, gpus), message, numbers, fix, case.sources, case.name, case.number)
+    return Finding(shortage_of(resource, gpus), message, numbers, fix, pending.sources, pending.name, pending.number)

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
-from gpuctl.reading.status import is_ready, sentence
+from gpuctl.reading.status import is_ready, one_line
+from gpuctl.reading.why.event_proofs import condition_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
-from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.proofs import condition_source, sources, title
+from gpuctl.reading.why.finding import Finding, Proof, count_text
 
 YOUNG = 60.0
 """Seconds in which controllers may still be at what they are to do: endpoints, and an autoscaler's first numbers."""
 
 
-def unserved(evidence: Evidence) -> Finding | None:
+def unreachable_pods(evidence: Evidence) -> Finding | None:
     """Its pods are ready, and its Service does not exist, or does not lead to them."""
     if evidence.services is None:
         return None
@@ -45,7 +45,7 @@ def _missing(evidence: Evidence) -> Finding | None:
     name = workload["spec"].get("serviceName") or service_name(identity.name)
     message = f"its {_pods(evidence)}, but there is no Service {name} in {identity.namespace} to reach them by"
     fix = "apply its document again, which creates the Service"
-    told = (Proof("spec", title(workload), "its containers have ports, and no Service has the job's labels"),)
+    told = (Proof("spec", object_title(workload), "its containers have ports, and no Service has the job's labels"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
@@ -53,7 +53,7 @@ def _unnamed(evidence: Evidence, workload: Object, name: str) -> Finding:
     namespace = evidence.job.identity.namespace
     message = f"there is no Service {name} in {namespace}, by which its pods find each other (MASTER_ADDR)"
     fix = "apply its document again, which creates the Service"
-    told = (Proof("spec", title(workload), f"subdomain: {name}"),)
+    told = (Proof("spec", object_title(workload), f"subdomain: {name}"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
@@ -69,7 +69,7 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
     numbers = {"service": name, "selector": dict(selector), "readyPods": len(ready)}
     if not matched:
         what = f"selects none of them ({wanted})" if selector else "has no selector"
-        told = (Proof("spec", title(service), f"selector: {wanted or 'none'}"),)
+        told = (Proof("spec", object_title(service), f"selector: {wanted or 'none'}"),)
         return Finding("service-empty", f"its {_pods(evidence)}, but the Service {name} {what}", numbers, again, told)
     ports = {port.get("name") for pod in matched for port in _ports(pod)}
     for port in spec.get("ports") or []:
@@ -79,19 +79,19 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
                 f"its {_pods(evidence)}, but port {port['port']} of the Service {name} leads to a port `{target}` that "
                 f"none of their containers has"
             )
-            spoken = Proof("spec", title(service), f"targetPort: {target}")
+            spoken = Proof("spec", object_title(service), f"targetPort: {target}")
             return Finding("service-empty", message, {**numbers, "targetPort": target}, again, (spoken,))
     if _has_endpoints(evidence, name) or min(_ready_for(evidence, pod) for pod in matched) < YOUNG:
         return None
     message = f"its {_pods(evidence)}, but the Service {name} has no endpoints, although it selects them"
     fix = f"does the controller manager run? {_slices_of(evidence, name)} shows what there is"
-    told = (Proof("status", title(service), "no EndpointSlice of it has a ready endpoint"),)
+    told = (Proof("status", object_title(service), "no EndpointSlice of it has a ready endpoint"),)
     return Finding("service-empty", message, numbers, fix, told)
 
 
 def _pods(evidence: Evidence) -> str:
     ready = sum(map(is_ready, evidence.pods))
-    return f"{several(ready, 'pod')} {'is' if ready == 1 else 'are'} ready"
+    return f"{count_text(ready, 'pod')} {'is' if ready == 1 else 'are'} ready"
 
 
 def _slices_of(evidence: Evidence, name: str) -> str:
@@ -107,9 +107,9 @@ def _ports(pod: Object) -> Iterator[Object]:
 
 def _has_endpoints(evidence: Evidence, name: str) -> bool:
     """Also where the slices may not be read: then nothing is known against it."""
-    if evidence.slices is None:
+    if evidence.endpoint_slices is None:
         return True
-    own = (item for item in evidence.slices if labels_of(item).get(SERVICE_NAME) == name)
+    own = (item for item in evidence.endpoint_slices if labels_of(item).get(SERVICE_NAME) == name)
     every = (endpoint for item in own for endpoint in item.get("endpoints") or [])
     # Without the condition an endpoint counts as ready (k8s.io/api/discovery/v1, EndpointConditions).
     return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in every)
@@ -122,7 +122,7 @@ def _ready_for(evidence: Evidence, pod: Object) -> float:
     return 0.0
 
 
-def unscaled(evidence: Evidence) -> Finding | None:
+def failing_autoscaler(evidence: Evidence) -> Finding | None:
     """Its autoscaler cannot compute, or not set, the number of pods."""
     scaler = evidence.scaler
     if scaler is None or not evidence.wanted:
@@ -135,19 +135,19 @@ def unscaled(evidence: Evidence) -> Finding | None:
                 continue
             reason = item.get("reason") or ""
             message = (
-                f"its autoscaler {name} does not scale it, {several(evidence.wanted, 'pod')} stay"
-                f"{'s' if evidence.wanted == 1 else ''}: {reason}: {sentence(item.get('message'))}"
+                f"its autoscaler {name} does not scale it, {count_text(evidence.wanted, 'pod')} stay"
+                f"{'s' if evidence.wanted == 1 else ''}: {reason}: {one_line(item.get('message'))}"
             )
             fix = f"does its metric exist? `kubectl describe hpa {name} -n {namespace}` shows what it asks for"
             numbers = {"autoscaler": name, "reason": reason, "pods": evidence.wanted}
-            return Finding("autoscaler-failing", message, numbers, fix, sources(condition_source(scaler, kind)))
+            return Finding("autoscaler-failing", message, numbers, fix, known_proofs(condition_proof(scaler, kind)))
     return None
 
 
-def halted(evidence: Evidence) -> Finding | None:
+def paused_rollout(evidence: Evidence) -> Finding | None:
     """Its rollout is paused, and a change of its pods waits for that."""
     workload = evidence.job.workload
-    if not is_halted(workload) or workload is None:
+    if not is_rollout_paused(workload) or workload is None:
         return None
     status, name = workload.get("status") or {}, workload["metadata"]["name"]
     updated = int(status.get("updatedReplicas") or 0)
@@ -157,10 +157,10 @@ def halted(evidence: Evidence) -> Finding | None:
         f"its rollout is paused (spec.paused), and its pods have been changed: {updated} of {evidence.wanted} are new"
     )
     fix = f"`kubectl rollout resume deployment/{name} -n {evidence.job.identity.namespace}`"
-    told = sources(Proof("spec", title(workload), "paused: true"), condition_source(workload, "Progressing"))
+    told = known_proofs(Proof("spec", object_title(workload), "paused: true"), condition_proof(workload, "Progressing"))
     return Finding("rollout-paused", message, {"pods": evidence.wanted, "updatedPods": updated}, fix, told)
 
 
-def is_halted(workload: Object | None) -> bool:
+def is_rollout_paused(workload: Object | None) -> bool:
     """Whether a Deployment's rollout is paused (``kubectl rollout pause``)."""
     return workload is not None and workload["kind"] == "Deployment" and bool(workload["spec"].get("paused"))

@@ -7,11 +7,11 @@ from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.finding import Finding, Proof, count_text
 from gpuctl.reading.why.stopped_jobs import command
 
 
-def kept_alive(evidence: Evidence) -> Finding | None:
+def running_sidecar(evidence: Evidence) -> Finding | None:
     """The program of a training has ended, and a container beside it has not: the pod ends with its last container.
 
     Native sidecars (init containers with ``restartPolicy: Always``) end with the others.
@@ -28,9 +28,9 @@ def kept_alive(evidence: Evidence) -> Finding | None:
     gpus = int(
         sum(amount for item, _, _ in found for key, amount in pod_requests(item["spec"]).items() if key in resources)
     )
-    held = f", and holds {several(gpus, 'GPU')}" if gpus else ""
+    held = f", and holds {count_text(gpus, 'GPU')}" if gpus else ""
     since = evidence.since(ended["state"]["terminated"].get("finishedAt"))
-    many = f"{several(len(found), 'pod')} of {evidence.wanted}: " if evidence.wanted > 1 else ""
+    many = f"{count_text(len(found), 'pod')} of {evidence.wanted}: " if evidence.wanted > 1 else ""
     message = (
         f"{many}{ended['name']} of pod {name} has ended (exit code {code}, {since} ago); container {first_few(others)} "
         f"still {'runs' if len(others) == 1 else 'run'}, so that the pod goes on{held}"

@@ -6,10 +6,10 @@ from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.workload_state import condition, finished
-from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
+from gpuctl.reading.status import is_ready, job_status, one_line, pod_status
+from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.proofs import condition_source, source, sources
+from gpuctl.reading.why.finding import Finding, Proof, count_text
 
 # What the API server and controllers put there themselves while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
@@ -21,7 +21,7 @@ def command(verb: str, evidence: Evidence, *flags: str) -> str:
     return "`" + " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags)) + "`"
 
 
-def again(evidence: Evidence) -> str:
+def how_to_run_again(evidence: Evidence) -> str:
     """What makes the job's pods run again."""
     workload = evidence.job.workload
     if workload is None:
@@ -40,9 +40,9 @@ def succeeded(evidence: Evidence) -> Finding | None:
         return None
     status = workload.get("status") or {}
     numbers = {"succeededPods": status.get("succeeded"), "failedPods": status.get("failed") or 0}
-    said = condition_source(workload, "Complete") or condition_source(workload, "Completed")
+    said = condition_proof(workload, "Complete") or condition_proof(workload, "Completed")
     ago = f" {evidence.since(status['completionTime'])} ago" if status.get("completionTime") else ""
-    return Finding("succeeded", f"nothing is wrong: it has finished{ago}", numbers, sources=sources(said))
+    return Finding("succeeded", f"nothing is wrong: it has finished{ago}", numbers, sources=known_proofs(said))
 
 
 def terminating(evidence: Evidence) -> Finding | None:
@@ -75,7 +75,7 @@ def terminating(evidence: Evidence) -> Finding | None:
         late = evidence.seconds_since(leaving[0]["metadata"]["deletionTimestamp"]) or 0
         where = f" on {node}" if node else ""
         waits = f", {rough_duration(late)} past its grace period" if late > 0 else ""
-        message = f"it is being deleted; {several(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
+        message = f"it is being deleted; {count_text(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
         forced = (
             f"{command('delete job', evidence, '--force')} gives it up (its processes may still run, and hold GPUs)"
         )
@@ -102,8 +102,8 @@ def suspended(evidence: Evidence) -> Finding | None:
     word = job_status(workload, evidence.job.pods, evidence.keys).word
     about = f"{workload['kind'].lower()}/{workload['metadata']['name']}"
     if word == "Suspended":
-        said = condition_source(workload, "Suspended")
-        told = sources(Proof("spec", about, "suspend: true"), said)
+        said = condition_proof(workload, "Suspended")
+        told = known_proofs(Proof("spec", about, "suspend: true"), said)
         message = "spec.suspend is set, and not by gpuctl pause"
         if is_held(workload):
             message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl made it again after it had ended"
@@ -125,7 +125,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
         seconds = (workload.get("spec") or {}).get("activeDeadlineSeconds")
         limit = f" ({rough_duration(seconds)})" if seconds else ""
         message = f"it ran for longer than its deadline{limit}, and was stopped"
-        told = sources(condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"))
+        told = known_proofs(condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"))
         fix = "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
         fix += f"to run it again as it is: {command('rerun', evidence)}"
         return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
@@ -134,10 +134,12 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
             seconds, name = pod["spec"].get("activeDeadlineSeconds"), pod["metadata"]["name"]
             limit = f" of {rough_duration(seconds)}" if seconds else ""
             message = f"pod {name} ran for longer than its max_runtime{limit}, and was stopped"
-            told = (Proof("status", f"pod/{name}", f"DeadlineExceeded: {sentence(pod['status'].get('message'))}"),)
+            told = (Proof("status", f"pod/{name}", f"DeadlineExceeded: {one_line(pod['status'].get('message'))}"),)
             fix = "raise `job.max_runtime` and apply again"
             fix += (
-                f", or run it again as it is: {again(evidence)}" if workload and finished(workload) == "failed" else ""
+                f", or run it again as it is: {how_to_run_again(evidence)}"
+                if workload and finished(workload) == "failed"
+                else ""
             )
             return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told, name)
     return None
@@ -156,13 +158,15 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
     if failed.get("reason") == "DeadlineExceeded":
         return None
     limit, count = (workload.get("spec") or {}).get("backoffLimit"), (workload.get("status") or {}).get("failed")
-    said = sentence(failed.get("message")) or failed.get("reason") or "it failed"
+    said = one_line(failed.get("message")) or failed.get("reason") or "it failed"
     numbers = {"failedPods": count, "backoffLimit": limit}
-    told = sources(
-        condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"),
-        *(source(event) for event in evidence.told("BackOff", "Failed", "Evicted", "Killing")[-2:]),
+    told = known_proofs(
+        condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"),
+        *(event_proof(event) for event in evidence.events_with("BackOff", "Failed", "Evicted", "Killing")[-2:]),
     )
-    left = f"; {several(count, 'pod')} failed, and its job.retries are {limit}" if count and limit is not None else ""
+    left = (
+        f"; {count_text(count, 'pod')} failed, and its job.retries are {limit}" if count and limit is not None else ""
+    )
     return Finding("backoff-limit", f"{said}{left}", numbers, command("rerun", evidence), told)
 
 
@@ -181,7 +185,7 @@ def running(evidence: Evidence) -> Finding | None:
     # Pods that have ended stay for a while beside those that took their place.
     at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
     told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
-    message = f"nothing is wrong: {several(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
+    message = f"nothing is wrong: {count_text(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
     if workload is not None and (workload.get("spec") or {}).get("paused"):
         message += "; its rollout is paused (spec.paused), so that a change of its pods would wait"
     return Finding("running", message, numbers, sources=told)
@@ -192,7 +196,7 @@ def _how(pod: dict[str, object], evidence: Evidence) -> str:
     assert isinstance(status, dict)
     containers = status.get("containerStatuses") or []
     restarts = sum(int(item.get("restartCount") or 0) for item in containers)
-    again = f", {several(restarts, 'restart')}" if restarts else ""
+    again = f", {count_text(restarts, 'restart')}" if restarts else ""
     begun = [((item.get("state") or {}).get("running") or {}).get("startedAt") for item in containers]
     since = min((time for time in begun if time), default=None)
     return f"Running for {evidence.since(since)}{again}" if since else str(status.get("phase"))

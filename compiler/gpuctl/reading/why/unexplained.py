@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.status import job_status, pod_status, sentence
-from gpuctl.reading.why.containers import pulling
+from gpuctl.reading.status import job_status, one_line, pod_status
+from gpuctl.reading.why.containers import open_pull
+from gpuctl.reading.why.event_proofs import event_proof, is_outdated, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
-from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.finding import Finding, Proof, count_text
 from gpuctl.reading.why.pending_pods import SCHEDULER, scheduler_of
-from gpuctl.reading.why.proofs import has_passed, source, sources, title
 from gpuctl.reading.why.stopped_jobs import command
 
 YOUNG = 60.0
@@ -30,7 +30,7 @@ def starting(evidence: Evidence) -> Finding | None:
             return None
         message = f"it was created {rough_duration(age)} ago; its controller has not created its pods yet"
         return Finding(
-            "starting", message, {"pods": 0, "seconds": int(age)}, "wait a moment", sources(*_told(evidence))
+            "starting", message, {"pods": 0, "seconds": int(age)}, "wait a moment", known_proofs(*_told(evidence))
         )
     found = [(pod, how) for pod in pods for how in [_progress(evidence, pod)] if how]
     if not found:
@@ -38,11 +38,11 @@ def starting(evidence: Evidence) -> Finding | None:
     pod, how = found[0]
     up = sum(pod_status(item).phase == "running" for item in pods)
     numbers = {"pods": evidence.wanted, "runningPods": up, "startingPods": len(found)}
-    many = f"{several(len(found), 'pod')} of {evidence.wanted} starting: " if evidence.wanted > 1 else ""
+    many = f"{count_text(len(found), 'pod')} of {evidence.wanted} starting: " if evidence.wanted > 1 else ""
     name = pod["metadata"]["name"]
     told = (
         Proof("status", f"pod/{name}", pod_status(pod).word),
-        *(source(event) for event in _events(evidence, pod)[-1:]),
+        *(event_proof(event) for event in _events(evidence, pod)[-1:]),
     )
     return Finding("starting", f"{many}pod {name} {how}", numbers, "wait a moment", told, name, len(found))
 
@@ -59,9 +59,9 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
             return None
         return f"was created {rough_duration(age)} ago; the scheduler has not looked at it yet"
     if status.get("phase") == "Pending":
-        pull = pulling(evidence, pod)
+        pull = open_pull(evidence, pod)
         if pull is not None:
-            images = sentence(pull.get("message")).split('"')
+            images = one_line(pull.get("message")).split('"')
             image = images[1] if len(images) > 1 else "its image"
             return f"has been pulling {image} on {name} for {evidence.since(event_time(pull))}"
         if age > LOADING or _warned(evidence, pod):
@@ -85,8 +85,8 @@ def _startup(pod: Object) -> float:
 
 
 def _events(evidence: Evidence, pod: Object) -> list[Object]:
-    about = evidence.about(pod)
-    return [event for event in about if not has_passed(event, pod, about)]
+    about = evidence.events_about(pod)
+    return [event for event in about if not is_outdated(event, pod, about)]
 
 
 def _warned(evidence: Evidence, pod: Object) -> bool:
@@ -107,7 +107,7 @@ def unknown(evidence: Evidence) -> Finding:
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
         message = f"pod {silent['metadata']['name']} waits for the scheduler {name}, which has said nothing for {age}"
         fix = f"is {name} installed, and does it run? Without `schedulerName` the default scheduler places the pod"
-        spec = Proof("spec", title(silent), f"schedulerName: {name}")
+        spec = Proof("spec", object_title(silent), f"schedulerName: {name}")
         return Finding("unknown", message, {**numbers, "schedulerName": name}, fix, (spec, *told))
     if silent is not None:
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
@@ -116,7 +116,7 @@ def unknown(evidence: Evidence) -> Finding:
     if not pods and workload is not None and _is_managed_elsewhere(evidence):
         who = workload["spec"]["managedBy"]
         message = f"the controller {who} has to create its pods (spec.managedBy), and it has created none"
-        spec = Proof("spec", title(workload), f"managedBy: {who}")
+        spec = Proof("spec", object_title(workload), f"managedBy: {who}")
         return Finding("unknown", message, {**numbers, "managedBy": who}, f"does {who} run?", (spec, *told))
     if not pods:
         message = f"its pods have not been created ({evidence.wanted} are wanted), and nothing says why"
@@ -143,9 +143,9 @@ def _told(evidence: Evidence) -> Iterator[Proof]:
     for pod in evidence.pods[:_SHOWN]:
         for item in (pod.get("status") or {}).get("conditions") or []:
             if item.get("status") != "True" and item.get("message"):
-                text = f"{item['type']}={item['status']}: {sentence(item['message'])}"
-                yield Proof("condition", title(pod), text, item.get("lastTransitionTime"))
+                text = f"{item['type']}={item['status']}: {one_line(item['message'])}"
+                yield Proof("condition", object_title(pod), text, item.get("lastTransitionTime"))
     events = evidence.events or []
     warnings = [event for event in events if event.get("type") == "Warning"]
     for event in (warnings or events)[-_SHOWN:]:
-        yield source(event)
+        yield event_proof(event)

@@ -16,21 +16,25 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, of_job
-from gpuctl.reading.job_rows import Identity, Job, beginnings, lacks_pods
+from gpuctl.reading.job_rows import Identity, Job, missing_pods, name_prefixes
 from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
-from gpuctl.reading.why.evidence import Evidence, Understood, clock, is_unscheduled, mounted_claims
-from gpuctl.reading.why.finding import first
-from gpuctl.reading.why.pending_pods import alike, understood
+from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, mounted_claims, utc_now
+from gpuctl.reading.why.finding import most_urgent
+from gpuctl.reading.why.pending_pods import group_identical, scheduling_inputs
 
 
 class WaitingReason(NamedTuple):
-    """Why a job waits: ``unmade`` why its pods are not made, ``unplaced`` why those that are have no node, ``whole``
-    what has to be solved first; "" where that is not so."""
+    """Why a job waits. Each field is a sentence, "" if it does not apply.
 
-    whole: str
-    unmade: str
-    unplaced: str
+    :param summary: the cause to remove first.
+    :param not_created: why the controller cannot create pods.
+    :param not_scheduled: why created pods have no node.
+    """
+
+    summary: str
+    not_created: str
+    not_scheduled: str
 
 
 class WaitingReasons:
@@ -40,30 +44,32 @@ class WaitingReasons:
         self._scope = scope
         self._keys = keys
         self._settings = settings
-        self._now: datetime = clock()
+        self._now: datetime = utc_now()
 
     def of(self, jobs: Iterable[Job]) -> dict[Identity, WaitingReason]:
         """The reasons of those that wait."""
         waiting = [job for job in jobs if self._waits(job)]
-        unplaced = [pod for job in waiting for pod, _ in alike(_unplaced(job))]
+        unplaced = [pod for job in waiting for pod, _ in group_identical(_unplaced(job))]
         snapshot = self._snapshot if unplaced else None
-        known = understood(snapshot, unplaced) if snapshot is not None else {}
+        known = scheduling_inputs(snapshot, unplaced) if snapshot is not None else {}
         found = {}
         for job in waiting:
             evidence = self._evidence(job, snapshot, known)
-            unmade = first((never_fits.queued(evidence), never_fits.refused(evidence)))
+            unmade = most_urgent((never_fits.queued(evidence), never_fits.refused(evidence)))
             unplaced_by = scheduling_checks.unscheduled(evidence)
-            whole = first((unmade, unplaced_by))
+            whole = most_urgent((unmade, unplaced_by))
             if whole is not None:
                 told = (item.message if item is not None else "" for item in (whole, unmade, unplaced_by))
                 found[job.identity] = WaitingReason(*told)
         return found
 
     def _waits(self, job: Job) -> bool:
-        return job.status(self._keys).word == "Queued" or bool(lacks_pods(job)) or bool(_unplaced(job))
+        return job.status(self._keys).word == "Queued" or bool(missing_pods(job)) or bool(_unplaced(job))
 
-    def _evidence(self, job: Job, snapshot: Snapshot | None, known: Mapping[tuple[str, str], Understood]) -> Evidence:
-        namespace, lacks = job.identity.namespace, lacks_pods(job)
+    def _evidence(
+        self, job: Job, snapshot: Snapshot | None, known: Mapping[tuple[str, str], SchedulingInput]
+    ) -> Evidence:
+        namespace, lacks = job.identity.namespace, missing_pods(job)
         is_queued = job.workload is not None and job.status(self._keys).word == "Queued"
         kueue = self._kueue if is_queued else None
         admission = workload_of(kueue.workloads or [], job.workload) if kueue and job.workload is not None else None
@@ -76,10 +82,10 @@ class WaitingReasons:
             snapshot=snapshot,
             claims=self._claims_of(namespace, _unplaced(job)),
             quotas=self._quotas.get(namespace, []) if lacks and self._quotas is not None else None,
-            admission=admission,
+            kueue_workload=admission,
             kueue=kueue,
-            understood=known,
-            brief=True,
+            scheduling_inputs=known,
+            skips_suggestions=True,
         )
 
     def _events_of(self, job: Job) -> list[Object]:
@@ -99,7 +105,7 @@ class WaitingReasons:
         why = "why jobs have no pods is not shown"
         for event in self._scope.all_if_allowed("Event", fields="reason=FailedCreate", why=why) or []:
             about = event.get("involvedObject") or {}
-            for name in beginnings(about.get("name") or ""):
+            for name in name_prefixes(about.get("name") or ""):
                 found.setdefault((about.get("namespace") or "", name), []).append(event)
         return found
 

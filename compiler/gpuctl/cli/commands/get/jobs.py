@@ -18,7 +18,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.workload_state import age
-from gpuctl.reading.job_rows import Job, Row
+from gpuctl.reading.job_rows import Job, JobTableRow
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs, watch_jobs
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pool_queries import pool_names
@@ -160,7 +160,7 @@ def _no_such_pool(looking: Reader, name: str) -> str:
     return "" if is_known else f"There is no pool {name}: {suggestion(name, pools)}"
 
 
-def _print(rows: Iterable[Row], output_form: JobTableOptions) -> bool:
+def _print(rows: Iterable[JobTableRow], output_form: JobTableOptions) -> bool:
     """Print rows; return False if the list is empty."""
     if output_form.output == "name":
         return _print_names(rows, output_form)
@@ -172,7 +172,7 @@ def _print(rows: Iterable[Row], output_form: JobTableOptions) -> bool:
     return first is not None
 
 
-def _print_names(rows: Iterable[Row], output_form: JobTableOptions) -> bool:
+def _print_names(rows: Iterable[JobTableRow], output_form: JobTableOptions) -> bool:
     printed: set[str] = set()
     for row in rows:
         name = _name(row, output_form)
@@ -189,11 +189,11 @@ def _table(output_form: JobTableOptions) -> Table:
     return shown_table(headers, headings=output_form.headings, droppable=(*first, *_LEFT_OUT_THEN))
 
 
-def _name(row: Row, output_form: JobTableOptions) -> str:
+def _name(row: JobTableRow, output_form: JobTableOptions) -> str:
     return f"pod/{row.pod}" if output_form.pods_only else f"{row.identity.kind}/{row.identity.name}"
 
 
-def _cells(row: Row, output_form: JobTableOptions) -> list[str]:
+def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
     name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
     node = row.node or ""
     if output_form.by_job and node.count(",") > 0:
@@ -235,7 +235,7 @@ def _watch(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> in
     return 0
 
 
-def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
+def _json_lines(rows: Iterable[JobTableRow]) -> Iterator[str]:
     from gpuctl.api.job_list_answers import job_row
 
     return (json.dumps(job_row(row).as_json(), ensure_ascii=False) for row in rows)

@@ -14,7 +14,7 @@ from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.workload_state import age
-from gpuctl.reading.label_rows import Label
+from gpuctl.reading.label_rows import LabelRow
 from gpuctl.reading.node_rows import NodeGpus, NodeRow
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes
@@ -128,7 +128,7 @@ def _show_label(looking: Reader, key: str, found: NodeListing, output_form: List
     show_labels(found.labels, output_form, f"No node has the label {key}.")
 
 
-def show_labels(labels: Sequence[Label], output_form: ListOptions, nothing: str) -> None:
+def show_labels(labels: Sequence[LabelRow], output_form: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints their values."""
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]

@@ -18,7 +18,7 @@ from gpuctl.cli.commands.usage.usage_options import (
 )
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, gpus, percent
-from gpuctl.reading.usage_records import Holders
+from gpuctl.reading.usage_records import CurrentHolders
 from gpuctl.usecases.holding_now import holders_now
 
 _NEXT = "the collector takes a snapshot every 5 minutes"
@@ -71,10 +71,10 @@ def command(
     return 0
 
 
-def _show(found: Holders, row_format: RowFormat) -> None:
+def _show(found: CurrentHolders, row_format: RowFormat) -> None:
     rows = []
     for item in found.workloads:
-        late = item.lately
+        late = item.recent
         known = late is not None and late.mean_use is not None
         rows.append(
             [
@@ -87,13 +87,13 @@ def _show(found: Holders, row_format: RowFormat) -> None:
     show_table(HEADERS, rows, headings=row_format.headings, droppable=("COVERAGE", "KIND"))
 
 
-def _say(found: Holders, shown: int) -> None:
+def _say(found: CurrentHolders, shown: int) -> None:
     of = f"/{gpus(found.capacity)}" if found.capacity is not None else ""
     note_on_terminal(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
     note_cut_rows(len(found.workloads), shown)
 
 
-def _show_values(found: Holders, output: str) -> None:
+def _show_values(found: CurrentHolders, output: str) -> None:
     if output == "json":
         show_value(holders_answer(found), "json")
         return

@@ -28,7 +28,7 @@ from gpuctl.cli.output.usage_amounts import gpus, percent
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import open_session
 from gpuctl.objects.durations import rough_duration
-from gpuctl.reading.usage_records import IdleHolder, Waste
+from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder
 from gpuctl.usecases.idle_gpus import idle_gpus, pausable_names, with_pauses
 from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.usage_ways import DatabaseWay
@@ -114,7 +114,9 @@ def _reject_cluster_options(platform: str | None, context: str | None, kubeconfi
             )
 
 
-def _with_pauses(waste: Waste, kubeconfig: str | None, context: str | None, platform: str | None) -> Waste:
+def _with_pauses(
+    waste: IdleGpuReport, kubeconfig: str | None, context: str | None, platform: str | None
+) -> IdleGpuReport:
     """Jobs by the cluster that is at hand: what holds the GPUs is known by its uid, whichever cluster that is."""
     try:
         session = open_session(kubeconfig=kubeconfig, context=context)
@@ -127,11 +129,11 @@ def _with_pauses(waste: Waste, kubeconfig: str | None, context: str | None, plat
         return waste
 
 
-def _shown(waste: Waste, row_format: RowFormat) -> list[IdleHolder]:
+def _shown(waste: IdleGpuReport, row_format: RowFormat) -> list[IdleHolder]:
     return list(waste.workloads[: row_format.limit])
 
 
-def _show(waste: Waste, row_format: RowFormat) -> None:
+def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
     priced = any(item.cost is not None for item in waste.workloads)
     money = [f"COST-{waste.currency}" if waste.currency else "COST"] if priced else []
     rows = []
@@ -157,14 +159,14 @@ def _long(hours: float) -> str:
     return rough_duration(hours * 3600)
 
 
-def _say(waste: Waste, row_format: RowFormat, when: str) -> None:
+def _say(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None:
     if waste.total_idle is not None:
         cost = "" if waste.total_cost is None else f", {waste.total_cost:.2f} {waste.currency}".rstrip()
         note_on_terminal(f"{when}: {waste.total_idle:.1f} GPU-hours were held and not used, by all together{cost}")
     note_cut_rows(len(waste.workloads), len(_shown(waste, row_format)))
 
 
-def _show_values(waste: Waste, row_format: RowFormat) -> None:
+def _show_values(waste: IdleGpuReport, row_format: RowFormat) -> None:
     rows = idle_rows(_shown(waste, row_format), pause_line)
     if row_format.output == "json":
         show_value(waste_answer(waste, rows), "json")

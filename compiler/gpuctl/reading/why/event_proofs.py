@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.status import sentence
+from gpuctl.reading.status import one_line
 from gpuctl.reading.why.finding import Proof
 
 _CONTROLLER = r".+-controller(?:-manager)?"
@@ -44,14 +44,14 @@ _PREEMPTED = re.compile(r"Preempted by pod (?P<uid>[0-9a-f-]{36}) on node (?P<no
 _CONTAINER = re.compile(r"spec\.(?:initC|ephemeralC|c)ontainers\{(?P<name>[^}]+)\}")
 
 
-def is_reported_by_its_own(event: Object) -> bool:
+def has_expected_reporter(event: Object) -> bool:
     """Whether an event comes from the component that uses its reason; True for reasons that any may use."""
     pattern = _REPORTERS.get(event.get("reason") or "")
     component = event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""
     return pattern is None or re.fullmatch(pattern, component) is not None
 
 
-def has_passed(event: Object, pod: Object, events: Iterable[Object]) -> bool:
+def is_outdated(event: Object, pod: Object, events: Iterable[Object]) -> bool:
     """Whether a pod has since got beyond what an event of its setup speaks of.
 
     ``events`` are the others about the pod. Times of the API are whole seconds: within one a state counts as the newer,
@@ -90,37 +90,37 @@ def preempted_by(event: Object) -> re.Match[str] | None:
     return _PREEMPTED.match(event.get("message") or "") if event.get("reason") == "Preempted" else None
 
 
-def eviction_source(event: Object, preemptors: Mapping[str, str]) -> Proof:
+def eviction_proof(event: Object, preemptors: Mapping[str, str]) -> Proof:
     """An event about an eviction, with the job for which it was instead of its pod's uid."""
-    found, match = source(event), preempted_by(event)
+    found, match = event_proof(event), preempted_by(event)
     if match is None:
         return found
     by = preemptors.get(match["uid"], "a pod that may not be read, or is gone")
     return found._replace(text=f"Preempted: by {by}, on node {match['node']}")
 
 
-def source(event: Object) -> Proof:
+def event_proof(event: Object) -> Proof:
     """An event as evidence."""
     about = event.get("involvedObject") or {}
-    text = f"{sentence(event.get('reason'))}: {sentence(event.get('message'))}"
+    text = f"{one_line(event.get('reason'))}: {one_line(event.get('message'))}"
     return Proof("event", f"{(about.get('kind') or '').lower()}/{about.get('name')}", text, event_time(event) or None)
 
 
-def condition_source(obj: Object, kind: str) -> Proof | None:
+def condition_proof(obj: Object, kind: str) -> Proof | None:
     """A condition of an object, whatever its status, as evidence."""
     for item in (obj.get("status") or {}).get("conditions") or []:
         if item.get("type") == kind:
-            parts = [f"{kind}={item.get('status')}", item.get("reason") or "", sentence(item.get("message"))]
+            parts = [f"{kind}={item.get('status')}", item.get("reason") or "", one_line(item.get("message"))]
             text = ": ".join(part for part in parts if part)
-            return Proof("condition", title(obj), text, item.get("lastTransitionTime"))
+            return Proof("condition", object_title(obj), text, item.get("lastTransitionTime"))
     return None
 
 
-def title(obj: Object) -> str:
+def object_title(obj: Object) -> str:
     """``pod/train-x1``."""
     return f"{obj['kind'].lower()}/{obj['metadata']['name']}"
 
 
-def sources(*found: Proof | None) -> tuple[Proof, ...]:
+def known_proofs(*found: Proof | None) -> tuple[Proof, ...]:
     """Those that there are, each once."""
     return tuple(dict.fromkeys(item for item in found if item is not None))
