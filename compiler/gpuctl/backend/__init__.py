@@ -1,1 +1,1 @@
-"""Documents to Kubernetes objects: one module per kind, and pod, service, storage, distribution; the way back; YAML."""
+"""From documents to Kubernetes objects and back: lowering, patches, validation, YAML output, and lifting."""

@@ -1,4 +1,4 @@
-"""The canonical form of a document: what is embedded in objects, and what ``lift`` gives back."""
+"""The canonical form of a document, which is embedded in objects and returned by ``lift``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _APART = {
     *("kind", "version", "kubernetes", "clusters", "strategy", "drift"),
     *("gitops", "prometheus", "prices", "usage", "quota"),
 }
-"""The parts of a platform that trainings are not lowered from; what is chosen for GitOps is among the options."""
+"""Fields of a platform that do not affect the lowering of trainings. The GitOps choice is part of the output options.
+"""
 
 
 def canonical(document: Document) -> dict[str, Any]:
-    """A document's data with canonical keys, only what was written, references replaced, the namespace filled in.
+    """Return a document's written fields with canonical keys, references replaced and the namespace filled in.
 
-    Reading it again gives an equal document, whatever the default namespace and whether or not its pool is there.
+    Reading the result gives an equal document, whatever the default namespace and with or without its pool.
     """
     data = document.model.model_dump(by_alias=True, exclude_unset=True)
     result: dict[str, Any] = {"kind": document.kind, "version": data.pop("version", "v0.1")}
@@ -42,9 +43,9 @@ def canonical(document: Document) -> dict[str, Any]:
 
 
 def lowered_from(context: Context, document: Document) -> str:
-    """Return a digest of all that a training is lowered from: its document, the platform and the output options.
+    """Return a digest of everything a training is lowered from: its document, the platform and the output options.
 
-    Another version of gpuctl, which may lower the same input otherwise, has the same digest for it.
+    Another version of gpuctl computes the same digest for the same input, even if it lowers it differently.
     """
     platform = context.settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_APART)
     facts = [canonical(document), platform, context.options.gitops, context.options.embed]
@@ -53,7 +54,7 @@ def lowered_from(context: Context, document: Document) -> str:
 
 
 def embed(context: Context, document: Document, obj: Object) -> None:
-    """Add the document to its main object as annotation ``document``, in place, if there is room for it."""
+    """Add the document to its main object as annotation ``document``, in place, or a note if it does not fit."""
     metadata = obj["metadata"]
     annotations = metadata.get("annotations", {})
     text = document_text(canonical(document), annotations)

@@ -1,4 +1,4 @@
-"""``kind: compute`` to a Deployment and a Service."""
+"""Lowers ``kind: compute`` to a Deployment and a Service."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from gpuctl.objects.api_resources import Object
 
 
 def lower(context: Context, document: Document, model: ComputeDocument) -> Iterator[Object]:
-    """The objects of a compute service."""
+    """Yield the objects of a compute service."""
     yield service(context, document, model, model.service)
     yield deployment(context, document, model, model.service, replicas=model.service.replicas)

@@ -1,4 +1,4 @@
-"""What the API server and the kubelet ask of a pod's containers."""
+"""The rules of the API server and the kubelet for a pod's containers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POD_FIELDS = (
 )
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
-# Field of a container -> its values, and whether the server fills in an empty one.
+# Field of a container -> its values, and True if the server fills in an empty one.
 CHOICES: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("imagePullPolicy", PULL_POLICIES, True),
     ("terminationMessagePolicy", ("File", "FallbackToLogsOnError"), True),
@@ -62,9 +62,9 @@ RANGES: dict[str, tuple[int, int]] = {
 
 
 def check_containers(pod: Object) -> Iterator[PodProblem]:
-    """Everything wrong with a pod's containers and init containers."""
+    """Yield all problems of a pod's containers and init containers."""
     seen: set[str] = set()
-    # Looked up in every container.
+    # Needed for every container.
     volumes = {volume.get("name"): volume for volume in pod.get("volumes", [])}
     claims = {claim.get("name") for claim in pod.get("resourceClaims", [])}
     for field in ("containers", "initContainers"):
@@ -187,7 +187,7 @@ def _env(container: Object) -> Iterator[PodProblem]:
 
 
 def _key(reference: Object, place: FieldPath) -> Iterator[PodProblem]:
-    """A key of a Secret or ConfigMap."""
+    """Yield the problems of a reference to a key of a Secret or ConfigMap."""
     key = reference.get("key", "")
     if not reference.get("name"):
         yield PodProblem(place, f"`{place[-1]}` needs `name`")
@@ -252,7 +252,7 @@ def _mount_options(container: Object, mount: Object, place: FieldPath) -> Iterat
 
 
 def _handler(container: Object, handler: Object, place: FieldPath, grace: Any) -> Iterator[PodProblem]:
-    """What a probe or hook does."""
+    """Yield the problems of a probe's or hook's action."""
     kinds = [kind for kind in _HANDLERS if kind in handler]
     if len(kinds) != 1:
         yield PodProblem(place, f"`{place[-1]}` needs one of {', '.join(_HANDLERS[:4])}")
@@ -303,7 +303,7 @@ def _security(pod: Object, context: Object) -> Iterator[PodProblem]:
 
 
 def check_profiles(context: Object, place: FieldPath) -> Iterator[PodProblem]:
-    """The seccomp and AppArmor profiles of a security context."""
+    """Yield the problems of a security context's seccomp and AppArmor profiles."""
     for field in ("seccompProfile", "appArmorProfile"):
         profile = context.get(field)
         if profile is None:

@@ -1,4 +1,4 @@
-"""The Deployment and Service that ``inference`` and ``compute`` share."""
+"""The Deployment of ``inference`` and ``compute``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PROGRESS_MARGIN = 600
 def deployment(
     context: Context, document: Document, model: Job, block: ServiceBlock, *, replicas: int | None
 ) -> Object:
-    """A Deployment; without ``replicas`` where an autoscaler owns them."""
+    """Return a Deployment, without replicas if an autoscaler sets them."""
     spec: Object = {}
     if replicas is not None:
         spec["replicas"] = replicas
-    # Longer than the start may take, or a Deployment that only loads its model is reported as stuck.
+    # Longer than the startup may take; otherwise a Deployment that loads its model is reported as stuck.
     spec["progressDeadlineSeconds"] = startup_seconds(block) + PROGRESS_MARGIN
     spec["selector"] = {"matchLabels": selector(context, document, model)}
     if model.resources.gpu > 0:
-        # The default surges first and waits for cards that only the old pods could free.
+        # The default surges first and waits for cards that only the old pods can free.
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     spec["template"] = pod_template(
         context, document, model, ports=container_ports(block), probes=probes(block), spec=pod_extras(block)

@@ -1,10 +1,10 @@
-"""Objects as YAML that every reader reads alike.
+"""Writes objects as YAML that every reader interprets in the same way.
 
-A string is written plain only when no YAML 1.1 or 1.2 reader (PyYAML, ruamel, kubectl's Go reader) can take it for a
-number, bool, null, date or merge key; otherwise it is double-quoted, with JSON's escapes. Text of several lines
-becomes a literal block where that carries it exactly. Layout is kubectl's: two blanks, list items under their key.
+A string is plain only if no YAML 1.1 or 1.2 reader (PyYAML, ruamel, kubectl's Go reader) can read it as a number, bool,
+null, date or merge key. Otherwise it is double-quoted, with JSON's escapes. Text of several lines becomes a literal
+block if that preserves it exactly. The layout is kubectl's: two blanks, list items under their key.
 
-Our own, because a dumper of a library leaves ``1e-4``, ``y`` or ``0o755`` bare, and takes several times as long.
+Library dumpers are not used: they leave ``1e-4``, ``y`` or ``0o755`` unquoted and take several times as long.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _PART = r"[^\W_]|[/_.@%+=,;()~^$*&!?<>|'\"，。：；！？（）、“”《�
 _PLAIN = re.compile(
     r"(?:--?(?=[A-Za-z])|(?=[^\W\d]|/))(?:" + _PART + r"|:(?=[^\W_]|[/_.@%+,-])| (?=[^\W_]|[/_.(-]))*\Z"
 )
-# Quantities and durations start with a digit and are no number to anybody.
+# Quantities and durations start with a digit, but no reader takes them for numbers.
 _UNIT = r"(?a)(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[KMGTPE]i|[mkMGTPshd])\Z"
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
 _WORDS |= {"null", "nil", "none", "nan", "inf", "infinity"}
-# Characters that are invisible, or that some reader takes for a line break or refuses.
+# Characters that are invisible, or that some reader rejects or treats as a line break.
 _HIDDEN = "\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\ud800-\udfff"
 _ESCAPED = f"[{_HIDDEN}]"
 _QUOTED = json.JSONEncoder(ensure_ascii=False).encode
@@ -36,7 +36,7 @@ _CACHED_LENGTH = 80
 
 
 def emit_object(obj: Mapping[str, Any]) -> str:
-    """One object as block YAML, keys in their order, ending in a newline."""
+    """Return one object as block YAML, keys in their order, ending in a newline."""
     out: list[str] = []
     if obj:
         _mapping(out, obj, "", "")
@@ -46,12 +46,12 @@ def emit_object(obj: Mapping[str, Any]) -> str:
 
 
 def emit_stream(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Objects as one YAML stream, ``---`` between documents."""
+    """Return objects as one YAML stream, with ``---`` between documents."""
     return "".join(iter_stream(objects))
 
 
 def iter_stream(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The same in pieces, for writing large streams."""
+    """Yield the same stream in pieces, for large output."""
     first = True
     for obj in objects:
         yield emit_object(obj) if first else "---\n" + emit_object(obj)
@@ -59,13 +59,13 @@ def iter_stream(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def emit_json(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Objects as one JSON value, a ``v1`` List, as ``kubectl get -o json`` prints several objects."""
+    """Return objects as a JSON ``v1`` List, as ``kubectl get -o json`` prints several objects."""
     items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     return json.dumps(items, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def _mapping(out: list[str], obj: Mapping[str, Any], pad: str, lead: str) -> None:
-    """The entries of a mapping: the first line starts with ``lead``, the others with ``pad``."""
+    """Append the entries of a mapping. The first line starts with ``lead``, the others with ``pad``."""
     deeper = pad + "  "
     for key, value in obj.items():
         name = _CACHE.get(key) or _key(key, pad)
@@ -131,7 +131,7 @@ def _float(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{value} is not JSON")
     text = repr(value)
-    # YAML 1.1 wants a point and a signed exponent: 1e+20 is text to PyYAML.
+    # YAML 1.1 requires a decimal point and a signed exponent: PyYAML reads 1e20 as text.
     mantissa, exponent_mark, exponent = text.partition("e")
     if exponent_mark:
         mantissa = mantissa if "." in mantissa else mantissa + ".0"
@@ -149,7 +149,7 @@ def _key(key: str, pad: str) -> str:
 
 
 def _text(text: str, pad: str) -> str:
-    """A string value; literal blocks are indented by ``pad``."""
+    """Return a string value; literal blocks are indented by ``pad``."""
     if "\n" in text and not re.search(_NOT_LITERAL, text):
         stripped = text.rstrip("\n")
         chomping = "-" if stripped == text else "" if len(text) - len(stripped) == 1 else "+"
@@ -160,8 +160,7 @@ def _text(text: str, pad: str) -> str:
 
 
 def _remember(text: str, rendered: str) -> str:
-    # Text of several lines is quoted as a key and a block as a value: which of them comes out must not depend on which
-    # was written first.
+    # Text of several lines is quoted as a key and a block as a value, so it must not be cached.
     if len(rendered) <= _CACHED_LENGTH and "\n" not in text:
         if len(_CACHE) >= _CACHE_SIZE:
             _CACHE.clear()
@@ -170,7 +169,7 @@ def _remember(text: str, rendered: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """A string on one line: plain where that is safe, else double-quoted."""
+    """Return a string on one line: plain if that is safe, else double-quoted."""
     is_plain = _PLAIN.match(text) or (text[:1].isdecimal() and re.match(_UNIT, text))
     if is_plain and text.lstrip("-").lower() not in _WORDS:
         return text

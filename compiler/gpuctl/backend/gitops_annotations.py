@@ -1,4 +1,4 @@
-"""What GitOps controllers need beside the objects themselves, as annotations.
+"""Annotations that GitOps controllers need on objects.
 
 Sources: Argo CD's user guide, Sync Options ("No Prune Resources", "No Resource Deletion", "Force Sync") and Sync Phases
 and Waves; Flux's kustomize-controller, Kustomization, "Controlling the apply behavior of resources".
@@ -12,13 +12,14 @@ from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.objects.api_resources import Object
 
-# Jobs cannot be changed in place: under names that stay, controllers must be told to delete and create.
+# Jobs cannot be changed in place: with stable names, controllers must delete and create them.
 _REPLACED = frozenset({"Job", "JobSet"})
-# Others may need them when the last document that names them here is gone.
+# Other workloads may need them after the last document here that names them is removed.
 _KEPT = frozenset({"Namespace", "PriorityClass", "Node"})
 _LARGE = 200 * 1024
-"""Characters of an object that a client-side apply cannot copy into an annotation any more, which has at most 256 KiB.
-Source: Argo CD's user guide, Sync Options ("Server-Side Apply")."""
+"""Size of objects that need a server-side apply, characters: a client-side apply copies them into an annotation of at
+most 256 KiB. Source: Argo CD's user guide, Sync Options ("Server-Side Apply").
+"""
 _OPTIONS = "argocd.argoproj.io/sync-options"
 
 
@@ -35,10 +36,10 @@ def _argocd(obj: Object, *, hashed: bool) -> dict[str, str]:
     kind = obj["kind"]
     annotations = {}
     if kind == "PriorityClass":
-        # Argo CD sorts the kinds it does not list last, PriorityClass among them.
+        # Argo CD sorts kinds that it does not list last, PriorityClass among them.
         annotations["argocd.argoproj.io/sync-wave"] = "-1"
     if kind in _KEPT:
-        # Delete=false holds for the deletion of the Application, Prune=false for what is gone from git.
+        # Delete=false applies when the Application is deleted, Prune=false when the object is removed from git.
         annotations[_OPTIONS] = "Prune=false,Delete=false" + (",ServerSideApply=true" if kind == "Node" else "")
     elif kind in _REPLACED and not hashed:
         annotations[_OPTIONS] = "Force=true,Replace=true"
@@ -57,7 +58,7 @@ def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
 
 
 def warn_about_replacing(context: Context, lowered: Lowered) -> None:
-    """Told to replace a Job, Argo CD does so at every sync that applies it, whether it changed or not."""
+    """Warn that Argo CD, set to replace Jobs, replaces this one at every sync that applies it, changed or not."""
     if context.options.gitops == "argocd" and not context.options.hashed:
         context.report(
             lowered.document,
@@ -70,7 +71,7 @@ def warn_about_replacing(context: Context, lowered: Lowered) -> None:
 
 
 def warn_about_ttl(context: Context, lowered: Lowered) -> None:
-    """A controller creates a job again that its ttl deleted, and so runs it for ever."""
+    """Warn that a controller creates a job again after its ttl deleted it, and so runs it for ever."""
     model = lowered.document.model
     if model.kind == "training" and model.job.ttl is not None:
         context.report(

@@ -1,4 +1,4 @@
-"""``kind: inference`` to a Deployment, a Service and a HorizontalPodAutoscaler."""
+"""Lowers ``kind: inference`` to a Deployment, a Service and a HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_QUEUE_TARGET = 5
 
 
 def lower(context: Context, document: Document, model: InferenceDocument) -> Iterator[Object]:
-    """The objects of an inference."""
+    """Yield the objects of an inference."""
     yield service(context, document, model, model.service)
     replicas = None if model.autoscaled else model.service.replicas
     yield deployment(context, document, model, model.service, replicas=replicas)
@@ -64,6 +64,6 @@ def _metrics(context: Context, scaling: Autoscaling) -> list[Object]:
 
 
 def _pods_metric(name: str, target: int) -> Object:
-    """A metric of the pods, served by the cluster's metrics adapter (custom.metrics.k8s.io)."""
+    """Return a metric of the pods, served by the cluster's metrics adapter (custom.metrics.k8s.io)."""
     value = {"type": "AverageValue", "averageValue": str(target)}
     return {"type": "Pods", "pods": {"metric": {"name": name}, "target": value}}

@@ -1,8 +1,8 @@
-"""``lift``, the inverse of lowering: Kubernetes objects back to documents.
+"""``lift``, the inverse of lowering: from Kubernetes objects back to documents.
 
-From the embedded document where there is one, else from the fields: every field that lowering writes is read back,
-and what somebody added to the pod beyond that becomes a ``podPatch``. Lowering the result gives the same objects.
-A platform's settings are in no object, so a platform is not lifted.
+An embedded document is used if present. Otherwise every field that lowering writes is read back, and additions to the
+pod become a ``podPatch``. Lowering the result gives the same objects. No object contains a platform's settings, so a
+platform is not lifted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 
-# What the API server fills in; not somebody's wish (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
+# Values that the API server fills in (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
@@ -48,10 +48,11 @@ _SERVER_DEFAULTS: dict[str, Any] = {
 
 
 def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_annotation: bool = True) -> list[Data]:
-    """The documents that ``objects`` come from, in canonical form.
+    """Return the documents that ``objects`` were lowered from, in canonical form.
 
-    Objects that are not gpuctl's are passed over, and so are shared ones: they come with the documents that need them.
-    ``settings`` are the platform's that they were lowered with.
+    Objects of other tools are skipped, and so are shared objects, which come with the documents that need them.
+
+    :param settings: the platform's settings that the objects were lowered with.
     """
     context = Context(settings or Settings())
     ours = [obj for obj in objects if isinstance(obj, dict) and _is_ours(obj)]
@@ -80,7 +81,7 @@ def _is_ours(obj: Object) -> bool:
 
 
 def _has_containers(obj: Object) -> bool:
-    """Whether a workload is whole: what a server has is, what somebody hands to the library need not be."""
+    """Return True if a workload has containers: objects passed by library callers may be incomplete."""
     spec = obj.get("spec") or {}
     if obj["kind"] == "JobSet":
         jobs = spec.get("replicatedJobs") or [{}]
@@ -93,7 +94,7 @@ def _embedded(context: Context, obj: Object) -> Data | None:
 
 
 def _lift_pool(obj: Object) -> list[Data]:
-    """The pool that a definition tells of; none where it is no valid document any more."""
+    """Return the pool that a definition contains; empty if it is not a valid document."""
     bound = [bind(raw, []) for raw in read(Source("pool", str(obj["data"][DATA_KEY])), [])]
     if len(bound) != 1 or bound[0] is None or bound[0].model is None:
         return []
@@ -135,14 +136,14 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
         return data
     model = document.model
     if model.kind == "training" and not needs_torchrun(model):
-        # FORCE_TORCHRUN in front of the user's variables was not ours after all.
+        # The user set FORCE_TORCHRUN, which is the first of the user's variables.
         restored = LiftedWorkload(context, obj, ours, torchrun_is_ours=False).document()
         data, document = restored, _document(context, restored) or document
     for lowered in _lowered_again(context, document, obj["metadata"]["name"]):
         if lowered["kind"] == obj["kind"]:
             patch = diff_spec(pod_spec(lowered), pod_spec(obj))
             if "uid" in obj["metadata"]:
-                # Read from a server, which fills in what nobody wrote.
+                # The object comes from a server, which fills in defaults.
                 patch = _without_defaults(patch)
             _settle_dns(patch, pod_spec(obj))
             if patch:
@@ -151,7 +152,7 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
 
 
 def _settle_dns(patch: Object, pod: Object) -> None:
-    """Leave out the DNS policy that `hostNetwork` implies, and state any other."""
+    """Remove the DNS policy that `hostNetwork` implies, and keep any other."""
     if patch.get("hostNetwork"):
         policy = pod.get("dnsPolicy", "ClusterFirst")
         patch.pop("dnsPolicy", None)
@@ -160,14 +161,14 @@ def _settle_dns(patch: Object, pod: Object) -> None:
 
 
 def _lowered_again(context: Context, document: Document, name: str) -> Iterable[Object]:
-    """A workload's objects; a training's under the name that its object bears, for the pods know each other by it."""
+    """Return a workload's objects, a training's under the name of its object, which its pods use to find each other."""
     if isinstance(document.model, TrainingDocument):
         return lower_as(context, document, document.model, name)
     return (lowered.object for lowered in lower_document(context, document))
 
 
 def _document(context: Context, data: Data) -> Document | None:
-    """A lifted document as the frontend reads it; None where an object says what the language cannot."""
+    """Return a lifted document as read by the frontend; None if the language cannot express it."""
     diagnostics: list[Diagnostic] = []
     raw = next(read(Source("lifted", emit_object(data)), diagnostics))
     bound = bind(raw, diagnostics)
@@ -180,7 +181,7 @@ def _document(context: Context, data: Data) -> Document | None:
 
 
 def _without_defaults(patch: Object) -> Object:
-    """A patch without what the API server filled in; what shrinks to nothing by that goes too."""
+    """Return a patch without the API server's defaults, and without entries that become empty."""
     result: Object = {}
     for key, value in patch.items():
         if key in _SERVER_DEFAULTS and value == _SERVER_DEFAULTS[key]:

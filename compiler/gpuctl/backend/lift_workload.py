@@ -1,4 +1,4 @@
-"""A workload's objects back to its document, field by field: what lowering writes is read back."""
+"""Lifts a workload's objects to its document, field by field."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class LiftedWorkload:
         return environment
 
     def _variables(self) -> list[Data]:
-        """The user's variables: what comes after the platform's, which are in front."""
+        """Return the user's variables, which follow those of gpuctl."""
         ours = set(RESERVED_ENV) if self.kind == "training" else set()
         if self.torchrun_is_ours and self.kind == "training":
             ours.add("FORCE_TORCHRUN")
@@ -173,7 +173,7 @@ class LiftedWorkload:
         return variables
 
     def _gpus(self) -> tuple[str | None, int]:
-        """Vendor and number of the GPUs."""
+        """Return vendor and number of the GPUs; (None, 0) without GPUs."""
         limits = self.container.get("resources", {}).get("limits", {})
         if "volcano.sh/vgpu-number" in limits:
             return "nvidia", int(limits["volcano.sh/vgpu-number"])
@@ -206,7 +206,7 @@ class LiftedWorkload:
         return resources
 
     def _mapped_type(self) -> str | None:
-        """The GPU type whose node labels the pod's affinity asks for."""
+        """Return the GPU type whose node labels the pod's affinity requires; None if no type matches."""
         affinity = self.pod.get("affinity", {}).get("nodeAffinity", {})
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
         expressions = [

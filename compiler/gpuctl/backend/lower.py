@@ -1,4 +1,4 @@
-"""Lowering: documents to objects, by kind; the objects they share; the order of the whole."""
+"""Lowering: from documents to objects, by kind, with the objects they share, in the order of application."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
 
 _MOST_DATA = 2**20
-"""Bytes of a ConfigMap's values. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap."""
+"""Maximum size of a ConfigMap's values, bytes. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap.
+"""
 MAIN_KINDS = frozenset({"Job", "JobSet", "Deployment", "StatefulSet"})
 
 
 def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
-    """All objects of all documents, each once, in the order of application.
+    """Return all objects of all documents, each once, in the order of application.
 
     Two documents that yield the same object are an error in ``context.diagnostics``.
     """
@@ -43,7 +44,7 @@ def _collision(context: Context, first: Lowered, second: Lowered) -> None:
     if isinstance(first.document.model, Workload) and isinstance(second.document.model, Workload):
         names = {first.document.model.job.name, second.document.model.job.name}
         if len(names) == 1:
-            return  # The linker has said it: two jobs of one name.
+            return  # Reported by the linker: two jobs of one name.
     one, two = sorted((first.document, second.document), key=lambda document: str(document.span()))
     path = _name_path(two)
     obj = second.object
@@ -71,9 +72,9 @@ def _name_path(document: Document) -> tuple[str | int, ...]:
 
 
 def lower_document(context: Context, document: Document, made: set[tuple[str, str]] | None = None) -> Iterator[Lowered]:
-    """The objects of one document, with the annotations that are wanted, and the shared objects it needs.
+    """Yield the objects of one document with the requested annotations, and the shared objects it needs.
 
-    ``made`` are the kinds and names of shared objects that there are already: most documents need the same few.
+    :param made: kind and name of the shared objects that were already yielded: most documents need the same few.
     """
     for lowered in _objects(context, document, set() if made is None else made):
         if lowered.shared and lowered.object["kind"] != "Node" and not context.options.shared:
@@ -93,7 +94,7 @@ def lower_document(context: Context, document: Document, made: set[tuple[str, st
 
 
 def _check_room(context: Context, document: Document, obj: Object) -> None:
-    """Report a ConfigMap that the API server refuses for its size."""
+    """Report a ConfigMap that is too large for the API server."""
     size = sum(len(value.encode("utf-8", "surrogatepass")) for value in obj["data"].values())
     if size <= _MOST_DATA:
         return
@@ -109,9 +110,9 @@ def _check_room(context: Context, document: Document, obj: Object) -> None:
 
 
 def _shows_namespace(context: Context, document: Document) -> bool:
-    """Whether a document's output holds its Namespace, whose deletion takes all that is in it.
+    """Return True if a document's output contains its Namespace, whose deletion deletes everything in it.
 
-    A quota and a platform are about it; what uses it is not.
+    Quotas and platforms define Namespaces; other documents only use them.
     """
     return context.options.namespaces or document.kind in ("quota", "platform")
 
@@ -125,7 +126,7 @@ def _is_main(obj: Object, document: Document) -> bool:
 
 
 def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -> Iterator[Lowered]:
-    """What each kind becomes, with the shared objects it needs. A kind's module is imported when one is lowered."""
+    """Yield a document's objects and the shared objects it needs. A kind's module is imported on first use."""
     model = document.model
     if isinstance(model, Workload):
         if _is_new(made, "Namespace", document.namespace):

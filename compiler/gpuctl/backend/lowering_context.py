@@ -1,4 +1,4 @@
-"""What lowering carries along, and what it yields."""
+"""The context of lowering (settings, options, diagnostics), and its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 
 if TYPE_CHECKING:
-    # Plans hold `Lowered`, also those of commands that load no model of a document.
+    # Plans contain `Lowered`, also in commands that load no document model.
     from gpuctl.frontend.document import Document
 
 GitOps = Literal["argocd", "flux"]
@@ -17,12 +17,12 @@ JobNames = Literal["hashed", "plain"]
 
 
 class OutputOptions(NamedTuple):
-    """How output is wanted.
+    """Options for the output.
 
-    ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
-    ``namespaces`` the Namespaces of jobs and pools among these, ``gitops`` adds the annotations a GitOps controller
-    needs (``platform``: the platform's controller, if any), ``embed`` the source document as an annotation; ``hashed``
-    names trainings' objects after what they are (None: with a controller).
+    ``nodes``: include the pools' Node objects. ``shared``: include the objects that jobs share (PriorityClass,
+    Namespace). ``namespaces``: include the Namespaces of jobs and pools among these. ``gitops``: add the annotations of
+    a GitOps controller (``platform``: the platform's controller, if any). ``embed``: add the source document as an
+    annotation. ``hashed``: put a content hash into the names of trainings' objects (None: if there is a controller).
     """
 
     nodes: bool = False
@@ -33,10 +33,10 @@ class OutputOptions(NamedTuple):
     hashed: bool | None = False
 
     def under(self, settings: Settings) -> OutputOptions:
-        """Return the options with what the platform decides."""
+        """Return the options with the platform's settings applied."""
         gitops = settings.gitops if self.gitops == "platform" else self.gitops
         hashed = gitops is not None if self.hashed is None else self.hashed
-        # A controller takes what is missing from its input for what is to go, a Namespace too.
+        # A controller deletes what is missing from its input, including a Namespace.
         return self._replace(gitops=gitops, hashed=hashed, namespaces=self.namespaces or gitops is not None)
 
 
@@ -48,9 +48,9 @@ def options_of(
     namespaces: bool,
     job_names: JobNames | None,
 ) -> OutputOptions:
-    """The options of :func:`gpuctl.compile` as lowering has them.
+    """Return the options of :func:`gpuctl.compile` as options of lowering.
 
-    :raises ValueError: for an illegal one.
+    :raises ValueError: an option is invalid.
     """
     if gitops not in (None, "argocd", "flux", "platform"):
         raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
@@ -61,9 +61,9 @@ def options_of(
 
 
 class Lowered(NamedTuple):
-    """An object, the document it comes from, and whether jobs share it.
+    """An object, its document, and whether jobs share it.
 
-    Shared objects are created when missing or updated in place; they belong to no set and are never pruned.
+    Shared objects are created when missing or updated in place. They belong to no set and are never pruned.
     """
 
     object: Object
@@ -72,13 +72,13 @@ class Lowered(NamedTuple):
 
 
 class PodSpecCheck(Protocol):
-    """Holds a pod's spec, or a part of one, against Kubernetes' schema: places and messages."""
+    """Validates a pod's spec, or a part of one, against Kubernetes' schema. Returns paths and messages."""
 
     def __call__(self, spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]: ...
 
 
 class Context:
-    """The settings, and where lowering reports what it finds."""
+    """The settings and options of lowering, and its diagnostics."""
 
     def __init__(self, settings: Settings, options: OutputOptions | None = None) -> None:
         self.settings = settings
@@ -102,5 +102,5 @@ class Context:
         self.diagnostics.append(document.diagnostic(severity, code, message, path, hint, key=key, related=related))
 
     def label(self, name: str) -> str:
-        """A label or annotation key of the platform's."""
+        """Return a label or annotation key of the platform."""
         return self.settings.label(name)

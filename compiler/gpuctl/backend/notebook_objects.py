@@ -1,4 +1,4 @@
-"""``kind: notebook`` to a StatefulSet and a Service."""
+"""Lowers ``kind: notebook`` to a StatefulSet and a Service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuctl.objects.companion_names import service_name
 
 
 def lower(context: Context, document: Document, model: NotebookDocument) -> Iterator[Object]:
-    """The objects of a notebook: a StatefulSet, so that its one pod keeps its name."""
+    """Yield the objects of a notebook. A StatefulSet keeps the name of its one pod."""
     yield service(context, document, model, model.service)
     yield {
         "apiVersion": "apps/v1",

@@ -1,4 +1,4 @@
-"""Names, labels and annotations that every object of ours carries."""
+"""Names, labels and annotations of gpuctl's objects."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
-    """The pods of a job, for ever: nothing that can change goes in.
+    """Return the selector of a job's pods. Selectors are immutable, so it contains nothing that can change.
 
-    ``app`` alone would make a training and an inference of one name share endpoints.
+    With ``app`` alone, a training and an inference of one name would share endpoints.
     """
     return {"app": model.job.name, context.label("job-type"): document.kind}
 
@@ -31,12 +31,12 @@ def _who(context: Context, document: Document, model: Job) -> dict[str, str]:
 
 
 def identity_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
-    """Labels of the objects beside a job's main one (Service, ConfigMap, autoscaler)."""
+    """Return the labels of a job's other objects (Service, ConfigMap, autoscaler)."""
     return {**_who(context, document, model), context.label("namespace"): document.namespace}
 
 
 def job_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
-    """Labels of a job's main object and pods: who it is, its priority and pool, and the user's own."""
+    """Return the labels of a job's main object and pods: identity, priority, pool, and the user's own."""
     return {
         **_who(context, document, model),
         context.label("priority"): model.job.priority,
@@ -47,13 +47,13 @@ def job_labels(context: Context, document: Document, model: Job) -> dict[str, st
 
 
 def placement_annotation(context: Context, model: Job | QuotaDocument) -> dict[str, str]:
-    """The clusters of a document: they restart nothing, wherever else it is placed."""
+    """Return the annotation with a document's clusters. It is not on the pods, so that changing it restarts nothing."""
     placed = model.placement
     return {} if placed is None else {context.label("placement"): ",".join(placed.clusters)}
 
 
 def job_annotations(context: Context, model: Job) -> dict[str, str]:
-    """Annotations of a job's main object: what Kubernetes has no field for.
+    """Return the annotations of a job's main object, for settings without a Kubernetes field.
 
     They are not on the pods, so that a changed description restarts nothing.
     """
@@ -63,7 +63,7 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
     if model.resources.gpu_share is not None:
         annotations[context.label("gpu-share")] = model.resources.gpu_share
     if model.job.checkpoint is not None:
-        # On the object that runs, not on its pods: what runs now is saved as it says, whatever a newer document says.
+        # On the running object: its progress is saved as this object says, even if a newer document differs.
         text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
         annotations[context.label(CHECKPOINT)] = text
     service = getattr(model, "service", None)
@@ -88,7 +88,7 @@ def metadata(
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Object:
-    """``metadata`` in the customary order, without empty parts."""
+    """Return ``metadata`` in the usual order, without empty parts."""
     result: Object = {"name": name}
     if namespace is not None:
         result["namespace"] = namespace

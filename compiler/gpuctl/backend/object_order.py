@@ -1,4 +1,4 @@
-"""Order of emission, which is the order of application: what others need comes first."""
+"""The order of emission and application: objects that others need come first."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from gpuctl.objects.api_resources import Object
 
 # kind -> rank, with the reason for its place.
 RANKS: dict[str, int] = {
-    "CustomResourceDefinition": 0,  # its objects are refused without it
-    "Namespace": 10,  # everything namespaced lives in one
-    "PriorityClass": 20,  # a pod that names an absent one is refused
-    "ResourceQuota": 30,  # limits hold before the first pod
+    "CustomResourceDefinition": 0,  # its objects are rejected without it
+    "Namespace": 10,  # contains all namespaced objects
+    "PriorityClass": 20,  # a pod that names an absent one is rejected
+    "ResourceQuota": 30,  # limits must hold before the first pod
     "LimitRange": 31,
     "Node": 40,  # labels that pods select on
     "ConfigMap": 50,  # mounted by pods
@@ -21,7 +21,7 @@ RANKS: dict[str, int] = {
     "Deployment": 81,
     "StatefulSet": 82,
     "JobSet": 83,
-    "HorizontalPodAutoscaler": 90,  # scales a workload that exists
+    "HorizontalPodAutoscaler": 90,  # scales an existing workload
 }
 _LAST = 100
 
@@ -30,15 +30,15 @@ _WORKLOADS = range(RANKS["Job"], RANKS["HorizontalPodAutoscaler"])
 
 
 def deletion_rank(kind: str) -> int:
-    """In which order objects are deleted: workloads of all kinds first, then what scales them, then what they need.
+    """Return the rank for deletion: workloads of all kinds first, then their autoscalers, then what they need.
 
-    So a job that cannot be deleted keeps what stands around it.
+    A job that cannot be deleted thus keeps the objects around it.
     """
     rank = RANKS.get(kind, _LAST)
     return 0 if rank in _WORKLOADS else _LAST - rank // 10 * 10
 
 
 def sort_key(obj: Object) -> tuple[int, str, str, str]:
-    """Rank, then namespace, name and kind: one order whatever the order of the documents."""
+    """Return the sort key: rank, namespace, name and kind. The order does not depend on that of the documents."""
     metadata = obj["metadata"]
     return (RANKS.get(obj["kind"], _LAST), metadata.get("namespace", ""), metadata["name"], obj["kind"])

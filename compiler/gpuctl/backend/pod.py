@@ -1,4 +1,4 @@
-"""The pod template that every workload shares: placement, container, GPUs."""
+"""The pod template of every workload: placement, container, GPUs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
-"""Fields of a pod with which process 1 that a container sees is not its own."""
+"""Fields of a pod with which a container's process 1 is not its own program."""
 _REFERENCE = r"(?<!\$)\$\(([^()]*)\)"
-"""A variable's name in a value; ``$$(NAME)`` is text."""
+"""Matches a reference to a variable in a value; ``$$(NAME)`` is text."""
 
 
 def pod_template(
@@ -38,10 +38,11 @@ def pod_template(
     mounts: list[Object] | None = None,
     spec: Object | None = None,
 ) -> Object:
-    """A PodTemplateSpec.
+    """Return a PodTemplateSpec.
 
-    ``env`` comes before the user's variables, ``volumes`` and ``mounts`` after the document's; ``spec`` are further
-    fields of the pod's spec that the kind needs.
+    :param env: variables before the user's own.
+    :param volumes: volumes after the document's; ``mounts`` likewise.
+    :param spec: further fields of the pod's spec that the kind needs.
     """
     pod_volumes, pod_mounts = volumes_and_mounts(context, model)
     pod_volumes += volumes or []
@@ -87,7 +88,7 @@ def pod_template(
 
 
 def _check_signal(context: Context, document: Document, model: Job, pod: Object) -> None:
-    """See that process 1 of the container is the job's own: a checkpoint's signal goes there."""
+    """Report a checkpoint signal if process 1 of the container is not the job's program."""
     if model.job.checkpoint is None or model.job.checkpoint.signal is None:
         return
     for field in SHARED_PROCESSES:
@@ -102,13 +103,15 @@ def _check_signal(context: Context, document: Document, model: Job, pod: Object)
 
 
 def env_value(name: str, value: str | int) -> Object:
-    """A variable with a value of ours."""
+    """Return a variable with a value set by gpuctl."""
     return {"name": name, "value": str(value)}
 
 
 def _in_order(variables: list[EnvVar], defaults: Collection[str]) -> list[EnvVar]:
-    """Return variables with the defaults first that others refer to: Kubernetes replaces ``$(NAME)`` only by what is
-    set before. The defaults stand last, in a document too; those that none refers to stay there.
+    """Return variables with those defaults first that other variables refer to.
+
+    Kubernetes expands ``$(NAME)`` only for variables defined earlier. Defaults are last in a document; unreferenced
+    ones stay there.
     """
     place = len(variables)
     while place and variables[place - 1].name in defaults:
@@ -154,7 +157,7 @@ def _variable(variable: EnvVar) -> Object:
 
 
 def container_resources(context: Context, model: Job) -> Object:
-    """Requests equal limits, so that the scheduler's and the kubelet's view of the job agree."""
+    """Return the container's resources. Requests equal limits, so that scheduler and kubelet count the same amounts."""
     amounts: dict[str, str] = {}
     resources = model.resources
     if resources.cpu is not None:
@@ -168,12 +171,12 @@ def container_resources(context: Context, model: Job) -> Object:
 
 
 def is_shared(context: Context, model: Job) -> bool:
-    """Whether the pod gets part of a card, and something enforces it."""
+    """Return True if the pod gets a share of a card and a system enforces it."""
     return context.settings.is_shared(model.resources)
 
 
 def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
-    """The extended resources: whole cards, or HAMi's and Volcano's keys for parts of them."""
+    """Return the extended resources: whole cards, or HAMi's and Volcano's keys for shares."""
     count = str(model.resources.gpu)
     share = parse_quantity(model.resources.gpu_share or "1")
     if not is_shared(context, model) or share is None:
@@ -188,7 +191,7 @@ def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
 
 
 def _placement(context: Context, document: Document, model: Job) -> Object:
-    """Which nodes: the pool, the GPU type, and the taint of GPU nodes."""
+    """Return the pod's node selection: pool, GPU type, and the toleration for GPU nodes."""
     pool_key, type_key = context.label("pool"), context.label("gpu-type")
     node_selector: dict[str, str] = {}
     terms: list[list[Object]] = [[]]

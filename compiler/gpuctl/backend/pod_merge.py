@@ -1,8 +1,8 @@
 """Strategic merge of partial PodSpecs, and its inverse.
 
-Lists that have a merge key (containers, env, volumes ...) are merged by it, at every depth; tolerations are added to
-ours; other lists are replaced. Required node affinity is narrowed, never widened: the pool's terms stay. What only one
-of may be there (a volume's source, a probe's handler) takes the place of ours when it is another one.
+Lists with a merge key (containers, env, volumes ...) are merged by it, at every depth. Tolerations are appended; other
+lists are replaced. Required node affinity is narrowed, never widened: the pool's terms stay. Where only one of several
+fields may be set (a volume's source, a probe's handler), the patch's field replaces another one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuctl.objects.api_resources import Object
 
-# The list-map keys of core/v1 (x-kubernetes-list-map-keys); the first one is required, others have defaults.
+# The list-map keys of core/v1 (x-kubernetes-list-map-keys). The first one is required, others have defaults.
 MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "containers": ("name",),
     "initContainers": ("name",),
@@ -28,18 +28,18 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "claims": ("name",),
 }
 KEY_FIELDS = frozenset(field for fields in MERGE_KEYS.values() for field in fields)
-"""The fields by which entries of lists are told apart."""
+"""Fields that identify list entries."""
 
 _KEY_DEFAULTS = {"protocol": "TCP"}
 _ADDED = frozenset({"tolerations", "envFrom", "schedulingGates"})
-# Of these fields one may be set, in the mappings of these names.
+# Only one of these fields may be set, in the mappings of these names.
 _HANDLERS = frozenset({"httpGet", "exec", "tcpSocket", "grpc", "sleep"})
 _HANDLED = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop"})
 _REQUIRED_NODES = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def key_of(field: str, item: Object) -> tuple[Any, ...] | None:
-    """What an entry of a list is merged by; None where the list has no key, or the entry does not have it."""
+    """Return the merge key of a list entry; None if the list has no key, or the entry lacks it."""
     keys = MERGE_KEYS.get(field)
     if keys is None or not isinstance(item, dict) or keys[0] not in item:
         return None
@@ -82,14 +82,16 @@ def _merge_list(base: list[Object], patch: list[Object], field: str) -> None:
 
 
 def _takes_its_place(field: str, own: Object, item: Object) -> bool:
-    """Whether an entry replaces the one of its key: a variable has one value, and a volume one source."""
+    """Return True if an entry replaces the one with its key: a variable has one value, a volume one source."""
     if field == "env":
         return not {"value", "valueFrom"}.isdisjoint(item)
     return field == "volumes" and not item.keys() <= own.keys()
 
 
 def _narrowed(ours: list[Object], theirs: list[Object]) -> list[Object]:
-    """Terms that hold where one of ours and one of theirs holds: terms are alternatives, their expressions all hold."""
+    """Return terms that match if one of ``ours`` and one of ``theirs`` does. Terms are alternatives; their expressions
+    all apply.
+    """
     terms = []
     for own in ours:
         for other in theirs:
@@ -111,7 +113,7 @@ def _copy(value: Any) -> Any:
 
 
 def diff_spec(base: Object, target: Object) -> Object:
-    """The patch that turns ``base`` into ``target`` by :func:`merge_spec`; it removes nothing."""
+    """Return the patch that turns ``base`` into ``target`` with :func:`merge_spec`. It cannot express removals."""
     patch: Object = {}
     for key, value in target.items():
         own = base.get(key)
@@ -153,7 +155,7 @@ def _diff_list(base: list[Object], target: list[Object], field: str) -> list[Obj
 
 
 def _widened(ours: list[Object], narrowed: list[Object]) -> list[Object]:
-    """The terms that :func:`_narrowed` joined to ours: those of our first term, without its own expressions."""
+    """Return the terms that :func:`_narrowed` joined to ours: those of our first term, without its own expressions."""
     others = []
     for term in narrowed[: max(1, len(narrowed) // max(1, len(ours)))]:
         other: Object = {}

@@ -1,8 +1,9 @@
-"""``podPatch``: partial PodSpecs merged into the pod last: the platform's for the kind, its pool's, the document's.
+"""``podPatch``: partial PodSpecs merged into the pod last. Order: the platform's for the kind, its pool's, the
+document's.
 
-Each is merged into what the ones before it left, so a document's patch adds to the platform's and cannot make it
-vanish. What a patch may not touch is an error, because commands find and select pods by it; the pod that comes out is
-checked whole, and what is wrong is reported at the place in the patch that caused it.
+Each is merged into the result of those before it, so a document's patch adds to the platform's and cannot remove it.
+Fields by which commands find and select pods cannot be patched. The merged pod is checked as a whole, and each problem
+is reported at the place in the patch that caused it.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ SHARES = frozenset(
         *("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-memory-percentage"),
     }
 )
-"""The extended resources of HAMi and Volcano, which ``gpu-share`` stands for."""
+"""Extended resources of HAMi and Volcano that ``gpu-share`` sets."""
 
 HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
-"""The DNS policy of a pod with `hostNetwork` that states none."""
+"""DNS policy of a pod with `hostNetwork` and without a policy of its own."""
 _NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
 _FORBIDDEN = {
     "hostname": "the pod's host name belongs to its controller",
@@ -60,7 +61,7 @@ _FORBIDDEN = {
     "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
 }
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
-"""Fields whose entries others name: without one of them the rest of a patch cannot be judged."""
+"""Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
 _OWN_VOLUMES = re.compile(r"workdir-\d+|model-cache|dshm|hostfile")
 _REFERENCE = "see the Kubernetes reference of PodSpec"
 _ARGUMENTS = (
@@ -73,7 +74,7 @@ _AT_PLATFORM = "correct it in the platform file"
 
 
 class Layer(NamedTuple):
-    """One patch: where it stands in the document, and whose it is when it is the platform's."""
+    """A patch, its place in the document, and its owner if it is the platform's."""
 
     patch: Object
     where: FieldPath
@@ -81,7 +82,7 @@ class Layer(NamedTuple):
 
 
 def layers_of(context: Context, model: Job) -> list[Layer]:
-    """The patches of a pod, in the order in which they are merged."""
+    """Return the patches of a pod, in merge order."""
     layers = []
     defaults = context.settings.defaults_of(model.kind)
     if "podPatch" in defaults:
@@ -96,7 +97,7 @@ def layers_of(context: Context, model: Job) -> list[Layer]:
 
 
 def apply_pod_patches(context: Context, document: Document, model: Job, pod: Object) -> None:
-    """Merge all patches of a pod into its spec, in place, and check what comes out."""
+    """Merge all patches of a pod into its spec, in place, and check the result."""
     layers = layers_of(context, model)
     if not layers:
         return
@@ -117,16 +118,16 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
             _report_absent_volumes(context, document, layer, layers)
     else:
         if pod.get("hostNetwork"):
-            # Otherwise the pod asks the node's DNS, which does not know Services or other pods.
+            # Otherwise the pod uses the node's DNS, which does not resolve Services and pods.
             pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
         _protect(context, model, pod)
         _check_whole(context, document, model, pod, layers)
 
 
 def check_own_patch(context: Context, document: Document, model: Job, *, has_all_patches: bool) -> None:
-    """Report what is wrong with a document's own patch, for a document that has other mistakes.
+    """Report problems of a document's own patch, for a document that has other errors.
 
-    :param has_all_patches: the platform has no mistake: what no patch adds is not there.
+    :param has_all_patches: True if the platform has no errors, so that a volume that no patch adds does not exist.
     """
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
@@ -138,13 +139,13 @@ def check_own_patch(context: Context, document: Document, model: Job, *, has_all
 
 
 def _report_images(context: Context, document: Document, model: Job, layer: Layer) -> None:
-    """Report images of a patch that are not from the platform's registries, where the pod cannot be judged whole."""
+    """Report images of a patch from other registries, when the merged pod cannot be checked."""
     for problem in _foreign_images(context, model, layer.patch):
         _report(context, document, layer, problem, problem.path)
 
 
 def _report_absent_volumes(context: Context, document: Document, layer: Layer, layers: Sequence[Layer]) -> None:
-    """Report mounts of a patch whose volume is in no patch and not gpuctl's, where the pod cannot be judged whole."""
+    """Report mounts whose volume is neither in a patch nor gpuctl's, when the merged pod cannot be checked."""
     lists = [other.patch.get("volumes", []) for other in layers]
     if not all(isinstance(volumes, list) for volumes in lists):
         return
@@ -159,7 +160,9 @@ def _report_absent_volumes(context: Context, document: Document, layer: Layer, l
 
 
 def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
-    """A platform's patch with its templates filled in from the document; the document's own is so already."""
+    """Return a platform's patch with its templates filled in from the document. The document's own patch is already
+    filled in.
+    """
     if layer.owner is None or "{{" not in repr(layer.patch):
         return layer
 
@@ -181,13 +184,13 @@ def _report(context: Context, document: Document, layer: Layer, problem: PodProb
 
 
 def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> None:
-    """Hold the merged pod against Kubernetes' schema and rules and the platform's, whatever road its parts came by."""
+    """Check the merged pod against the schema, Kubernetes' rules and the platform's, wherever its parts come from."""
     if context.check_pod_spec is None:
         return
     problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
     if not problems:
         found = chain(check_pod(pod), _policies(context, model, pod))
-        # More are not shown, and each has a hint that takes time.
+        # Further ones are not shown, and each hint takes time.
         problems = list(islice(found, 2 * MAX_DIAGNOSTICS))
     said: set[tuple[FieldPath, str]] = set()
     causes = _Causes(pod, layers)
@@ -199,16 +202,16 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
 
 
 class _Causes:
-    """Finds the patch that brought what is wrong with a merged pod."""
+    """Finds the patch that caused a problem of a merged pod."""
 
     def __init__(self, pod: Object, layers: Sequence[Layer]) -> None:
         self._pod = pod
         self._layers = layers
         self._entries: dict[int, dict[Any, int]] = {}
-        """Identity of a list in a patch -> its entries by what they are told apart by, and their places."""
+        """id of a list in a patch -> identity of each entry -> its index."""
 
     def of(self, problem: PodProblem) -> tuple[Layer, FieldPath]:
-        """Return the patch, and the place in it: the last one that reaches deepest."""
+        """Return the patch that caused a problem, and its path there: the last patch with the longest match."""
         best: tuple[int, Layer, FieldPath] | None = None
         for path in (problem.path, *problem.causes):
             for layer in self._layers:
@@ -222,7 +225,7 @@ class _Causes:
         return best[1], best[2]
 
     def _place(self, path: FieldPath, patch: Object) -> FieldPath:
-        """Return a path of the merged pod as one of a patch, as far as the patch goes."""
+        """Return a path of the merged pod as a path in a patch, as far as the patch contains it."""
         found: list[str | int] = []
         here: Any = patch
         there: Any = self._pod
@@ -249,7 +252,7 @@ class _Causes:
 
 
 def _identity(field: str, item: Any) -> str:
-    """Return what an entry of a list is told apart by, as text: its merge key, or the whole of it."""
+    """Return the identity of a list entry as text: its merge key, or the whole entry."""
     return json.dumps(key_of(field, item) or item, sort_keys=True, default=str)
 
 
@@ -260,7 +263,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 
 def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
-    """What the platform says of every pod: where its images come from, and who sees which cards."""
+    """Yield violations of the platform's policies for pods: registries of images, argument sizes, and visible cards."""
     yield from _foreign_images(context, model, pod)
     yield from _too_long(model, pod)
     if "nvidia" not in context.settings.used_vendors:
@@ -274,7 +277,7 @@ def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]
 
 
 def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodProblem]:
-    """Yield images of a pod's spec, or a part of it, that the platform does not allow; not the document's own image."""
+    """Yield images in a pod's spec, or a part of it, that the platform disallows, except the document's own."""
     registries = context.settings.registries
     for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
         for place, image in strings_at(spec, pattern):
@@ -284,7 +287,7 @@ def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodP
 
 
 def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
-    """Arguments and variables with which no program starts; those of the document itself are reported with it."""
+    """Yield arguments and variables that are too long, except the document's own, which its checks report."""
     own = {*model.environment.argv, *(variable.value for variable in model.environment.variables)}
     for field in ("containers", "initContainers"):
         for pattern in _ARGUMENTS:
@@ -300,12 +303,12 @@ def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
 
 
 def _has_nvidia(container: Object) -> bool:
-    """Whether a device plugin gives the container NVIDIA's cards, or parts of them, and says so in a variable."""
+    """Return True if a device plugin gives the container NVIDIA cards or shares, and names them in a variable."""
     return any(name.startswith(_NVIDIA_DOMAINS) for name in container.get("resources", {}).get("limits", {}))
 
 
 def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
-    """Report paths of nodes that a job may not mount. The platform's own patches may mount any."""
+    """Yield paths of nodes that a job may not mount. The platform's own patches may mount any."""
     if layer.owner is not None:
         return
     for place, path in strings_at(layer.patch, "volumes[].hostPath.path"):
@@ -314,7 +317,7 @@ def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
 
 
 def _protect(context: Context, model: Job, pod: Object) -> None:
-    """``NVIDIA_VISIBLE_DEVICES=void`` where a patch adds a container without cards, and not where it adds a card."""
+    """Set ``NVIDIA_VISIBLE_DEVICES=void`` on added containers without cards; remove it where a patch adds a card."""
     if "nvidia" not in context.settings.used_vendors:
         return
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
@@ -332,7 +335,7 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
 
 
 def _problems(context: Context, document: Document, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
-    """What a patch may not say; ``pod`` is what the patches before it made."""
+    """Yield the problems of a patch. ``pod``: the result of the patches before it."""
     found = list(_of_patch(context, document, model, patch))
     yield from found
     if any(not problem.path or problem.path[0] in ("containers", "initContainers") for problem in found):
@@ -350,7 +353,7 @@ def _problems(context: Context, document: Document, model: Job, pod: Object, pat
 
 
 def _of_patch(context: Context, document: Document, model: Job, patch: Object) -> Iterator[PodProblem]:
-    """What a patch may not say, whatever the pod is."""
+    """Yield the problems of a patch that do not depend on the pod."""
     if context.check_pod_spec is not None:
         invalid = [
             PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else _as_list(document, patch, path))
@@ -404,7 +407,7 @@ def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
 
 
 def _main(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
-    """What the patch of our own container may not say."""
+    """Yield fields of the main container that a patch may not set."""
     reserved = set(RESERVED_ENV) if model.kind == "training" else set()
     if model.kind == "inference" and model.model is not None:
         reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
@@ -420,7 +423,7 @@ def _main(context: Context, model: Job, container: Object) -> Iterator[PodProble
 
 
 def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
-    """Entries of lists without the field by which they are merged, or with one that stands twice."""
+    """Yield list entries without their merge key, or with one that occurs twice."""
     if isinstance(parent, list):
         for index, item in enumerate(parent):
             yield from _unkeyed(item, (*path, index))

@@ -1,4 +1,4 @@
-"""Places in a pod's spec, and what is wrong at one."""
+"""Problems of a pod's spec, and lookup of the values at a path pattern."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gpuctl.frontend.diagnostics import FieldPath
 
 
 class PodProblem(NamedTuple):
-    """Something wrong with a pod's spec: where, what, and what to write instead.
+    """A problem of a pod's spec: path, message and hint.
 
-    ``causes`` are further places that may be what is to blame, as the port whose name a probe does not find.
+    ``causes``: further paths that may contain the mistake, such as the port whose name a probe does not find.
     """
 
     path: FieldPath
@@ -23,12 +23,12 @@ class PodProblem(NamedTuple):
 
 
 def values_at(value: Any, pattern: str) -> Iterator[tuple[FieldPath, Any]]:
-    """Every value of a pattern such as ``volumes[].hostPath.type`` with its place."""
+    """Yield every value that matches a pattern such as ``volumes[].hostPath.type``, with its path."""
     yield from _at(value, _steps(pattern), ())
 
 
 def strings_at(value: Any, pattern: str) -> Iterator[tuple[FieldPath, str]]:
-    """The same for text alone: what is of another type is the schema's to refuse."""
+    """Yield only the strings that match; the schema check rejects other types."""
     return ((place, found) for place, found in values_at(value, pattern) if isinstance(found, str))
 
 

@@ -1,9 +1,9 @@
-"""What the API server and the kubelet ask of a pod beyond its schema: names, references, enumerations, amounts.
+"""The rules of the API server and the kubelet for a pod beyond its schema: names, references, enumerations, amounts.
 
-The compiler's own pods keep these rules; they are checked where a ``podPatch`` had a hand in a pod. Source:
-``k8s.io/kubernetes/pkg/apis/core/validation`` (ValidatePodSpec), held against the API server's dry-run by
-``tests/cluster/test_pod_rules.py``. What only a cluster can know (whether a Secret or a RuntimeClass is there, feature
-gates, admission) is left to it.
+The compiler's own pods satisfy them; pods with a ``podPatch`` are checked. Source:
+``k8s.io/kubernetes/pkg/apis/core/validation`` (ValidatePodSpec), compared with the API server's dry-run by
+``tests/cluster/test_pod_rules.py``. Rules that depend on the cluster (whether a Secret or a RuntimeClass exists,
+feature gates, admission) are not checked here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _CONTAINERS = ("containers", "initContainers")
 
 
 class _Choice(NamedTuple):
-    """A field with a closed list of values. ``empty`` is allowed where the server fills in a default for it."""
+    """A field with a closed list of values. ``empty``: the empty string is allowed, because the server fills in a
+    default.
+    """
 
     path: str
     values: tuple[str, ...]
@@ -75,7 +77,7 @@ _CHOICES = (
     ),
 )
 
-# Path -> least and most.
+# Path -> minimum and maximum.
 _RANGES: dict[str, tuple[int, int]] = {
     "activeDeadlineSeconds": (1, 2**31 - 1),
     "terminationGracePeriodSeconds": (0, 2**63 - 1),
@@ -104,7 +106,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 
 
 def check_pod(pod: Object) -> Iterator[PodProblem]:
-    """Everything that the API server would refuse in a pod's spec, or that would keep the pod from starting."""
+    """Yield everything in a pod's spec that the API server rejects, or that keeps the pod from starting."""
     for choice in _CHOICES:
         yield from _chosen(pod, choice)
     for path, (least, most) in _RANGES.items():
@@ -135,7 +137,7 @@ def _chosen(pod: Object, choice: _Choice) -> Iterator[PodProblem]:
 
 
 def _names(pod: Object) -> Iterator[PodProblem]:
-    """Names of objects and labels that have a form."""
+    """Yield illegal names of objects and labels."""
     for path in ("serviceAccountName", "serviceAccount", "runtimeClassName"):
         for place, value in strings_at(pod, path):
             if not names.is_dns_subdomain(value) and (value or path == "runtimeClassName"):
@@ -208,7 +210,7 @@ def _affinity(pod: Object) -> Iterator[PodProblem]:
 
 
 def _requirement(place: FieldPath, item: Object, *, fields: bool = False, numbers: bool = True) -> Iterator[PodProblem]:
-    """One expression of a selector, of nodes or, without ``numbers``, of labels."""
+    """Yield the problems of one selector expression, for nodes or, without ``numbers``, for labels."""
     key, operator, values = item.get("key", ""), item.get("operator"), item.get("values", [])
     if fields:
         if key != "metadata.name":
@@ -287,7 +289,7 @@ def _is_address(text: str) -> bool:
 
 
 def _security(pod: Object) -> Iterator[PodProblem]:
-    """Pairs of settings that exclude each other."""
+    """Yield security settings that exclude each other."""
     context: Object = pod.get("securityContext", {})
     if pod.get("hostPID") and pod.get("shareProcessNamespace"):
         yield PodProblem(("shareProcessNamespace",), "`shareProcessNamespace` and `hostPID` cannot both be set")

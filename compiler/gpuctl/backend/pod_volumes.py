@@ -1,4 +1,4 @@
-"""``storage.workdirs``, /dev/shm and the model cache as volumes and mounts."""
+"""Lowers ``storage.workdirs``, /dev/shm and the model cache to volumes and mounts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
 
 if TYPE_CHECKING:
-    # A document without a platform loads no model of one: a tenth of a cold start.
+    # A document without a platform does not load its model, a tenth of a cold start.
     from gpuctl.language.platform_document import StorageDefault
 
-# Extensions of files: kubelet refuses to mount a file where the type says directory, and the other way round. Only
-# extensions that no directory has in practice: `/models/llama-3.1` and `run.ckpt` are directories.
+# Extensions of files: the kubelet rejects a file for a directory type and vice versa. Only extensions that directories
+# do not have in practice: `/models/llama-3.1` and `run.ckpt` are directories.
 FILE_EXTENSIONS = frozenset(
     {
         *(
@@ -63,7 +63,7 @@ LARGEST_SHM = 64 * GIBIBYTE
 
 
 def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list[Object]]:
-    """The pod's volumes and its container's mounts, in the order of the document."""
+    """Return the pod's volumes and its container's mounts, in the order of the document."""
     volumes: list[Object] = []
     mounts: list[Object] = []
     for index, workdir in enumerate(model.storage.workdirs):
@@ -87,9 +87,10 @@ def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list
 
 
 def shm_size(model: Job) -> str | None:
-    """Size of /dev/shm: as asked; with GPUs half of memory, at most 64Gi; else None (the runtime's 64 MiB).
+    """Return the size of /dev/shm: as requested; with GPUs half of memory, at most 64Gi; else None (the runtime's 64
+    MiB).
 
-    64 MiB is NCCL's most reported failure.
+    64 MiB is the most reported cause of NCCL failures.
     """
     resources = model.resources
     if resources.shm is not None:
@@ -99,7 +100,7 @@ def shm_size(model: Job) -> str | None:
 
 @lru_cache(maxsize=1024)
 def default_shm(gpu: int, memory: str | None) -> str | None:
-    """What ``shm_size`` gives a job that names no ``shm``."""
+    """Return the size of /dev/shm for a job that names no ``shm``."""
     if gpu == 0:
         return None
     total = parse_quantity(memory) if memory is not None else None
@@ -110,9 +111,9 @@ def default_shm(gpu: int, memory: str | None) -> str | None:
 
 
 def host_path_type(path: str, *, read_only: bool) -> str:
-    """Return ``File`` when the last segment ends in an extension that only files have, else a type of directory.
+    """Return ``File`` if the last segment ends in an extension that only files have, else a directory type.
 
-    One that is read only has to exist: an empty one of the node would be taken for the data.
+    A read-only directory must exist: an empty one that the kubelet creates would be mistaken for the data.
     """
     last = path.rstrip("/").rpartition("/")[2].lower()
     dot = last.rfind(".")
@@ -122,7 +123,7 @@ def host_path_type(path: str, *, read_only: bool) -> str:
 
 
 def _source(workdir: Workdir, default: StorageDefault | None) -> tuple[dict[str, Any], str | None]:
-    """The volume's source, and the directory inside it."""
+    """Return the volume's source, and the directory inside it (None for its root)."""
     path = normal_path(workdir.path)
     if workdir.pvc is not None:
         return {"persistentVolumeClaim": {"claimName": workdir.pvc.claim}}, workdir.pvc.subPath

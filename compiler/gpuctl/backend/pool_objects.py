@@ -1,4 +1,4 @@
-"""``kind: pool`` to a ConfigMap with the definition, and the labels of its nodes."""
+"""Lowers ``kind: pool`` to a ConfigMap with the definition, and to the labels of its nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuctl.objects.label_names import managed_labels
 
 
 def lower_pool(context: Context, model: PoolDocument) -> Object:
-    """The ConfigMap; the pool's nodes and their types are in it."""
+    """Return the ConfigMap, which contains the pool's nodes and their types."""
     name = model.header.name
     annotations = {}
     if model.header.description is not None:
@@ -30,7 +30,7 @@ def lower_pool(context: Context, model: PoolDocument) -> Object:
 
 
 def definition(model: PoolDocument) -> Object:
-    """The pool as a document, in canonical spelling."""
+    """Return the pool as a document, in canonical spelling."""
     header = {"name": model.header.name}
     if model.header.description is not None:
         header["description"] = model.header.description
@@ -49,7 +49,7 @@ def definition(model: PoolDocument) -> Object:
 
 
 def node_labels(context: Context, model: PoolDocument) -> Iterator[Object]:
-    """For each node an object with labels only: never created, never deleted, never pruned."""
+    """Yield for each node an object with labels only. It is never created, deleted or pruned."""
     for name, node in model.nodes.items():
         labels = {context.label("pool"): model.header.name}
         if node.gpu_type:

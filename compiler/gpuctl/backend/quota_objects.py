@@ -1,4 +1,4 @@
-"""``kind: quota`` to a ResourceQuota and a LimitRange in each user's namespace."""
+"""Lowers ``kind: quota`` to a ResourceQuota and a LimitRange in each user's namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuctl.objects.label_names import managed_labels
 
 
 def lower_quota(context: Context, model: QuotaDocument) -> Iterator[tuple[str, list[Object]]]:
-    """For each namespace, in the order written: its ResourceQuota and LimitRange."""
+    """Yield for each namespace, in the order written, its ResourceQuota and LimitRange."""
     quota = model.header.name
     annotations = placement_annotation(context, model)
     if model.header.description is not None:
@@ -36,9 +36,9 @@ def lower_quota(context: Context, model: QuotaDocument) -> Iterator[tuple[str, l
 
 
 def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
-    """``spec.hard``. Only the ``requests.`` form of a GPU key is enforced; the bare key is accepted and ignored.
+    """Return ``spec.hard``. Only the ``requests.`` form of a GPU key is enforced; the bare key is accepted and ignored.
 
-    No ``limits.*``: they would force limits on everybody.
+    ``limits.*`` is not set: it would make limits mandatory for every pod.
     """
     hard: dict[str, str] = {}
     if entry.cpu is not None:
@@ -47,7 +47,7 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
         hard["requests.memory"] = entry.memory
     if entry.gpu is not None:
         numbers = entry.gpu if isinstance(entry.gpu, dict) else {context.settings.default_vendor: entry.gpu}
-        # Vendors of the platform that the entry does not name are at 0: a quota with a hole limits nothing.
+        # Vendors that the entry does not name are set to 0, because a quota does not limit resources it omits.
         for vendor in dict.fromkeys([*numbers, *context.settings.used_vendors]):
             gpu = context.settings.gpus.get(vendor)
             if gpu is not None:
@@ -58,9 +58,9 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
 
 
 def _default_request(context: Context) -> Object:
-    """Requests for containers that name none, which a quota would refuse.
+    """Return the requests for containers that name none, which a quota would reject.
 
-    Only ``defaultRequest``: a ``default`` limit turns away pods that ask for more.
+    Only ``defaultRequest``: a ``default`` limit would reject pods that request more.
     """
     default = context.settings.platform.quota.defaultRequest
     return {"type": "Container", "defaultRequest": {"cpu": default.cpu, "memory": default.memory}}

@@ -1,4 +1,4 @@
-"""How the pods of a training find each other: variables, host names, the hostfile."""
+"""The rendezvous of a training's pods: variables, host names, the hostfile."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-ind
 
 
 def is_jobset(context: Context, model: TrainingDocument) -> bool:
-    """Whether a training becomes a JobSet: several nodes, on a platform that has the controller."""
+    """Return True if a training becomes a JobSet: several nodes, and ``training.backend: jobset``."""
     return model.resources.nodes > 1 and context.settings.training_backend == "jobset"
 
 
 def host_name(context: Context, model: TrainingDocument, name: str, index: int) -> str:
-    """DNS name of a pod of a training on several nodes, ``name`` being its main object's.
+    """Return the DNS name of a pod of a multi-node training. ``name``: name of its main object.
 
-    Without a namespace: DNS completes the pod's own, also where an overlay has changed it.
+    The namespace is omitted: DNS completes the pod's own, also if an overlay has changed it.
     """
     pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{name}-{index}"
     return f"{pod}.{name}"
 
 
 def environment(context: Context, document: Document, model: TrainingDocument, name: str) -> list[Object]:
-    """Variables of a training's pods, before the user's own; ``name`` is its main object's.
+    """Return the variables of a training's pods that precede the user's own. ``name``: name of its main object.
 
-    PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that a bare ``torchrun
-    train.py`` works. WORLD_SIZE, RANK and LOCAL_RANK are torchrun's own and not set.
+    PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that ``torchrun train.py``
+    works without options. torchrun sets WORLD_SIZE, RANK and LOCAL_RANK itself.
     """
     nodes, gpus = model.resources.nodes, model.resources.gpu
     cards = max(gpus, 1)
@@ -71,7 +71,7 @@ def environment(context: Context, document: Document, model: TrainingDocument, n
 
 
 def needs_torchrun(model: TrainingDocument) -> bool:
-    """Return True if LLaMA-Factory must be told to launch torchrun: for several cards or nodes, and for DeepSpeed."""
+    """Return True if LLaMA-Factory must launch torchrun: for several cards or nodes, and for DeepSpeed."""
     words = llama_factory_words(model.environment.argv)
     if words is None or any(variable.name == "FORCE_TORCHRUN" for variable in model.environment.variables):
         return False
@@ -80,7 +80,7 @@ def needs_torchrun(model: TrainingDocument) -> bool:
 
 
 def headless_service(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    """Return the Service that gives the pods DNS names from the start: they meet before any of them is ready."""
+    """Return the headless Service. Its DNS names exist before the pods are ready, because they connect before that."""
     port = model.job.master_port
     return {
         "apiVersion": "v1",
@@ -96,12 +96,12 @@ def headless_service(context: Context, document: Document, model: TrainingDocume
 
 
 def needs_hostfile(model: TrainingDocument) -> bool:
-    """Whether DeepSpeed's launcher looks for a list of hosts."""
+    """Return True if DeepSpeed's launcher needs a list of hosts."""
     return model.resources.nodes > 1 and uses_deepspeed(model.environment.argv)
 
 
 def hostfile(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    """DeepSpeed's hostfile: a line ``HOST slots=N`` for each node."""
+    """Return the ConfigMap with DeepSpeed's hostfile: one line ``HOST slots=N`` per node."""
     slots = max(model.resources.gpu, 1)
     hosts = [host_name(context, model, name, index) for index in range(model.resources.nodes)]
     return {
@@ -113,6 +113,6 @@ def hostfile(context: Context, document: Document, model: TrainingDocument, name
 
 
 def hostfile_volume(name: str) -> tuple[list[Object], list[Object]]:
-    """The hostfile at DeepSpeed's default place, /job/hostfile."""
+    """Return the volume and the mount of the hostfile, at DeepSpeed's default path /job/hostfile."""
     volume = {"name": "hostfile", "configMap": {"name": hostfile_name(name)}}
     return [volume], [{"name": "hostfile", "mountPath": HOSTFILE_DIRECTORY, "readOnly": True}]

@@ -1,4 +1,4 @@
-"""What the API server asks of a container's requests and limits."""
+"""The API server's rules for a container's requests and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NATIVE_DOMAIN = "kubernetes.io/"
 
 
 def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
-    """Everything wrong with a container's ``resources``."""
+    """Yield all problems of a container's ``resources``."""
     resources = container.get("resources", {})
     amounts: dict[str, dict[str, Fraction]] = {"limits": {}, "requests": {}}
     for field, found in amounts.items():
@@ -83,5 +83,5 @@ def _may_overcommit(name: str) -> bool:
 
 
 def _is_whole(name: str) -> bool:
-    """Extended resources are whole; so is nothing of Kubernetes' own."""
+    """Return True for extended resources, which are counted in whole numbers; Kubernetes' own resources are not."""
     return "/" in name and _NATIVE_DOMAIN not in name

@@ -1,12 +1,11 @@
-"""Whether an object is what the API of a Kubernetes version accepts, decided in this process.
+"""Validates objects against the API of a Kubernetes version, without a cluster.
 
-The compiler checks everything it emits, and every ``podPatch`` it reads, against the schemas in
-``schemas/``: Kubernetes' own OpenAPI definitions and JobSet's CustomResourceDefinition, made small by
-``tools/kubernetes_schemas.py``. They refuse unknown fields, as ``kubectl`` does by default, and explicit
-nulls.
+The compiler checks everything it emits, and every ``podPatch`` it reads, against the schemas in ``schemas/``:
+Kubernetes' own OpenAPI definitions and JobSet's CustomResourceDefinition, reduced by ``tools/kubernetes_schemas.py``.
+They reject unknown fields, as ``kubectl`` does by default, and explicit nulls.
 
-What comes out is sentences of ours: the wording of the library below changes with its versions and speaks
-of JSON Schema, which is not what a user wrote.
+The messages are gpuctl's own: the wording of the JSON Schema library changes between versions and describes the schema,
+not the user's document.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from jsonschema_rs import Draft202012Validator, Registry, ValidationError
 from gpuctl.language.spelling import nearest
 
 VERSIONS: tuple[str, ...] = ("1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
-"""The Kubernetes versions that there are schemas for, oldest first."""
+"""Kubernetes versions with schemas, oldest first."""
 
 DEFAULT_VERSION = "1.36"
-"""The version to compile for when the user names none."""
+"""Version to compile for if the user names none."""
 
 _MOST = 200
-"""Violations of an object that are put into words, and unknown fields of one mapping."""
+"""Maximum number of violations reported per object, and of unknown fields per mapping."""
 
 ObjectPath = tuple[str | int, ...]
-"""The way from an object to a value in it: field names and list indexes."""
+"""Path from an object to a value in it: field names and list indexes."""
 
 _DIRECTORY = Path(__file__).parent / "schemas"
 _BASE = "urn:gpuctl:kubernetes"
@@ -50,10 +49,10 @@ _TYPES = {
 
 
 class Violation(NamedTuple):
-    """One way in which an object is not what Kubernetes accepts.
+    """A violation of Kubernetes' schema.
 
-    ``path`` leads to the value at fault. For an unknown field that is the field itself, its name being the
-    last part; for a missing field it is the mapping that lacks it.
+    ``path`` leads to the invalid value. An unknown field is the last part of the path; for a missing field it is the
+    mapping that lacks it.
     """
 
     path: ObjectPath
@@ -61,9 +60,9 @@ class Violation(NamedTuple):
 
 
 class SchemaValidator:
-    """Checks objects against one Kubernetes version. Use ``schema_validator``, which keeps one a version.
+    """Checks objects against one Kubernetes version. Use ``schema_validator``, which caches one per version.
 
-    A validator of a kind is compiled when the first object of that kind comes along, and kept.
+    The validator of a kind is compiled for its first object and cached.
     """
 
     def __init__(self, version: str) -> None:
@@ -80,9 +79,9 @@ class SchemaValidator:
         self._validators: dict[str, Draft202012Validator] = {}
 
     def check(self, obj: Mapping[str, Any]) -> list[Violation]:
-        """All that is wrong with ``obj``, in the order of the paths; nothing if Kubernetes accepts its form.
+        """Return all violations of ``obj``, sorted by path; empty if Kubernetes accepts its form.
 
-        An object of a kind that gpuctl has no schema of is wrong, not unchecked.
+        A kind without a schema is a violation, not unchecked.
         """
         for field in ("apiVersion", "kind"):
             if field not in obj:
@@ -96,10 +95,10 @@ class SchemaValidator:
         return self._violations(definition, obj, partial=False)
 
     def check_pod_spec(self, spec: Any, *, partial: bool = True) -> list[Violation]:
-        """All that is wrong with a pod's ``spec``, or with a ``partial`` one.
+        """Return all violations of a pod's ``spec``, or of a ``partial`` one.
 
-        A patch leaves out what it does not change, so a required field may be missing at any level of it: a
-        container with a ``name`` and the one field to set, or a volume mount that another layer completes.
+        A patch omits what it does not change, so required fields may be missing at any level of it: a container with a
+        ``name`` and one field, or a volume mount that another patch completes.
         """
         return self._violations(_POD_SPEC, spec, partial=partial)
 
@@ -109,7 +108,7 @@ class SchemaValidator:
             if validator.is_valid(value):
                 return []
         except ValueError:
-            # The library takes plain JSON data only: other mappings and subclasses are made plain first.
+            # The library accepts plain JSON data only: other mappings and subclasses are converted first.
             strangers: list[Violation] = []
             value = _plain(value, (), strangers)
             if strangers:
@@ -120,7 +119,7 @@ class SchemaValidator:
         for error in sorted(errors, key=lambda error: _order(Violation(tuple(error.instance_path), ""))):
             keyword, path = error.kind.name, tuple(error.instance_path)
             if (keyword == "required" and partial) or (keyword == "enum" and path in mistyped):
-                # Of a value of the wrong type it goes without saying that it is none of the choices.
+                # A value of the wrong type is reported once, not also as none of the choices.
                 continue
             found.update(self._explained(definition, value, error))
             if len(found) >= _MOST:
@@ -144,7 +143,7 @@ class SchemaValidator:
         return Violation(("kind",), message + (f", did you mean `{better}`?" if better else ""))
 
     def _explained(self, definition: str, value: Any, error: ValidationError) -> Iterator[Violation]:
-        """``error`` in words. One error can name several unknown fields."""
+        """Yield the violations for an ``error``, which can name several unknown fields."""
         path: ObjectPath = tuple(error.instance_path)
         keyword, limit = error.kind.name, error.kind.value
         if keyword == "additionalProperties":
@@ -180,7 +179,7 @@ class SchemaValidator:
         return f"Kubernetes {self.version} does not accept this value"
 
     def _fields(self, definition: str, path: ObjectPath) -> list[str]:
-        """The fields that may stand at ``path``, in alphabetical order."""
+        """Return the fields allowed at ``path``, in alphabetical order."""
         allowed = [
             set(place.get("properties", ()))
             for place in self._places(definition, path)
@@ -189,10 +188,9 @@ class SchemaValidator:
         return sorted(set.intersection(*allowed)) if allowed else []
 
     def _places(self, definition: str, path: ObjectPath) -> list[dict[str, Any]]:
-        """The schemas that describe the value at ``path``: more than one where a reference has siblings.
+        """Return the schemas that apply to the value at ``path``: several if a reference has siblings.
 
-        Found by walking the path: an error of the library names the one schema that failed, without those
-        siblings.
+        The path is walked, because the library's error names only the schema that failed, without those siblings.
         """
         places = list(self._resolved(self._definitions[definition]))
         for step in path:
@@ -207,7 +205,10 @@ class SchemaValidator:
 
 @lru_cache(maxsize=len(VERSIONS))
 def schema_validator(version: str) -> SchemaValidator:
-    """The validator of one Kubernetes version, made once. ValueError if it is not in ``VERSIONS``."""
+    """Return the cached validator of a Kubernetes version.
+
+    :raises ValueError: the version is not in ``VERSIONS``.
+    """
     return SchemaValidator(version)
 
 
@@ -220,7 +221,7 @@ _BOUNDS = {
 
 
 def _inner(places: list[dict[str, Any]], step: str | int) -> Iterator[dict[str, Any]]:
-    """The schemas that ``places`` have for one field or one entry."""
+    """Yield the schemas of one field or one entry."""
     for place in places:
         if isinstance(step, int):
             inner = place.get("items")
@@ -231,7 +232,7 @@ def _inner(places: list[dict[str, Any]], step: str | int) -> Iterator[dict[str, 
 
 
 def _plain(value: Any, path: ObjectPath, strangers: list[Violation]) -> Any:
-    """``value`` as plain dicts, lists and scalars; what has no such form is added to ``strangers``."""
+    """Return ``value`` as plain dicts, lists and scalars. Values without such a form are added to ``strangers``."""
     if isinstance(value, str):
         return str.__str__(value)
     if value is None or isinstance(value, bool):
@@ -256,7 +257,7 @@ def _plain(value: Any, path: ObjectPath, strangers: list[Violation]) -> Any:
 
 
 def _described(value: Any) -> str:
-    """What kind of value a user wrote, with its article."""
+    """Return the type of a user's value, with its article."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -275,10 +276,10 @@ def _described(value: Any) -> str:
 
 
 def _choice(words: list[str]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
+    """Return ``a``, ``a or b`` or ``a, b or c``."""
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _order(violation: Violation) -> tuple[list[tuple[bool, str | int]], str]:
-    """By path, then by message. Indexes and names do not compare, so each step says which it is."""
+    """Return the sort key: path, then message. Indexes and names do not compare, so each step has its type first."""
     return [(isinstance(step, str), step) for step in violation.path], violation.message

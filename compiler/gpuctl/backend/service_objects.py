@@ -15,7 +15,7 @@ PERIOD = 10
 
 
 def service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
-    """The Service in front of a workload's pods."""
+    """Return the Service of a workload."""
     kind = block.type or context.settings.service_type
     ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol, kind)]
     ports += [
@@ -40,7 +40,7 @@ def _service_port(name: str, port: int, target: int | None, node_port: int | Non
 
 
 def container_ports(block: ServiceBlock) -> list[Object]:
-    """The container's ports, for people and for probes; Kubernetes itself opens every port."""
+    """Return the container's ports. Users and probes refer to them; Kubernetes opens every port anyway."""
     ports = [{"name": MAIN_PORT, "containerPort": block.targetPort or block.port, "protocol": block.protocol}]
     seen = {(block.targetPort or block.port, block.protocol)}
     for extra in block.ports:
@@ -57,10 +57,10 @@ def startup_seconds(block: ServiceBlock) -> int:
 
 
 def probes(block: ServiceBlock) -> Object:
-    """Startup, readiness and liveness from ``health_check``.
+    """Return the startup, readiness and liveness probes for ``health_check``.
 
-    The startup probe holds the others back for ``startup_timeout``, so liveness needs no long delay: a program that
-    hangs later is noticed in a minute.
+    The startup probe delays the others for up to ``startup_timeout``, so liveness needs no long delay: a later hang is
+    detected within a minute.
     """
     if block.health_check is None:
         return {}
@@ -74,6 +74,6 @@ def probes(block: ServiceBlock) -> Object:
 
 
 def pod_extras(block: ServiceBlock) -> Object:
-    """Fields of the pod's spec that the service block decides."""
+    """Return the fields of the pod's spec that the service block sets."""
     seconds = parse_duration(block.timeout) if block.timeout is not None else None
     return {"terminationGracePeriodSeconds": seconds} if seconds is not None else {}

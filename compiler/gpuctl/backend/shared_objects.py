@@ -15,12 +15,12 @@ _API_VERSIONS = {"PriorityClass": "scheduling.k8s.io/v1", "Namespace": "v1", "No
 
 
 def shared_annotations(context: Context) -> dict[str, str]:
-    """The mark of a shared object, for readers of rendered files."""
+    """Return the annotation of a shared object, for readers of rendered files."""
     return {context.label("shared"): "true"}
 
 
 def priority_class(context: Context, level: str) -> Object:
-    """The PriorityClass of a priority."""
+    """Return the PriorityClass of a priority."""
     priority: PriorityClass = context.settings.priorities[level]
     how = "evicts less urgent pods" if priority.preempts else "never evicts other pods"
     return {
@@ -34,7 +34,7 @@ def priority_class(context: Context, level: str) -> Object:
 
 
 def namespace(context: Context, name: str) -> Object | None:
-    """A Namespace, or None for one that every cluster has."""
+    """Return a Namespace; None for one that every cluster has."""
     if name in EXISTING_NAMESPACES:
         return None
     return {
@@ -45,7 +45,7 @@ def namespace(context: Context, name: str) -> Object | None:
 
 
 def system_namespace(context: Context) -> Object:
-    """The namespace of the platform's own objects."""
+    """Return the namespace of the platform's own objects."""
     result = namespace(context, SYSTEM_NAMESPACE)
     assert result is not None, "not one of the namespaces that every cluster has"
     return result

@@ -1,4 +1,4 @@
-"""``kind: training`` to a Job, or a JobSet."""
+"""Lowers ``kind: training`` to a Job or a JobSet."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpuctl.objects.hashed_names import CHANGEABLE, LOWERED_FROM, SUFFIX, hashed
 
 
 def lower(context: Context, document: Document, model: TrainingDocument) -> Iterator[Object]:
-    """The Job or JobSet, and beside it on several nodes a headless Service and, for DeepSpeed, a hostfile."""
+    """Yield the Job or JobSet; on several nodes also a headless Service and, for DeepSpeed, a hostfile."""
     name = model.job.name
     if context.options.hashed:
         told = len(context.diagnostics)
         name = hashed_name(name, spec_digest(lower_as(context, document, model, name)))
-        # Lowering it again says all of it again.
+        # Lowering again repeats its diagnostics.
         del context.diagnostics[told:]
         _check_length(context, document, model)
     for obj in lower_as(context, document, model, name):
@@ -49,7 +49,7 @@ def _check_length(context: Context, document: Document, model: TrainingDocument)
 
 
 def lower_as(context: Context, document: Document, model: TrainingDocument, name: str) -> Iterator[Object]:
-    """The objects of a training under a name; labels hold the job's own."""
+    """Yield the objects of a training under a name; labels contain the job's own name."""
     if rendezvous.needs_hostfile(model):
         yield rendezvous.hostfile(context, document, model, name)
     if rendezvous.is_jobset(context, model):
@@ -69,8 +69,8 @@ def _metadata(context: Context, document: Document, model: TrainingDocument, nam
     labels = job_labels(context, document, model)
     queue = context.settings.queue_of(model.resources.pool)
     if queue is not None:
-        # The label and nothing else: Kueue's webhook suspends at creation, and `suspend: true` in a file would stop an
-        # admitted job at the next apply.
+        # Only the label: Kueue's webhook suspends at creation, and `suspend: true` in a file would stop an admitted job
+        # at the next apply.
         labels[QUEUE_LABEL] = queue
     return metadata(name, document.namespace, labels, job_annotations(context, model))
 
@@ -83,7 +83,7 @@ def _job_spec(context: Context, document: Document, model: TrainingDocument, nam
         spec["completions"] = nodes
         spec["parallelism"] = nodes
     else:
-        # With backoffLimit 0 an eviction by a more urgent job would otherwise fail the training at once.
+        # With backoffLimit 0, a preemption by a more urgent job would otherwise fail the training at once.
         condition = {"type": "DisruptionTarget", "status": "True"}
         spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
     if model.job.ttl is not None:
@@ -116,7 +116,7 @@ def _template(context: Context, document: Document, model: TrainingDocument, nam
 
 
 def _job_set(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    """A JobSet restarts all pods of the training together, which a plain Job cannot."""
+    """Return a JobSet, which restarts all pods of the training together. A plain Job cannot."""
     nodes = model.resources.nodes
     job: Object = {
         "backoffLimit": 0,

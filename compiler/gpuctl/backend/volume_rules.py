@@ -1,4 +1,4 @@
-"""What the API server and the kubelet ask of a pod's volumes."""
+"""The rules of the API server and the kubelet for a pod's volumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clus
 _POD_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations")
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
-# Texts that may not be empty, of the sources that people use.
+# Texts of common volume sources that may not be empty.
 _REQUIRED = (
     *("hostPath.path", "nfs.server", "nfs.path", "persistentVolumeClaim.claimName", "csi.driver"),
     *("image.reference", "configMap.name", "secret.secretName"),
@@ -28,7 +28,7 @@ _REQUIRED = (
 
 
 def check_volumes(pod: Object) -> Iterator[PodProblem]:
-    """Everything wrong with a pod's volumes."""
+    """Yield all problems of a pod's volumes."""
     seen: set[str] = set()
     for index, volume in enumerate(pod.get("volumes", [])):
         place: FieldPath = ("volumes", index)
@@ -126,7 +126,7 @@ def _items(source: Object, place: FieldPath) -> Iterator[PodProblem]:
 
 
 def _inside(item: Object, place: FieldPath) -> Iterator[PodProblem]:
-    """The path of an item, which lies inside the volume."""
+    """Yield the problems of an item's path, which must be inside the volume."""
     path = item.get("path", "")
     if not path:
         yield PodProblem(place, "an item needs `path`")
@@ -145,7 +145,7 @@ def _downward(source: Object, place: FieldPath) -> Iterator[PodProblem]:
 
 
 def check_field(reference: Object | None, place: FieldPath, fields: tuple[str, ...]) -> Iterator[PodProblem]:
-    """A reference to a field of the pod."""
+    """Yield the problems of a reference to a field of the pod."""
     if reference is None:
         return
     if reference.get("apiVersion", "v1") not in ("", "v1"):
@@ -159,7 +159,7 @@ def check_field(reference: Object | None, place: FieldPath, fields: tuple[str, .
 
 
 def check_resource(reference: Object | None, place: FieldPath, *, volume: bool = False) -> Iterator[PodProblem]:
-    """A reference to an amount of a container's resources."""
+    """Yield the problems of a reference to an amount of a container's resources."""
     if reference is None:
         return
     amount, _, resource = reference.get("resource", "").partition(".")
