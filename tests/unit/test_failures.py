@@ -14,14 +14,14 @@ from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 
 NEVER_LEAVE = {
-    "Damaged": "a Secret that is passed over, or a problem of the recovery",
+    "DamagedSecret": "a Secret that is passed over, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
-    "ForeignEntry": "becomes a problem of the recovery",
+    "InvalidEntry": "becomes a problem of the recovery",
     "ExecAbandoned": "becomes the failure of a checkpoint",
     "NotALedger": "becomes a refusal of what answered so",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",
-    "OtherSet": "becomes an error of the plan",
+    "InOtherSet": "becomes an error of the plan",
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",
     "UnknownFieldRead": "becomes a diagnostic",

@@ -41,7 +41,7 @@ def test_an_event_is_as_much_work_among_many_jobs_as_among_few(kind: str, owner:
 
         sys.setprofile(count)
         try:
-            turns._hear(Event("ADDED", "Pod", pod(kind, owner), PODS))
+            turns._on_event(Event("ADDED", "Pod", pod(kind, owner), PODS))
         finally:
             sys.setprofile(None)
         return made
@@ -53,5 +53,5 @@ def test_what_pods_do_once_they_are_made_wakes_nobody() -> None:
     heard: list[str] = []
     turns = SequentialCreation(None, [lane(10)], lambda: heard.append("woken"))  # type: ignore[arg-type]
     for kind in ("ADDED", "MODIFIED", "MODIFIED", "DELETED"):
-        turns._hear(Event(kind, "Pod", pod("Job", "x-8"), PODS))
+        turns._on_event(Event(kind, "Pod", pod("Job", "x-8"), PODS))
     assert heard == ["woken"]
