@@ -1,13 +1,14 @@
 """Sets of applied objects in the ApplySet form that kubectl understands: the parent Secret and its members' label.
 
 The rules are those of kubectl's code (``k8s.io/kubectl/pkg/cmd/apply/applyset.go``, v0.36; its functions are named
-below), which differs in places from the text of KEP-3659. Nothing here talks to a cluster. The order of an apply that
+below), which differs in places from the text of KEP-3659. This module sends no requests. The order of an apply that
 prunes:
 
-1. :func:`parse_parent` of the Secret, when there is one; :func:`resources_of` what it contains;
-2. write the :func:`superset` of that and of what is to be applied (:func:`exact_set`), so that a crash loses no member;
-3. apply; list the superset's kinds in its namespaces by the part-of label; delete what was not applied;
-4. write the :func:`exact_set` set. On any error before that the superset stays.
+1. :func:`parse_parent` reads the Secret if it exists, :func:`resources_of` returns the kinds to list;
+2. write the :func:`superset` of that set and of the objects to apply (:func:`exact_set`), so that a crash loses no
+   member;
+3. apply; list the superset's kinds in its namespaces by the part-of label; delete the members that were not applied;
+4. write the :func:`exact_set`. After an error before this step the superset stays.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ ID = "applyset.kubernetes.io/id"
 TOOLING = "applyset.kubernetes.io/tooling"
 GROUP_KINDS = "applyset.kubernetes.io/contains-group-kinds"
 GROUP_RESOURCES = "applyset.kubernetes.io/contains-group-resources"
-"""Deprecated by kubectl in favour of :data:`GROUP_KINDS`: read where that one is absent, never written."""
+"""Deprecated by kubectl in favour of :data:`GROUP_KINDS`: read if that annotation is absent, never written."""
 NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 SOURCES = "gpuctl/sources"
-"""Where the members came from. Not under the platform's domain: a set is one under every platform."""
+"""Sources of the members. Not under the platform's domain, because a set can be applied with any platform."""
 COMMIT = "gpuctl/commit"
 """The commit that the set was last applied from, as JSON."""
 
@@ -45,16 +46,17 @@ _GROUP_KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[a-z0-9]([a-z0-9.-]*[a-z0-9])
 
 
 class NotOurSet(ClusterError):
-    """A Secret that cannot be used as the parent of a set: no parent, another's, or damaged."""
+    """A Secret that cannot be used as the parent of a set: not a parent, managed by another tool, or damaged."""
 
 
 class ApplySet(NamedTuple):
-    """What the parent Secret says about a set.
+    """The contents of a set's parent Secret.
 
-    ``name`` and ``namespace`` are the Secret's. ``group_kinds`` are its members' kinds as kubectl writes them
-    (``Job.batch``; ``Service`` for the core group), ``namespaces`` those of its members besides the Secret's own.
-    ``sources`` is where the members came from (:func:`gpuctl.apply.state.provenance.sources_of`; empty: not known), and
-    ``tooling`` who wrote it (``gpuctl/v0.1.0``). ``commit`` is what it was last applied from, None if unknown.
+    ``name`` and ``namespace`` are the Secret's. ``group_kinds`` are the members' kinds as kubectl writes them
+    (``Job.batch``; ``Service`` for the core group). ``namespaces`` are the members' namespaces other than the Secret's.
+    ``sources`` are the inputs that the members came from (:func:`gpuctl.apply.state.provenance.sources_of`; empty if
+    unknown). ``tooling`` is the tool that wrote the Secret (``gpuctl/v0.1.0``). ``commit`` is the commit that the set
+    was last applied from, None if unknown.
     """
 
     name: str
@@ -67,17 +69,19 @@ class ApplySet(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The value of the Secret's id label and of its members' part-of label."""
+        """Return the value of the Secret's id label and of the members' part-of label."""
         return set_id(self.name, self.namespace)
 
     @property
     def all_namespaces(self) -> frozenset[str]:
-        """Where members may be: the Secret's namespace and the additional ones (``AllPrunableNamespaces``)."""
+        """Return the namespaces that members may be in: the Secret's and the additional ones
+        (``AllPrunableNamespaces``).
+        """
         return self.namespaces | {self.namespace}
 
 
 def set_id(name: str, namespace: str, kind: str = "Secret", group: str = "") -> str:
-    """The id of the set whose parent this is.
+    """Return the id of the set with this parent object.
 
     ``applyset-`` + unpadded base64url of sha256(``name.namespace.kind.group``) + ``-v1`` (``ApplySet.ID``).
     """
@@ -86,7 +90,7 @@ def set_id(name: str, namespace: str, kind: str = "Secret", group: str = "") -> 
 
 
 def group_kind(thing: Object | Resource) -> str:
-    """The kind of an object or a resource as sets write it: ``Job.batch``, ``Service`` (``GroupKind.String``)."""
+    """Return the kind of an object or a resource as sets write it: ``Job.batch``, ``Service`` (``GroupKind.String``)."""
     if isinstance(thing, Resource):
         return thing.group_kind
     group, slash, _ = thing["apiVersion"].partition("/")
@@ -94,9 +98,9 @@ def group_kind(thing: Object | Resource) -> str:
 
 
 def exact_set(name: str, namespace: str, objects: Iterable[Object], sources: tuple[str, ...] = ()) -> ApplySet:
-    """The set that these objects make up, written by this gpuctl: what stands when apply and prune are done.
+    """Return the set that consists of these objects, written by this gpuctl: its state after apply and prune.
 
-    Objects are as sent, with their namespaces; that of a cluster-scoped object does not count (``addResource``).
+    Objects are as sent, with their namespaces. The namespace of a cluster-scoped object is ignored (``addResource``).
     """
     kinds, namespaces = set(), set()
     for obj in objects:
@@ -108,10 +112,10 @@ def exact_set(name: str, namespace: str, objects: Iterable[Object], sources: tup
 
 
 def superset(existing: ApplySet | None, desired: ApplySet) -> ApplySet:
-    """The set that covers what is there and what is to come: written before anything is applied.
+    """Return the set that covers the existing and the desired members; it is written before anything is applied.
 
-    Kinds and namespaces as kubectl does (``buildParentPatch``, superset). The sources are united too: until all is
-    pruned there may be members from either.
+    Kinds and namespaces are united as in kubectl (``buildParentPatch``, superset). So are the sources: until the prune
+    is done there may be members from either.
     """
     if existing is None:
         return desired
@@ -124,10 +128,11 @@ def superset(existing: ApplySet | None, desired: ApplySet) -> ApplySet:
 
 
 def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
-    """The resources to list for a set's members, in order of their names (``AllPrunableResources``).
+    """Return the resources to list for a set's members, sorted by name (``AllPrunableResources``).
 
-    Raises :class:`NotOurSet` for a kind this gpuctl does not know: pruning without it would lose members from the set.
-    kubectl fails too where the server has no such kind (``parseKindAnnotation``).
+    kubectl too fails for a kind that the server does not have (``parseKindAnnotation``).
+
+    :raises NotOurSet: this gpuctl does not know a kind; a prune without it would lose members from the set.
     """
     known = {resource.group_kind: resource for resource in RESOURCES.values()}
     unknown = sorted(applyset.group_kinds - known.keys())
@@ -140,11 +145,11 @@ def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
 
 
 def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
-    """The Secret that records a set: to create when ``existing`` is None, else to replace that one with.
+    """Return the Secret that records a set, to create if ``existing`` is None, else to replace ``existing`` with.
 
-    What others wrote on the existing Secret stays, and so does its resourceVersion: a change by another in between is a
-    conflict. Annotations of no content, and the deprecated one, are removed. Which Secret may be replaced,
-    :func:`parse_parent` says.
+    Other tools' labels and annotations on the existing Secret stay, and so does its resourceVersion: a concurrent
+    change is a conflict. Annotations without a value and the deprecated one are removed. :func:`parse_parent` checks
+    whether the Secret may be replaced.
     """
     secret: Object = copy.deepcopy(existing) if existing is not None else {"metadata": {}}
     metadata = secret["metadata"]
@@ -169,11 +174,10 @@ def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
 
 
 def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
-    """The set that a Secret records.
+    """Return the set that a Secret records. The version of gpuctl that wrote it does not matter.
 
-    Raises :class:`NotOurSet`, in kubectl's order (``fetchParent``): no parent of a set, another tool's (unless
-    ``any_tooling``: to look at a set, not to change it), an id that is not this Secret's, damaged annotations. Which
-    version of gpuctl wrote it does not matter.
+    :param any_tooling: also accept another tool's set, to read it. :raises NotOurSet: in kubectl's order
+    (``fetchParent``): not the parent of a set, another tool's, an id that is not this Secret's, damaged annotations.
     """
     key = Key("Secret", secret["metadata"].get("namespace") or "", secret["metadata"]["name"])
     labels, annotations = labels_of(secret), annotations_of(secret)
@@ -207,12 +211,12 @@ def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
 
 
 def _tool(tooling: str) -> str:
-    """The tool without its version: all before the last slash (``toolingBaseName``)."""
+    """Return the tool without its version: the text before the last slash (``toolingBaseName``)."""
     return tooling.rpartition("/")[0] or tooling
 
 
 def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
-    """As ``parseKindAnnotation`` reads them: an empty annotation is an empty set, a missing one an error."""
+    """Parse the kinds as ``parseKindAnnotation`` does: an empty annotation is an empty set, a missing one an error."""
     if GROUP_KINDS in annotations:
         return _entries(key, annotations, GROUP_KINDS, _kind)
     if annotations.get(GROUP_RESOURCES):
@@ -221,7 +225,7 @@ def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
 
 
 def _entries(key: Key, annotations: dict[str, str], name: str, read: Callable[[str], str | None]) -> frozenset[str]:
-    """A comma-separated annotation, each entry read; ``read`` returns None for what it cannot."""
+    """Parse a comma-separated annotation; ``read`` returns None for an invalid entry."""
     text = annotations.get(name)
     if not text:
         return frozenset()
@@ -243,7 +247,9 @@ def _namespace(text: str) -> str | None:
 
 
 def _kind_of_resource(text: str) -> str | None:
-    """``deployments.apps`` -> ``Deployment.apps``; without a group, of any group (``DefaultRESTMapper.KindsFor``)."""
+    """Return ``Deployment.apps`` for ``deployments.apps``. Without a group any group matches
+    (``DefaultRESTMapper.KindsFor``).
+    """
     plural, _, group = text.partition(".")
     for resource in RESOURCES.values():
         if resource.plural == plural.lower() and group in ("", resource.group):

@@ -1,6 +1,6 @@
-"""Who has applied a workload last: an annotation that an apply writes, shown beside questions and in lists.
+"""The user who last applied a workload: an annotation that an apply writes, shown in confirmations and lists.
 
-Whoever may write the object can write the annotation, so nothing is decided by it.
+Any user who may write the object can write the annotation, so no decision depends on it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _LONGEST = 200
 
 
 def caller_of(session: Session) -> str | None:
-    """The name of the session's user, as the API server has it; asked for once.
+    """Return the name of the session's user as the API server knows it; the server is asked once.
 
-    Source: SelfSubjectReview, from Kubernetes 1.28 on. Where the server does not say, the kubeconfig's context.
+    Source: SelfSubjectReview, from Kubernetes 1.28 on. If the server does not answer it, the name of the kubeconfig's
+    context is used.
     """
     if session.caller is None:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -34,5 +35,5 @@ def caller_of(session: Session) -> str | None:
 
 
 def applied_by(obj: Object, keys: Records) -> str | None:
-    """The user who has applied a workload last, as its annotation says; None if it says nothing."""
+    """Return the user who last applied a workload according to its annotation; None without one."""
     return visible(annotations_of(obj).get(keys.applied_by, ""))[:_LONGEST] or None

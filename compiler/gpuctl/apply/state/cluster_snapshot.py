@@ -1,4 +1,4 @@
-"""Taking a snapshot: a cluster's lists, reduced to what decides where pods go."""
+"""Taking a snapshot: a cluster's lists, reduced to the fields that decide where pods are scheduled."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def take_snapshot(
 ) -> Snapshot:
     """Read a cluster.
 
-    :param left_out: fields of the snapshot that are not needed.
-    :param within: what belongs to a namespace is read of this one alone, and nodes as far as they may be listed.
-    :raises ApiError: nodes or pods may not be listed; what else may not is left out.
+    :param left_out: fields of the snapshot that are not needed. :param within: list namespaced objects in this
+    namespace only; nodes are then optional. :raises ApiError: the user may not list nodes or pods. Other lists without
+    permission become ``unreadable``.
     """
     needed = {"nodes", "pods"} if within is None else {"pods"}
     unreadable: list[str] = []
@@ -107,14 +107,14 @@ def take_snapshot(
 
     def read(part: tuple[str, Resource, Callable[[Object], Object | None]]) -> list[Object]:
         name, resource, keep = part
-        # Source: scheduler.go, NewInformerFactory: finished pods are not seen at all.
+        # Source: scheduler.go, NewInformerFactory: the scheduler does not watch finished pods.
         fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
         try:
             items = session.list_objects(resource, within if resource.namespaced else None, fields=fields)[0]
         except ApiError as error:
             if name in needed or not (error.lacks_permission or error.is_missing):
                 raise
-            # Without its API there is no object of a kind; whoever has no right to it is not told that.
+            # Without its API no object of the kind exists. Without the right to list it, that is unknown.
             absent = error.is_missing or (name in _DEVICES and not serves_dra(session))
             if name not in ("job_sets", *_DEVICES) or not absent:
                 unreadable.append(json_name(name))
@@ -134,7 +134,7 @@ def take_snapshot(
 
 
 def _queues(session: Session, within: str | None) -> Object | None:
-    """Kueue's lists by their plural names; those that may not be read, of one namespace or of all, are left out."""
+    """Return Kueue's lists by their plural names, without those that the user may not read."""
     kinds = kueue_resources(session, scheduling=True)
     if kinds is None:
         return None
@@ -155,5 +155,5 @@ def _queues(session: Session, within: str | None) -> Object | None:
 
 
 def _now(session: Session) -> datetime:
-    """The time by the API server's clock, which is that of all that the snapshot holds."""
+    """Return the time by the API server's clock, which also set the times in the snapshot."""
     return datetime.now(timezone.utc) + timedelta(seconds=session.clock_ahead())

@@ -1,12 +1,12 @@
-"""The comparison of a wanted object with the live one, at the fields that gpuctl states or has stated, and no others.
+"""Comparison of a wanted object with the live one, limited to the fields that gpuctl states or has stated.
 
-The managers of a field are in :mod:`gpuctl.apply.state.managed_fields`. Before a comparison
+:mod:`gpuctl.apply.state.managed_fields` returns the managers of a field. Before a comparison
 :mod:`gpuctl.apply.state.takeover` gives gpuctl the fields that the last document stated.
 
-Never a difference: what the server fills in, what other managers added, status. A rolling update sends the live object
-with the changes in it. The rules are those of server-side apply, which cannot be used for workloads: they are created
-by POST, so that their fields are held by updates. For an apply these are another manager's fields: it conflicts with
-them and removes none of them.
+Never a difference: values that the server fills in, fields that other managers added, status. A rolling update sends
+the live object with the changes merged into it. The rules are those of server-side apply, which cannot be used for
+workloads: they are created by POST, so their fields belong to an Update entry. For an apply these are another manager's
+fields: it conflicts with them and removes none of them.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from gpuctl.objects.quantities import parse_quantity
 _ALL: Any = object()
 _OURS = ""
 
-# `$(NAME)` in a variable refers to those before it, and init containers run one after another.
+# `$(NAME)` in a variable refers to earlier variables, and init containers run one after another.
 _ORDERED = frozenset({"env", "initContainers"})
-# Maps that have one owner (`+structType=atomic`): managed fields do not say which keys they had.
+# Maps with a single owner (`+structType=atomic`): managed fields do not list their keys.
 _ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
-# Lists to which others add: Kueue a flavour's tolerations.
+# Lists to which other controllers add: Kueue adds the tolerations of a flavor.
 _GROWING = frozenset({"tolerations", "schedulingGates"})
 # Fields whose values, or whose maps' values, are quantities.
 _QUANTITIES = frozenset({"requests", "limits", "hard", "defaultRequest", "default", "min", "max", "sizeLimit"})
 _QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu"}
 
-# kind -> paths that never make a difference.
+# kind -> paths that are never a difference.
 _IGNORED: dict[str, frozenset[str]] = {
     "Job": frozenset(
         {
             "spec.selector",
-            "spec.suspend",  # a pause, or Kueue
+            "spec.suspend",  # set by a pause or by Kueue
             "spec.manualSelector",
             "spec.template.metadata.labels.controller-uid",
             "spec.template.metadata.labels[batch.kubernetes.io/controller-uid]",
@@ -59,7 +59,7 @@ _IGNORED: dict[str, frozenset[str]] = {
     ),
     "JobSet": frozenset({"spec.suspend"}),
 }
-# kind -> fields that can be changed without touching what runs.
+# kind -> fields that can be changed without restarting pods.
 IN_PLACE: dict[str, tuple[str, ...]] = {
     "Deployment": (),
     "StatefulSet": (),
@@ -76,16 +76,18 @@ class Change(NamedTuple):
 
 
 class FieldOwnership(NamedTuple):
-    """The fields that each manager holds in a place of the live object (``_OURS``: gpuctl), and what we state there.
+    """The fields that each manager holds at a place in the live object (``_OURS``: gpuctl), and the values gpuctl
+    states there.
 
-    ``stated`` is ABSENT where the wanted value is only a default of the server, and ``_ALL`` where all of it is stated.
+    ``stated`` is ABSENT if the wanted value is only a default of the server, and ``_ALL`` if everything below is
+    stated.
     """
 
     held: Mapping[str, Tree] = {}
     stated: Any = _ALL
 
     def at(self, key: str) -> FieldOwnership:
-        """Return the sides of a field."""
+        """Return the ownership of a field below."""
         if not self.held and self.stated is _ALL:
             return self
         stated, step = self.stated, f"f:{key}"
@@ -94,7 +96,7 @@ class FieldOwnership(NamedTuple):
         return FieldOwnership({name: tree[step] for name, tree in self.held.items() if step in tree}, stated)
 
     def of(self, item: Object, stated: Any) -> FieldOwnership:
-        """Return the sides of an item of a list."""
+        """Return the ownership of an item of a list."""
         found = {name: _item_tree(tree, item) for name, tree in self.held.items()}
         return FieldOwnership({name: tree for name, tree in found.items() if tree is not None}, stated)
 
@@ -105,12 +107,12 @@ class FieldOwnership(NamedTuple):
 
     @property
     def others(self) -> list[str]:
-        """The other managers of the value."""
+        """Return the names of the other managers of the value."""
         return sorted(name for name in self.held if name != _OURS)
 
 
 def _item_tree(tree: Tree, item: Object) -> Tree | None:
-    """Return what a manager's fields hold of an item of a list; None if they hold nothing of it."""
+    """Return the part of a manager's fields that belongs to an item of a list; None if it holds none of them."""
     for key, below in tree.items():
         if key.startswith("k:") and has_keys(item, identity_of(key)):
             return dict(below)
@@ -119,11 +121,10 @@ def _item_tree(tree: Tree, item: Object) -> Tree | None:
 
 @dataclass
 class Comparison:
-    """The outcome, and the walk that leads to it.
+    """The result of a comparison, and the recursion that computes it.
 
-    ``merged`` is the live object with the changes in it, without what it says of itself: fields that we no longer state
-    stay where another manager holds them too. ``conflicts`` are paths of values to be changed that other managers hold,
-    with their names.
+    ``merged`` is the live object with the changes applied. A field that gpuctl no longer states stays in it if another
+    manager holds it too. ``conflicts`` maps the paths of values that must change to the other managers that hold them.
     """
 
     ignored: Collection[str] = ()
@@ -133,11 +134,11 @@ class Comparison:
 
     @property
     def held(self) -> str:
-        """The conflicts in words, empty without any."""
+        """Return the conflicts as text; empty without any."""
         return "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(self.conflicts.items()))
 
     def mapping(self, wanted: Object, live: Object, sides: FieldOwnership, path: str, around: str = "") -> Object:
-        """Compare two structures, and return the live one with ours in it."""
+        """Compare two mappings, and return the live one with gpuctl's changes."""
         merged = dict(live)
         for key, value in wanted.items():
             below, where = sides.at(key), child_path(path, key)
@@ -181,7 +182,7 @@ class Comparison:
     def items(
         self, key: str, lists: tuple[list[Any], ...], names: tuple[list[Any], ...], sides: FieldOwnership, path: str
     ) -> list[Any]:
-        """Compare the items of the wanted list and the live one by their names."""
+        """Match the items of the wanted and the live list by their names, and compare each pair."""
         found = dict(zip(names[1], lists[1], strict=True))
         stated = list_identities(key, sides.stated) if isinstance(sides.stated, list) else None
         said = dict(zip(stated[0], sides.stated, strict=True)) if stated is not None else {}
@@ -192,7 +193,8 @@ class Comparison:
                 merged[name] = self.mapping(item, found[name], sides.of(found[name], ours), where)
                 continue
             self.changes.append(Change(where, None, item))
-            # What a webhook adds to every new object it may add to this one too.
+            # An item that only the server's answer has was added by a webhook; the webhook may add it to this update
+            # too.
             if ours is not ABSENT:
                 merged[name] = item
         for name, item in found.items():
@@ -208,7 +210,7 @@ class Comparison:
         return [merged[name] for name in _in_order(key, there, [name for name in names[0] if name in merged])]
 
     def _atomic(self, wanted: list[Any], live: list[Any], sides: FieldOwnership, path: str) -> None:
-        """Compare lists that have one owner: all of it is ours, or nothing."""
+        """Compare lists that have a single owner, as a whole."""
         plain = not any(isinstance(item, (dict, list)) for item in (*wanted, *live))
         if plain or len(wanted) != len(live):
             if wanted != live:
@@ -230,7 +232,9 @@ def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _without_ours(key: str, live: Any, sides: FieldOwnership) -> Any:
-    """Return what is left of a value that we no longer state: what other managers hold; ABSENT if nothing is."""
+    """Return the part of a value that other managers hold, without what gpuctl no longer states; ABSENT if nothing
+    remains.
+    """
     if not sides.was_ours:
         return live
     if not sides.others:
@@ -238,7 +242,7 @@ def _without_ours(key: str, live: Any, sides: FieldOwnership) -> Any:
     if isinstance(live, dict) and any(key != "." for name in sides.others for key in sides.held[name]):
         left = {name: _without_ours(name, value, sides.at(name)) for name, value in live.items()}
         left = {name: value for name, value in left.items() if value is not ABSENT}
-        # Defaults of the server alone are no structure that anyone has asked for.
+        # A structure that contains only defaults of the server was not stated by any manager.
         return ABSENT if all(is_default(key, name, value, live) for name, value in left.items()) else left
     if isinstance(live, list) and list_identities(key, live) is not None:
         rest = [_without_ours("", item, sides.of(item, ABSENT)) for item in live]
@@ -247,7 +251,9 @@ def _without_ours(key: str, live: Any, sides: FieldOwnership) -> Any:
 
 
 def _in_order(key: str, live: list[Any], wanted: list[Any]) -> list[Any]:
-    """Return the live order with what is new after its predecessor; where order means something, ours among ours."""
+    """Return the live order with new items after their predecessors. In lists whose order matters gpuctl's items keep
+    theirs.
+    """
     order = list(live)
     if key in _ORDERED:
         ours = iter([name for name in wanted if name in live])
@@ -275,11 +281,10 @@ def compare(
 ) -> Comparison:
     """Compare two objects outside metadata and status.
 
-    :param ours: the fields that are ours in ``live``; such a field that ``wanted`` lacks is a removal.
-    :param others: the fields of other managers, by name.
-    :param stated: what we say ourselves, when ``wanted`` has the server's defaults too: a default counts only where
-        the live field is ours.
-    :param ignored: further paths that make no difference.
+    :param ours: gpuctl's fields in ``live``; such a field that ``wanted`` lacks is a removal. :param others: the fields
+    of other managers, by name. :param stated: the object as gpuctl states it, if ``wanted`` also has the server's
+    defaults. A default counts only if the live field is gpuctl's. :param ignored: further paths that are not a
+    difference.
     """
     result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
     held = _by_name(others) if ours is None else {**_by_name(others), _OURS: ours}
@@ -296,7 +301,7 @@ def _by_name(holders: Iterable[tuple[str, Tree]]) -> dict[str, Tree]:
 
 
 def conflicts(desired: Object, live: Object, others: Iterable[tuple[str, Tree]]) -> str:
-    """Return the paths at which other managers hold another value than the one wanted, in words."""
+    """Return the paths at which other managers hold a value other than the wanted one, as text."""
     metadata = {part: desired["metadata"][part] for part in ("labels", "annotations") if part in desired["metadata"]}
     walk = Comparison()
     walk.mapping({**desired, "metadata": metadata}, live, FieldOwnership(_by_name(others)), "")
@@ -308,9 +313,9 @@ def _body(obj: Object) -> Object:
 
 
 def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Callable[[str], bool]) -> list[Change]:
-    """Return the differences of labels and annotations at gpuctl's keys, and its own that are no longer wanted.
+    """Return the differences of labels and annotations that gpuctl states, and its own that are no longer wanted.
 
-    :param keep: annotations and labels that are never removed (``keep(key)``): records of other commands.
+    :param keep: returns True for keys that are never removed: records of other commands.
     """
     changes: list[Change] = []
     ours = (owned or {}).get("f:metadata") or {}
@@ -348,11 +353,11 @@ def agrees(name: str, stated: Any, live: Any) -> bool:
 
 
 def without_effect(changes: Iterable[Change], before: Object, after: Object) -> list[str]:
-    """Return the paths of changes after which an object has the same value as before."""
+    """Return the paths of changes at which an object has the same value before and after."""
     paths = sorted(change.path for change in changes)
     return [path for path in paths if value_at(before, steps_of(path)) == value_at(after, steps_of(path))]
 
 
 def is_ignored(kind: str, path: str) -> bool:
-    """Return True if a path, or what it is in, never makes a difference; ``suspend`` does if another manager set it."""
+    """Return True if a path, or a field around it, is never a difference; ``suspend`` is one if another manager set it."""
     return any(is_within(path, one) for one in _IGNORED.get(kind, frozenset()) - {"spec.suspend"})

@@ -1,6 +1,6 @@
 """Paths of fields in Kubernetes objects, such as ``spec.template.spec.containers[main].image``.
 
-An item of a list that Kubernetes merges by key is named by the first of its keys, any other item by its number.
+An item of a list that Kubernetes merges by key is named by the first of its keys, any other item by its index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuctl.objects.api_resources import Object
 ABSENT: Any = object()
 """The value of a field that does not exist."""
 
-# Lists that Kubernetes merges by key (`+listMapKey` in its API types); all others are compared as a whole.
+# Lists that Kubernetes merges by key (`+listMapKey` in its API types). All other lists are compared as a whole.
 _LIST_KEYS: dict[str, tuple[str, ...]] = {
     "containers": ("name",),
     "initContainers": ("name",),
@@ -48,12 +48,12 @@ def _step(key: str) -> str:
 
 
 def steps_of(path: str) -> list[str]:
-    """Return the keys and names of items that lead to a field, or to the list whose order a path names."""
+    """Return the keys and item names that lead to a field, or to the list whose order a path names."""
     return [plain or quoted for plain, quoted in _STEPS.findall(path.removesuffix(" (order)"))]
 
 
 def value_at(value: Any, steps: list[str]) -> Any:
-    """Return the value of a field, see :func:`steps_of`; None if it does not exist."""
+    """Return the value of a field given by :func:`steps_of`; None if it does not exist."""
     for field, step in zip(["", *steps], steps, strict=False):
         if isinstance(value, list):
             place = item_place(value, field, step)
@@ -64,13 +64,13 @@ def value_at(value: Any, steps: list[str]) -> Any:
 
 
 def item_place(items: list[Any], field: str, name: str) -> int:
-    """Return the index of the item with a name in paths, or the length of the list."""
+    """Return the index of the item with this name in paths, or the length of the list."""
     names = [str(list_identity(field, item, index)) for index, item in enumerate(items)]
     return names.index(name) if name in names else len(items)
 
 
 def is_within(path: str, other: str) -> bool:
-    """Return True if a field is another one, is in it, or is its order."""
+    """Return True if a path is the other path, a field below it, or its order."""
     return path == other or path.startswith((f"{other}.", f"{other}[", f"{other} "))
 
 
@@ -80,19 +80,19 @@ def is_pod_metadata(path: str) -> bool:
 
 
 def named(path: str) -> str:
-    """Return a path in the form for users: ``containers[main].image``, ``annotation example.com/owner``."""
+    """Return a path as users see it: ``containers[main].image``, ``annotation example.com/owner``."""
     match = re.fullmatch(r"metadata\.(label|annotation|finalizer)s(?:\.|\[)(.*?)\]?", path)
     return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")
 
 
 def list_identity(field: str, item: Any, index: int) -> Any:
-    """Return the name of an item in a path: the first of its keys, or its number."""
+    """Return the name of an item in a path: the first of its keys, or its index."""
     keys = _keys_of(field, [item])
     return _identity(item, keys)[0] if keys is not None else index
 
 
 def list_identities(field: str, *lists: list[Any]) -> tuple[list[tuple[Any, ...]], ...] | None:
-    """Return the values of the keys of all items of lists; None if Kubernetes does not merge such lists by key."""
+    """Return the key values of all items of the lists; None if Kubernetes does not merge such lists by key."""
     keys = _keys_of(field, *lists)
     return tuple([_identity(item, keys) for item in one] for one in lists) if keys is not None else None
 
@@ -105,13 +105,13 @@ def item_key(field: str, item: Any) -> Object | None:
 
 @lru_cache(maxsize=4096)
 def identity_of(key: str) -> Object:
-    """Return the keys and values in a key of ``fieldsV1`` that names an item: ``k:{"name":"main"}``."""
+    """Parse a key of ``fieldsV1`` that names an item, such as ``k:{"name":"main"}``, into keys and values."""
     identity: Object = json.loads(key[2:])
     return identity
 
 
 def has_keys(item: Any, identity: Object) -> bool:
-    """Return True if an item of a list has these keys. ``protocol`` is TCP where the item does not state it."""
+    """Return True if an item of a list has these keys. ``protocol`` is TCP if the item does not state it."""
     return isinstance(item, dict) and all(
         item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
     )

@@ -1,7 +1,7 @@
-"""What tells one git repository from every other, the same in all its clones: where it was cloned from, or its root.
+"""The identity of a git repository, the same in all its clones: the address of its remote, or its first commit.
 
-The configuration is read here, not by git: in a pipeline's container there may be no git, or it refuses a directory
-that another user owns.
+The configuration is read here and not by git: a pipeline's container may have no git, or git refuses a directory that
+another user owns.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ _HOSTS = {
     "altssh.bitbucket.org": "bitbucket.org",
     "ssh.dev.azure.com": "dev.azure.com",
 }
-"""Hosts under which a service answers to SSH, and its name."""
+"""SSH hosts of a service -> the service's main host."""
 
 
 def work_tree(path: Path) -> Path | None:
-    """The root of the git work tree that a path is in: where the nearest ``.git`` is, a directory or a file."""
+    """Return the root of the git work tree around a path: the nearest directory with ``.git``, a directory or a file."""
     return next((folder for folder in (path, *path.parents) if os.path.exists(folder / ".git")), None)
 
 
 def repository_id(root: Path) -> str | None:
-    """``github.com/team/jobs``: the repository of a work tree, the same for each of its clones; None if it has none.
+    """Return the identity of a work tree's repository, such as ``github.com/team/jobs``; None if it has none.
 
-    It is the address of its remote ``origin``, or of its only one, without scheme, user, password and port: the forms
-    for SSH and HTTPS are one. Without a remote it is the id of the first commit, which a shallow clone does not have.
+    It is the address of the remote ``origin``, or of the only remote, without scheme, user, password and port: SSH and
+    HTTPS addresses become equal. Without a remote it is the id of the first commit, which a shallow clone does not
+    have.
     """
     folder = _common_folder(root)
     if folder is None:
@@ -57,7 +58,7 @@ def repository_id(root: Path) -> str | None:
 
 
 class Commit(NamedTuple):
-    """The commit that a work tree has checked out; ``dirty`` when files of interest are not as they are in it.
+    """The commit that a work tree has checked out. ``dirty``: files of interest differ from it.
 
     ``repository`` is its :func:`repository_id`.
     """
@@ -68,18 +69,18 @@ class Commit(NamedTuple):
 
 
 def commit_of(root: Path, paths: Sequence[Path]) -> Commit | None:
-    """What a work tree has checked out, seen by some of its files; None without a commit, or without git."""
+    """Return the checked-out commit, and whether some of its files differ; None without a commit or without git."""
     commit = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if commit is None or not _COMMIT.match(commit):
         return None
-    # Neither a monitor that the repository names is started, nor the index written.
+    # Do not start a monitor that the repository configures, and do not write the index.
     asked = ("-c", "core.fsmonitor=false", "--no-optional-locks", "status", "--porcelain", "--ignored")
     changed = _git(root, *asked, "--", *map(str, paths))
     return Commit(commit, changed != "", repository_id(root))
 
 
 def parse_commit(value: Any) -> Commit | None:
-    """The commit that an annotation or a history entry holds as JSON; None if it holds none."""
+    """Return the commit in the JSON of an annotation or a history entry; None if it is invalid."""
     if not isinstance(value, dict):
         return None
     identity, repository = value.get("id"), value.get("repository")
@@ -90,24 +91,25 @@ def parse_commit(value: Any) -> Commit | None:
 
 
 class Checkout(NamedTuple):
-    """A work tree, and the commit that it has checked out."""
+    """A work tree and its checked-out commit."""
 
     root: Path
     commit: Commit
 
 
 class CommitOrder(NamedTuple):
-    """How two commits follow each other. ``is_older``: the first is an ancestor of the second. ``unknown`` says why git
-    cannot tell, "" if it can."""
+    """The order of two commits. ``is_older``: the first is an ancestor of the second. ``unknown``: the reason why git
+    cannot decide, "" if it can.
+    """
 
     is_older: bool
     unknown: str = ""
 
 
 def compare_commits(checkout: Checkout, other: str) -> CommitOrder:
-    """Compare the commit that is checked out with another of the same repository.
+    """Compare the checked-out commit with another of the same repository.
 
-    In a shallow clone git says no where the commits between are missing; its yes is always true.
+    In a shallow clone git answers no if commits between the two are missing; yes is always correct.
     """
     ours = checkout.commit.id
     if ours == other or _is_ancestor(checkout.root, other, ours):
@@ -126,7 +128,7 @@ def _is_ancestor(root: Path, commit: str, of: str) -> bool:
 
 
 def normalized_address(url: str, root: Path) -> str:
-    """The address of a repository in one form, whatever the way to reach it; ``root`` is where relative paths start.
+    """Return the address of a repository in one form for all protocols; ``root`` is the base of relative paths.
 
     A path on this machine gets the machine's name.
     """
@@ -152,7 +154,9 @@ def normalized_address(url: str, root: Path) -> str:
 
 
 def _common_folder(root: Path) -> Path | None:
-    """The directory with a work tree's configuration. Source: gitrepository-layout(5), ``gitdir`` and ``commondir``."""
+    """Return the directory with a work tree's configuration. Source: gitrepository-layout(5), ``gitdir`` and
+    ``commondir``.
+    """
     folder = root / ".git"
     if not folder.is_dir():
         line = _read(folder)
@@ -164,7 +168,7 @@ def _common_folder(root: Path) -> Path | None:
 
 
 def _remotes(config: Path) -> dict[str, str]:
-    """Remote -> the address that it is fetched from. Source: git-config(1), syntax."""
+    """Return remote -> fetch address. Source: git-config(1), syntax."""
     remotes: dict[str, str] = {}
     remote = None
     for line in _read(config).split("\n"):
@@ -186,9 +190,9 @@ def _first_commit(root: Path) -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """What git says of a work tree; None where it cannot."""
+    """Return git's output for a work tree; None on failure."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    # Not that of a repository around this one.
+    # Do not use a repository around this one.
     environment["GIT_CEILING_DIRECTORIES"] = str(root.parent)
     command = ["git", "-C", str(root), *arguments]
     try:

@@ -1,4 +1,4 @@
-"""What is in the cluster now: a few lists of what carries our label, and single reads of what jobs share."""
+"""The objects that are in the cluster: a few lists by gpuctl's label, and single reads of the objects that jobs share."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ OURS = f"{MANAGED_BY}=gpuctl"
 COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
-# Namespaces up to which a list of each costs less than one of everybody's objects.
+# Up to this many namespaces, one list per namespace is cheaper than one list of the whole cluster.
 _FEW = 4
 # Jobs up to which their objects are selected by name: a namespace may hold thousands of others.
 _FEW_JOBS = 20
 
 
 class LiveState(NamedTuple):
-    """The live objects, and the keys that may not be read (key -> why)."""
+    """The live objects, and the keys that the user may not read, with the reason."""
 
     objects: dict[Key, Object]
     unreadable: dict[Key, str]
 
 
 def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
-    """Read the live state of ``wanted``, and all objects of ours that belong to ``jobs`` (names by namespace).
+    """Read the live state of ``wanted``, and all of gpuctl's job objects in ``job_namespaces``.
 
-    With many jobs the state also has objects of other jobs in these namespaces.
-
-    :raises ApiError: a kind that is wanted may not be listed.
+    :raises ApiError: the user may not list a kind that is wanted.
     """
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}
@@ -77,9 +75,10 @@ def _get(session: Session, key: Key) -> Object | ApiError | None:
 
 
 def _ours(session: Session, kind: str, namespaces: set[str], labels: str, required: set[str]) -> list[Object]:
-    """Our objects of a kind: a list of each namespace, or of all where there are many and that is allowed.
+    """List gpuctl's objects of a kind: per namespace, or in the whole cluster if there are many namespaces and that is
+    allowed.
 
-    In a few namespaces nothing is read of what other teams have.
+    With few namespaces no objects of other teams are read.
     """
     resource = RESOURCES[kind]
     if len(namespaces) > _FEW:
@@ -96,7 +95,7 @@ def _ours(session: Session, kind: str, namespaces: set[str], labels: str, requir
             result += session.list_objects(resource, namespace, labels=labels)[0]
         except ApiError as error:
             if error.is_missing and kind in OPTIONAL:
-                # The kind is not installed: a create will say so, and nothing of it can be there.
+                # The kind is not installed, so it has no objects; a create will fail with the reason.
                 continue
             if error.lacks_permission and namespace not in required:
                 continue
@@ -105,7 +104,7 @@ def _ours(session: Session, kind: str, namespaces: set[str], labels: str, requir
 
 
 def read_objects(session: Session, keys: Iterable[Key]) -> dict[Key, Object]:
-    """The named objects that exist."""
+    """Return those of the named objects that exist."""
     keys = list(keys)
     found = session.each(session.get, keys)
     return {key: obj for key, obj in zip(keys, found, strict=True) if obj is not None}

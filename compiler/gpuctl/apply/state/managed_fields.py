@@ -1,4 +1,4 @@
-"""The fields that each manager of an object holds, as its ``managedFields`` record them."""
+"""The fields that each manager of an object holds, as recorded in its ``managedFields``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import Object
 
 Tree = dict[str, Any]
-"""``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""
+"""``managedFields[].fieldsV1``: ``f:NAME`` is a field, ``k:{...}`` an item of a list by its keys."""
 REWRITING_CONTROLLERS = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
-"""Controllers that write their fields into every new object again."""
+"""Controllers that write their fields again into every new object."""
 UNKNOWN = "an unknown manager"
 
 
 class HeldField(NamedTuple):
     """A field, or an item of a list (``name`` is ""), in a tree of ``managedFields`` and in versions of an object.
 
-    ``tree`` is what the manager holds in it, ``values`` are those of the versions, or ABSENT.
+    ``tree`` is the part of the manager's fields below it. ``values`` are its values in the versions, or ABSENT.
     """
 
     tree: Tree
@@ -30,18 +30,18 @@ class HeldField(NamedTuple):
 
     @property
     def is_leaf(self) -> bool:
-        """Return True if the manager holds the field itself, and no fields in it."""
+        """Return True if the manager holds the field itself, and no fields below it."""
         return self.tree.keys() <= {"."}
 
     def below(self) -> Iterator[HeldField]:
-        """Yield what the manager holds in it. The first version names items in paths."""
+        """Yield the fields and items one level below. The first version provides the item names in paths."""
         for key, tree in self.tree.items():
             field = field_at(key, self.values, self.path, self.name)
             if field is not None:
                 yield field._replace(tree=tree)
 
     def leaves(self) -> Iterator[HeldField]:
-        """Yield all fields in it that contain no other held fields."""
+        """Yield all fields below that contain no other held fields."""
         for field in self.below():
             if field.is_leaf:
                 yield field
@@ -75,9 +75,9 @@ def _item_name(field: str, item: Any, items: list[Any]) -> Any:
 
 
 class FieldHolder(NamedTuple):
-    """A field manager: its name, how it wrote (``Apply``, ``Update``), and when it last wrote any of its fields.
+    """A field manager: its name, its operation (``Apply``, ``Update``), and the time of its last write.
 
-    ``time`` is RFC 3339, "" where it is not recorded.
+    ``time`` is RFC 3339, "" if not recorded.
     """
 
     manager: str
@@ -93,7 +93,7 @@ class Holdings(NamedTuple):
 
 
 def holdings_of(live: Object) -> list[Holdings]:
-    """Return what each manager holds, without what was written to ``status``; those who wrote last come last."""
+    """Return the fields of each manager, without writes to ``status``, ordered by the time of the last write."""
     found = []
     for entry in live["metadata"].get("managedFields") or []:
         if entry.get("subresource") == "status":
@@ -106,17 +106,17 @@ def holdings_of(live: Object) -> list[Holdings]:
 
 
 def holders_of(path: str, holdings: Iterable[Holdings]) -> tuple[FieldHolder, ...]:
-    """Return the managers of a field, of something in it, or of what it is in as a whole."""
+    """Return the managers of a field, of a field below it, or of a field around it."""
     return tuple(
         item.holder for item in holdings if any(is_within(path, held) or is_within(held, path) for held in item.paths)
     )
 
 
 def owned_fields(live: Object, *, adopted: bool = False) -> Tree:
-    """Return the fields of an object that we set.
+    """Return the fields of an object that gpuctl set.
 
-    :param adopted: another tool (kubectl, Argo CD) has made the object from our output, so that fields of such tools
-        count as ours, see :func:`is_tool`.
+    :param adopted: another tool (kubectl, Argo CD) made the object from gpuctl's output, so that the fields of such
+    tools count as gpuctl's; see :func:`is_tool`.
     """
     trees = [
         entry.get("fieldsV1") or {}
@@ -127,7 +127,7 @@ def owned_fields(live: Object, *, adopted: bool = False) -> Tree:
 
 
 def applied_fields(live: Object, manager: str) -> Tree:
-    """Return what one manager's server-side apply holds: its next apply removes what it no longer states."""
+    """Return the fields of one manager's server-side apply: its next apply removes those that it no longer states."""
     for entry in live["metadata"].get("managedFields") or []:
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             return dict(entry.get("fieldsV1") or {})
@@ -135,7 +135,7 @@ def applied_fields(live: Object, manager: str) -> Tree:
 
 
 def held_by_others(live: Object, *, adopted: bool = False) -> list[tuple[str, Tree]]:
-    """Return the name and the fields of each other manager, without what was written to ``status``."""
+    """Return the name and the fields of each other manager, without writes to ``status``."""
     return [
         (str(entry.get("manager") or UNKNOWN), entry.get("fieldsV1") or {})
         for entry in live["metadata"].get("managedFields") or []
@@ -144,7 +144,7 @@ def held_by_others(live: Object, *, adopted: bool = False) -> list[tuple[str, Tr
 
 
 def foreign_fields(live: Object) -> bool:
-    """Return True if anyone but gpuctl and the controllers of Kubernetes has written more than the status."""
+    """Return True if a manager other than gpuctl and the controllers of Kubernetes has written more than the status."""
     entries = live["metadata"].get("managedFields") or []
     return not entries or any(
         not entry.get("subresource") and not str(entry.get("manager", "")).startswith((MANAGER, *REWRITING_CONTROLLERS))
@@ -172,10 +172,10 @@ def foreign_managers(desired: Object, live: Object) -> list[str]:
     ]
 
 
-# Controllers that apply what people wrote.
+# Controllers that apply manifests written by users.
 _DELIVERERS = ("argocd-", "kustomize-controller", "helm-controller")
 _CONTROLLERS = ("controller", "kueue", "autoscaler", "scheduler", "kubelet", "gpuctl-")
-# Commands that change single fields of an object: they apply no manifest.
+# Commands that change single fields of an object and apply no manifest.
 _COMMANDS = frozenset(
     f"kubectl-{command}" for command in ("annotate", "edit", "label", "patch", "rollout", "scale", "set")
 )
@@ -193,7 +193,7 @@ def _is_ours(manager: str, adopted: bool) -> bool:
 
 
 def union(trees: Iterable[Tree]) -> Tree:
-    """Return the fields of several trees."""
+    """Return the union of several trees."""
     result: Tree = {}
     for tree in trees:
         for key, value in tree.items():

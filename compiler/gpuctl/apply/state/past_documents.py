@@ -1,8 +1,8 @@
-"""The history of a job: its documents as they were applied, each in a Secret of the job's namespace.
+"""The history of a job: its applied documents, each in a Secret of the job's namespace.
 
-A Secret is immutable and named after the job and a number, so that two who write at the same time get two numbers. What
-is in it is masked: a document's credentials are not kept. When it was written the server says; everything else in it is
-what its writer says, and whoever may create Secrets in the namespace can be that.
+A Secret is immutable and named after the job and a revision number, so that two concurrent writers get two numbers.
+Credentials in the document are masked before it is stored. Only the creation time comes from the server. All other
+content comes from the writer, and any user who may create Secrets in the namespace can write it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.release import __version__
 
 Cause = Literal["applied", "rolled back", "found"]
-"""``found``: the document was in the cluster and not in the history, so whoever applied it is not known."""
+"""``found``: the document was in the cluster and not in the history, so the user who applied it is unknown."""
 
 LARGEST = 999_999_999
 _ENTRY = "entry"
@@ -37,11 +37,12 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class PastDocument:
-    """A document of a job as it was applied once, without its credentials.
+    """One applied version of a job's document, without its credentials.
 
-    ``masked`` are the fields that lack their values. ``when`` is the server's time (RFC 3339), "" before it is written;
-    ``who``, ``commit`` and ``gpuctl`` are what its writer said. ``to`` is the revision that was gone back to.
-    ``deleted``: gpuctl has deleted the job since. ``unfit`` says why nothing of it is believed; then it has no document
+    ``masked`` are the paths of the masked fields. ``when`` is the server's time (RFC 3339), "" before it is written.
+    ``who``, ``commit`` and ``gpuctl`` (version) come from the writer. ``to`` is the revision that a rollback returned
+    to. ``deleted``: gpuctl has deleted the job since. ``invalid_reason``: why the entry is rejected; such an entry has
+    no document.
     """
 
     revision: int
@@ -59,19 +60,19 @@ class PastDocument:
 
     @property
     def digest(self) -> str:
-        """What tells documents apart, as far as they are kept."""
+        """Return the digest of the stored document."""
         return digest_of(self.document)
 
 
 def without_credentials(document: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A document without its credentials, and the fields that they were in."""
+    """Return a copy of a document with masked credentials, and the paths of the masked fields."""
     with hidden():
         result: dict[str, Any] = masked(document)
     return result, tuple(_differing(document, result, ""))
 
 
 def _differing(one: Any, other: Any, path: str) -> Iterator[str]:
-    """The fields in which two values of one form differ; items that have a name are called by it."""
+    """Yield the paths at which two values of the same structure differ; items that have a name are shown by it."""
     if one == other:
         return
     if isinstance(one, dict):
@@ -86,13 +87,13 @@ def _differing(one: Any, other: Any, path: str) -> Iterator[str]:
 
 
 def digest_of(document: dict[str, Any]) -> str:
-    """The digest of a document that is kept."""
+    """Return the digest of a stored document."""
     text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Object:
-    """The Secret that keeps a document."""
+    """Return the Secret that stores a document."""
     commit = past.commit
     entry = {
         "job": job,
@@ -114,7 +115,7 @@ def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Ob
             "name": secret_name(job, past.revision),
             "namespace": namespace,
             "labels": {**managed_labels(), keys.history: job},
-            # By this a create whose answer was lost is found again, and a document without being read.
+            # The digest identifies the Secret after a create without a response, and the document without reading it.
             "annotations": {f"{keys.history}-digest": past.digest},
         },
         "type": "Opaque",
@@ -124,33 +125,33 @@ def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Ob
 
 
 def secret_name(job: str, revision: int) -> str:
-    """The name of the Secret that keeps a revision of a job."""
+    """Return the name of the Secret that stores a revision of a job."""
     return f"gpuctl-history-{job}.v{revision}"
 
 
 def revision_of(secret: Object, job: str) -> int | None:
-    """The revision that a Secret (or its metadata) is of a job; None when it is none."""
+    """Return the revision number in the name of a job's history Secret (or its metadata); None for any other Secret."""
     match = _NAME.fullmatch(secret["metadata"]["name"])
     return int(match["number"]) if match is not None and match["job"] == job else None
 
 
 def recorded_digest(secret: Object, keys: Records) -> str:
-    """The digest that is written on a Secret."""
+    """Return the digest in a Secret's annotation."""
     return annotations_of(secret).get(f"{keys.history}-digest", "")
 
 
 def deletion_mark(keys: Records) -> str:
-    """The annotation on a job's newest history Secret that says when gpuctl has deleted the job."""
+    """Return the key of the annotation on a job's newest history Secret with the time at which gpuctl deleted the job."""
     return f"{keys.history}-deleted"
 
 
 def job_of_secret(secret: Object, keys: Records) -> str:
-    """The job that a Secret says it is the history of."""
+    """Return the job in a history Secret's label."""
     return labels_of(secret).get(keys.history, "")
 
 
 def read_history(secrets: Iterable[Object], job: str, keys: Records) -> list[PastDocument]:
-    """The history that Secrets hold, the newest first; those that cannot be believed come last, and say so."""
+    """Return the history in Secrets, newest first; invalid entries come last."""
     found = [_read(secret, job, keys) for secret in secrets]
     return sorted(found, key=lambda past: (past.invalid_reason is not None, -past.revision, past.secret))
 
@@ -174,9 +175,9 @@ def _read(secret: Object, job: str, keys: Records) -> PastDocument:
 
 
 def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: str, secret: str) -> PastDocument:
-    """What an entry says, if gpuctl can have written it there.
+    """Validate an entry and return the document in it.
 
-    :raises DamagedSecret: it cannot.
+    :raises DamagedSecret: gpuctl cannot have written the entry to this Secret.
     """
     if (entry.get("job"), entry.get("namespace"), entry.get("revision")) != (job, namespace, number):
         raise DamagedSecret("it is of another job, namespace or revision")
@@ -205,7 +206,7 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
 
 
 def _check_identity(document: dict[str, Any], job: str, namespace: str) -> None:
-    """See that a document is of the very job, and nothing else.
+    """Check that a document is of this job and kind.
 
     :raises DamagedSecret: it is not.
     """

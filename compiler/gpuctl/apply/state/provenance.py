@@ -1,4 +1,4 @@
-"""Where a set's members came from: pruning from other sources would delete all that those do not contain."""
+"""The sources of a set's members. A prune with other sources would delete all members that those do not contain."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NAMED = 3
 
 
 def sources_of(inputs: Sequence[str | os.PathLike[str] | Source], directory: Path) -> tuple[str, ...]:
-    """The inputs of a run, sorted and unique, in a form that two runs can compare.
+    """Return the inputs of a run, sorted and unique, in a form that two runs can compare.
 
-    ``directory`` is what relative paths start from; symbolic links are followed; paths need not exist. In a git work
-    tree a path is ``git:REPOSITORY//PATH``, so that all clones of a repository agree and no two repositories do;
-    elsewhere, and in a repository without remote and commits, ``file://MACHINE/PATH``. Standard input, and what a shell
-    puts in its place, is ``stdin:`` and the same of the root of the work tree, or of the machine, where it is read. A
-    text is ``text:`` and its name, which says what a program means by it, on any machine.
+    Relative paths start from ``directory``; symbolic links are followed; paths need not exist. In a git work tree a
+    path is ``git:REPOSITORY//PATH``, so that all clones of a repository agree and no two repositories do. Elsewhere,
+    and in a repository without remote and commits, it is ``file://MACHINE/PATH``. Standard input, pipes and devices are
+    ``stdin:`` and the repository of the current work tree, or the machine. A text is ``text:`` and the name that the
+    calling program gave it, on any machine.
     """
     texts = {f"text:{item.name}" for item in inputs if isinstance(item, Source)}
     paths = {os.fspath(item) for item in inputs if not isinstance(item, Source)}
@@ -31,7 +31,7 @@ def sources_of(inputs: Sequence[str | os.PathLike[str] | Source], directory: Pat
 
 
 def source_mismatch(remembered: Sequence[str], given: Sequence[str]) -> str | None:
-    """Return why a run from ``given`` must not update a set that came from ``remembered``; None if it may.
+    """Return the reason why a run from ``given`` must not update a set that came from ``remembered``; None if it may.
 
     The same sources are allowed, and directories that contain them: then no document of the set is missing.
     """
@@ -77,7 +77,7 @@ def _source(name: str, directory: Path) -> str:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether this is a pipe or a device: its path says nothing of where its text comes from."""
+    """Return True for a pipe or a device: its path does not identify the source of its text."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -86,7 +86,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def list_sources(sources: Sequence[str]) -> str:
-    """The first few of them, and how many more there are."""
+    """Return the first few sources, and the number of the others, as text."""
     shown = [visible(source) for source in sources[:_NAMED]]
     if len(sources) > _NAMED:
         shown.append(f"{len(sources) - _NAMED} more")

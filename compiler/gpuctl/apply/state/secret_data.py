@@ -1,4 +1,4 @@
-"""What Secrets hold that gpuctl writes for itself, read with limits: whoever may create Secrets can write one."""
+"""The data of gpuctl's own Secrets, read with limits: any user who may create Secrets can write such a Secret."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gpuctl.objects.api_resources import Object
 
 
 class DamagedSecret(Exception):
-    """A Secret that cannot be read; ``str()`` says why."""
+    """A Secret whose data is invalid; ``str()`` is the reason."""
 
 
 def encoded_data(data: dict[str, bytes]) -> dict[str, str]:
-    """The ``data`` of a Secret."""
+    """Return the ``data`` of a Secret."""
     return {key: base64.b64encode(value).decode() for key, value in data.items()}
 
 
 def data_of(secret: Object, key: str) -> bytes:
-    """What a Secret has under a key.
+    """Return the value of a key in a Secret's ``data``.
 
-    :raises DamagedSecret: nothing, or nothing that can be read.
+    :raises DamagedSecret: the key is missing or its value is not base64.
     """
     data = secret.get("data")
     text = data.get(key) if isinstance(data, dict) else None
@@ -36,9 +36,9 @@ def data_of(secret: Object, key: str) -> bytes:
 
 
 def json_of(data: bytes) -> Any:
-    """The value of a text in JSON.
+    """Parse JSON.
 
-    :raises DamagedSecret: it is none.
+    :raises DamagedSecret: it is not valid JSON.
     """
     try:
         return json.loads(data)
@@ -47,7 +47,7 @@ def json_of(data: bytes) -> Any:
 
 
 def mapping_of(data: bytes) -> dict[str, Any]:
-    """As :func:`json_of`, of a mapping."""
+    """Parse JSON that must be a mapping; see :func:`json_of`."""
     value = json_of(data)
     if not isinstance(value, dict):
         raise DamagedSecret("it cannot be read")
@@ -55,9 +55,9 @@ def mapping_of(data: bytes) -> dict[str, Any]:
 
 
 def decompressed(packed: bytes, most: int) -> bytes:
-    """What was compressed by gzip, of ``most`` bytes at most: what a few kB unpack to has no limit of its own.
+    """Decompress gzip data to at most ``most`` bytes: a few kB can decompress to any size.
 
-    :raises DamagedSecret: it cannot be read, or is larger.
+    :raises DamagedSecret: it is not gzip data, or is larger.
     """
     unpacking = zlib.decompressobj(wbits=31)
     try:

@@ -1,8 +1,8 @@
-"""The fields of a live object that gpuctl takes over: its last document stated them, and they are unchanged since.
+"""The fields of a live object that gpuctl takes over: its last document stated them, and they have not changed since.
 
-Other field managers hold such fields as well when kubectl, Argo CD or a restore has written the object. They are moved
-to gpuctl's entry of ``managedFields``, as ``kubectl apply --server-side`` does with the fields of a client-side apply.
-A field that another manager has set to a different value stays that manager's.
+Other field managers hold such fields as well if kubectl, Argo CD or a restore has written the object. They are moved to
+gpuctl's entry of ``managedFields``, as ``kubectl apply --server-side`` does with the fields of a client-side apply. A
+field that another manager has set to a different value stays that manager's.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Object
 
-# Structures that are not valid without the fields that we state in them: they stay or go as a whole.
+# Structures that are invalid without the fields that gpuctl states in them: they stay or go as a whole.
 _WHOLE = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
 
 
 class AppliedVersion(NamedTuple):
     """An object as it was last applied.
 
-    ``of_tools``: its fields count only where a tool that applies manifests holds them, see :func:`is_tool`.
-    ``is_last``: what differs from it was changed since; an older record may only confirm values.
+    ``of_tools``: its fields count only if a tool that applies manifests holds them, see :func:`is_tool`. ``is_last``:
+    any difference from it was made since; an older record may only confirm values.
     """
 
     object: Object
@@ -35,18 +35,18 @@ class AppliedVersion(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """The fields to take over from a live object: those of ``bases``. ``wanted`` is the object that is applied now."""
+    """The fields to take over from a live object: those of ``bases``. ``wanted`` is the object that is now applied."""
 
     bases: tuple[AppliedVersion, ...]
     wanted: Object
 
 
 class Claimed(NamedTuple):
-    """The outcome of a takeover.
+    """The result of a takeover.
 
     ``live`` is the object with its new ``managedFields``, ``fields`` are those that other managers held before.
-    ``kept`` are paths that the last document stated and the new one does not, and whose value another manager has
-    changed since, with that manager's name.
+    ``kept`` maps paths that the last document stated and the new one does not, and whose values another manager has
+    changed since, to that manager's name.
     """
 
     live: Object
@@ -54,7 +54,7 @@ class Claimed(NamedTuple):
     kept: Mapping[str, str]
 
     def __str__(self) -> str:
-        """Return the kept fields in words, empty without any."""
+        """Return the kept fields as text; empty without any."""
         shown = [f"{named(path)} ({manager})" for path, manager in sorted(self.kept.items())]
         if not shown:
             return ""
@@ -64,7 +64,7 @@ class Claimed(NamedTuple):
 def claim(live: Object, claims: Claims) -> Claimed:
     """Return the live object with the fields of its last documents in gpuctl's entry of ``managedFields``.
 
-    Fields of gpuctl's own server-side apply are among them: no other manager has changed those since.
+    The fields of gpuctl's own server-side apply are included: no other manager has changed those since.
     """
     entries = copy.deepcopy(live["metadata"].get("managedFields") or [])
     if not entries:
@@ -124,8 +124,8 @@ def _entry(manager: str, operation: str, live: Object, fields: Tree, time: str =
 class _Place(NamedTuple):
     """A place in the live object, its last document and the wanted object; absent values are ``ABSENT``.
 
-    ``owner`` and ``field`` name the fields around it, ``chain`` are the keys in ``fieldsV1`` that lead to it, ``own``
-    is what gpuctl's server-side apply holds there.
+    ``owner`` and ``field`` name the field around it and the field. ``chain`` are the keys in ``fieldsV1`` that lead to
+    it. ``own`` is the part of gpuctl's server-side apply below it.
     """
 
     live: Any
@@ -139,12 +139,14 @@ class _Place(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Return True if the place goes or stays as a whole: it leaves the document, and a part would not be valid."""
+        """Return True if the place goes or stays as a whole: the document no longer states it, and a part would be
+        invalid.
+        """
         was_stated = self.base is not ABSENT or self.own is not None
         return was_stated and self.wanted is ABSENT and (self.field in _WHOLE or not self.field)
 
     def child(self, key: str) -> _Place | None:
-        """Return the place below for a key of ``fieldsV1``; None if the live object has nothing there."""
+        """Return the place below for a key of ``fieldsV1``; None if the live object does not have it."""
         found = field_at(key, (self.live, self.base, self.wanted), self.path, self.field)
         if found is None or found.values[0] is ABSENT or key.startswith("v:"):
             return None
@@ -154,7 +156,7 @@ class _Place(NamedTuple):
 
 
 def _changed(tree: Tree, place: _Place, whole: _Place | None) -> Iterator[_Place]:
-    """Yield the places that leave the document and whose values the manager of a tree has changed.
+    """Yield the places that the document no longer states and whose values the manager of a tree has changed.
 
     :param whole: the place around this one that stays or goes as a whole.
     """
@@ -170,7 +172,7 @@ def _changed(tree: Tree, place: _Place, whole: _Place | None) -> Iterator[_Place
 
 
 def _split(tree: Tree, place: _Place, kept: Collection[str], *, is_last: bool) -> tuple[Tree, Tree]:
-    """Return the fields of a manager to take over, and those that stay: the places ``kept`` are among these."""
+    """Return a manager's fields to take over, and those that stay with it, among them the places ``kept``."""
     taken: Tree = {}
     left: Tree = {}
     for key, below in tree.items():
@@ -207,7 +209,7 @@ def _is_ours(parent: _Place, place: _Place) -> bool:
 
 
 def _is_same(place: _Place) -> bool:
-    """Return True if a place has the stated value; in a field that has one owner nothing may have been added."""
+    """Return True if a place has the stated value; to a field with a single owner nothing may have been added."""
     if place.own is not None:
         return True
     live, base = place.live, place.base
@@ -216,7 +218,7 @@ def _is_same(place: _Place) -> bool:
 
 
 def _drop(tree: Tree, chain: tuple[str, ...]) -> None:
-    """Remove a field from a tree, in place, and the fields around it that contain nothing else."""
+    """Remove a field from a tree, in place, and the fields around it that become empty."""
     first, *rest = chain
     if rest and first in tree:
         _drop(tree[first], tuple(rest))
