@@ -90,7 +90,7 @@ def set_id(name: str, namespace: str, kind: str = "Secret", group: str = "") -> 
 
 
 def group_kind(thing: Object | Resource) -> str:
-    """Return the kind of an object or a resource as sets write it: ``Job.batch``, ``Service`` (``GroupKind.String``)."""
+    """Return the kind of an object or resource as sets write it: ``Job.batch``, ``Service`` (``GroupKind.String``)."""
     if isinstance(thing, Resource):
         return thing.group_kind
     group, slash, _ = thing["apiVersion"].partition("/")

@@ -359,5 +359,7 @@ def without_effect(changes: Iterable[Change], before: Object, after: Object) -> 
 
 
 def is_ignored(kind: str, path: str) -> bool:
-    """Return True if a path, or a field around it, is never a difference; ``suspend`` is one if another manager set it."""
+    """Return True if a path, or a field around it, is never a difference. ``suspend`` is one if another manager set it,
+    so it is not ignored here.
+    """
     return any(is_within(path, one) for one in _IGNORED.get(kind, frozenset()) - {"spec.suspend"})

@@ -36,7 +36,7 @@ _HOSTS = {
 
 
 def work_tree(path: Path) -> Path | None:
-    """Return the root of the git work tree around a path: the nearest directory with ``.git``, a directory or a file."""
+    """Return the root of the git work tree around a path: the nearest directory with a directory or file ``.git``."""
     return next((folder for folder in (path, *path.parents) if os.path.exists(folder / ".git")), None)
 
 

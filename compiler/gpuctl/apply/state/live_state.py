@@ -1,4 +1,4 @@
-"""The objects that are in the cluster: a few lists by gpuctl's label, and single reads of the objects that jobs share."""
+"""The objects in the cluster: a few lists by gpuctl's label, and single reads of the objects that jobs share."""
 
 from __future__ import annotations
 

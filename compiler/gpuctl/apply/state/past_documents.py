@@ -141,7 +141,7 @@ def recorded_digest(secret: Object, keys: Records) -> str:
 
 
 def deletion_mark(keys: Records) -> str:
-    """Return the key of the annotation on a job's newest history Secret with the time at which gpuctl deleted the job."""
+    """Return the annotation of a job's newest history Secret that records when gpuctl deleted the job."""
     return f"{keys.history}-deleted"
 
 
