@@ -1,1 +1,1 @@
-"""What is printed: tables, plans, diagnostics, one format a module."""
+"""Output of the commands: tables, plans, diagnostics; one module per format."""

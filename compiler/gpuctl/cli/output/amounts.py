@@ -1,4 +1,4 @@
-"""Amounts for people: short, rounded, without blanks."""
+"""Amounts in tables: short, rounded, without blanks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 def format_bytes(value: Fraction) -> str:
-    """Bytes in the unit that leaves the fewest digits: ``256Gi``, ``503.5Gi``, ``1.5Ti``, ``0``."""
+    """Return bytes in the unit with the fewest digits: ``256Gi``, ``503.5Gi``, ``1.5Ti``, ``0``."""
     unit, shown = "", value
     for suffix in _UNITS:
         if shown < 1024:
@@ -21,17 +21,17 @@ def format_bytes(value: Fraction) -> str:
 
 
 def format_amount(resource: str, value: Fraction | None) -> str:
-    """An amount of a resource: bytes of memory and storage, else a number; empty when it is not known."""
+    """Return an amount of a resource: bytes for memory and storage, else a number; "" for None."""
     if value is None:
         return ""
     return format_bytes(value) if resource.endswith(("memory", "storage")) else format_number(value)
 
 
 def format_share(used: Fraction | None, total: Fraction | None) -> str:
-    """Use in whole percent; empty when either is not known or there is nothing to use."""
+    """Return use in whole percent; "" if an amount is unknown or the total is 0."""
     return "" if used is None or not total else f"{round(100 * used / total)}%"
 
 
 def format_count(value: int | None) -> str:
-    """A number that may not be known."""
+    """Return a number as text; "" for None."""
     return "" if value is None else str(value)

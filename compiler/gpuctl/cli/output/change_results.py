@@ -1,4 +1,4 @@
-"""What became of nodes and jobs that were changed without a plan, printed."""
+"""Printing the results of changes without a plan: labels of nodes, pool membership, pause and resume."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.cli.output.terminal import is_coloured
 
 
 def show_batch_report(report: BatchReport, *, as_json: bool) -> int:
-    """Print a report. Return the exit code: 1 if a node was not changed, 3 if that is the cluster's fault."""
+    """Print a report. Return the exit code: 1 if a node was not changed, 3 if the cluster failed."""
     if as_json:
         show_value(report.as_json(), "json")
     else:
@@ -30,7 +30,7 @@ def show_batch_report(report: BatchReport, *, as_json: bool) -> int:
 
 
 def show_paused(jobs: Iterable[PausedJobAnswer], *, as_json: bool) -> None:
-    """Print what becomes of jobs that are paused or resumed, a line each as it is done."""
+    """Print one line for each paused or resumed job, immediately after the change."""
     items = []
     for job in jobs:
         items.append(job)

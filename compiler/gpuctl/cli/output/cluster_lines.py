@@ -1,4 +1,4 @@
-"""Plans for several clusters, printed: one heading a cluster, or one JSON value."""
+"""Printing plans for several clusters: under a heading per cluster, or as one JSON value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuctl.objects.ownership_metadata import Records
 
 
 def heading(item: ClusterPlan, *, markdown: bool = False) -> str:
-    """``cluster prod (https://...):``, before what is about it."""
+    """Return the heading of a cluster: ``cluster prod (https://...):``."""
     where = f" ({item.server})" if item.server else ""
     if markdown:
         return f"## Cluster {item.name}{where}\n"
@@ -28,7 +28,7 @@ def heading(item: ClusterPlan, *, markdown: bool = False) -> str:
 
 
 def show_cluster_plans(plans: Sequence[ClusterPlan], dry_run: str, *, as_json: bool) -> None:
-    """Print what would be done on each cluster, and what stands against it."""
+    """Print the plan for each cluster, and its obstacles."""
     if as_json:
         show_value(clusters_value(plans), "json")
     for item in plans:
@@ -42,7 +42,7 @@ def show_cluster_plans(plans: Sequence[ClusterPlan], dry_run: str, *, as_json: b
 
 
 def show_cluster_differences(plans: Sequence[ClusterPlan], keys: dict[str, Records], output: str) -> None:
-    """Print what would change on each cluster: ``text``, ``json`` or ``markdown``."""
+    """Print the differences on each cluster as ``text``, ``json`` or ``markdown``."""
     if output == "json":
         show_value(clusters_value(plans), "json")
     for item in plans:
@@ -56,7 +56,7 @@ def show_cluster_differences(plans: Sequence[ClusterPlan], keys: dict[str, Recor
 
 
 def show_obstacles(item: ClusterPlan) -> None:
-    """Say on standard error what stands against changing a cluster."""
+    """Print to standard error why a cluster cannot be changed."""
     for obstacle in item.obstacles:
         click.echo(f"error: cluster {item.name}: {with_recover_options(obstacle)}", err=True)
     if item.error is not None and item.error.hint:
@@ -64,7 +64,7 @@ def show_obstacles(item: ClusterPlan) -> None:
 
 
 def show_cluster_results(plans: Sequence[ClusterPlan], *, as_json: bool) -> None:
-    """Print what became of plans whose steps were printed as they were finished: one line a cluster at the end."""
+    """Print the results of plans whose steps were printed when they finished, and at the end one line per cluster."""
     if as_json:
         show_value(clusters_value(plans), "json")
     for item in plans:
@@ -84,7 +84,7 @@ def _show_one(item: ClusterPlan) -> None:
 
 
 def _is_carried_out(item: ClusterPlan) -> bool:
-    """Whether everything was done that was planned, and what came of it does not run."""
+    """Return True if all steps were carried out, but the created jobs do not run."""
     return isinstance(item.error, NotRunning) and not item.error.plan.unfinished
 
 

@@ -1,4 +1,4 @@
-"""How a cluster differs from documents, for people: lines, or Markdown for a summary of CI or a comment."""
+"""Printing the drift of a cluster, as lines or as Markdown for a CI summary or a comment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summary(drift: Drift) -> str:
 
 
 def drift_text(drift: Drift) -> Iterator[str]:
-    """Lines for a terminal."""
+    """Yield the lines for a terminal."""
     for one in drift.objects:
         yield _title(one)
         yield from (f"    {line}" for line in map(_field, one.fields))
@@ -38,7 +38,7 @@ def drift_text(drift: Drift) -> Iterator[str]:
 
 
 def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str) -> Iterator[str]:
-    """A heading, a sentence and a table of what differs."""
+    """Yield a heading, a sentence and a table of the differences in Markdown."""
     place = f"{cluster} ({server})" if cluster else server
     at = f" at `{revision[:10]}`" if revision else ""
     heading = "Drift" if drift.objects else "Drift unknown" if drift.problems else "No drift"
@@ -105,5 +105,5 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    # A back-tick would end the code.
+    # A backquote would end the code.
     return f"`{_cell(text).replace('`', chr(39))}`" if text else ""

@@ -1,4 +1,4 @@
-"""Whether jobs find room, for people."""
+"""Printing whether jobs fit."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ VERDICT_TEXTS = {
     "never": "never fits",
     "unknown": "cannot be told",
 }
-"""What each verdict is called."""
+"""The text of each verdict."""
 _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
 
 
 def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
-    """Yield the answer for a job: the verdict, then what it rests on."""
+    """Yield the result for a job: the verdict, then its reasons."""
     title = f"{RESOURCES[job.kind].title}/{job.name} -n {job.namespace}"
     pods = "1 pod" if job.pods == 1 else f"{job.pods} pods"
     asked = ", ".join(
@@ -60,7 +60,7 @@ def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
 
 
 def _holders(job: FitJob) -> str:
-    """Return who holds most of the scarce resource: the amount beside the number of pods, or that number itself."""
+    """Return the largest holders of the scarce resource, by their amount, or by number of pods if pods are scarce."""
     scarce = next((name for name in job.held_by[0] if name in job.free and name != PODS), PODS)
     (resource,) = from_unit_names({scarce: 0})
     held = [_holder(holder, scarce) for holder in job.held_by[:_HOLDERS]]
@@ -69,7 +69,7 @@ def _holders(job: FitJob) -> str:
 
 
 def _holder(holder: Mapping[str, Any], scarce: str) -> str:
-    """Return a holder and its amount, which is not known for pods that the caller may not see."""
+    """Return a holder and its amount; the amount is unknown for pods that the caller may not see."""
     whose = "work in other namespaces" if holder["priority"] is None else f"{holder['job']} -n {holder['namespace']}"
     if holder[scarce] is None:
         return whose
@@ -78,7 +78,7 @@ def _holder(holder: Mapping[str, Any], scarce: str) -> str:
 
 
 def suggestion_lines(suggestions: Sequence[FitSuggestion]) -> Iterator[str]:
-    """What to write into the document instead, a line for each change that fits."""
+    """Yield a line for each change of the document that makes the job fit."""
     for suggestion in suggestions:
         yield f"  fits with {suggestion.kind}: {', '.join(map(_field_change, suggestion.changes))}"
     if not suggestions:

@@ -11,7 +11,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE
 
 
 def render(diagnostics: Iterable[Diagnostic]) -> str:
-    """One ``::error file=...::message`` line a diagnostic."""
+    """Return one ``::error file=...::message`` line per diagnostic."""
     return "".join(_line(diagnostic) for diagnostic in diagnostics)
 
 

@@ -24,7 +24,7 @@ def render(diagnostics: Iterable[Diagnostic]) -> str:
         if diagnostic.span is None:
             continue
         path = repository_path(diagnostic.span.file)
-        # The line is no part of the fingerprint: a finding stays the same one when lines are added above it.
+        # The line is not part of the fingerprint: a finding stays the same when lines are added above it.
         identity = (diagnostic.code, path, diagnostic.message)
         seen[identity] += 1
         text = diagnostic.message + (f" ({diagnostic.hint})" if diagnostic.hint else "")

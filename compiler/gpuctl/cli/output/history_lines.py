@@ -1,4 +1,4 @@
-"""The history of a job for people: a line a revision, and the difference between two."""
+"""Printing a job's history: a line per revision, and the diff of two revisions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SHORT = 10
 
 
 def cells(row: HistoryRow) -> tuple[str, ...]:
-    """A revision as a row of the table."""
+    """Return the table cells of a revision."""
     past = row.past
     return (str(past.revision), to_minute(past.when), past.who or "-", commit(past), change(row))
 
 
 def commit(past: PastDocument) -> str:
-    """The commit of the sources; ``-dirty`` as git has it: they were not as in it."""
+    """Return the short commit id of the sources, with ``-dirty`` if they had uncommitted changes; "-" if unknown."""
     found = past.commit
     return "-" if found is None else found.id[:_SHORT] + ("-dirty" if found.dirty else "")
 
 
 def change(row: HistoryRow) -> str:
-    """What was done, in a few words."""
+    """Return a short description of what the revision changed."""
     past = row.past
     if past.cause == "rolled back":
         return f"rolled back to {past.to}" if past.to is not None else "rolled back"
@@ -41,12 +41,12 @@ def change(row: HistoryRow) -> str:
 
 
 def difference(old: dict[str, Any] | None, new: dict[str, Any], titles: tuple[str, str]) -> Iterator[str]:
-    """The lines of a unified difference of two documents."""
+    """Yield the lines of a unified diff of two documents."""
     one, other = ([] if data is None else emit_object(data).splitlines(keepends=True) for data in (old, new))
     yield from unified_diff(one, other, *titles)
 
 
 def notes(past: PastDocument) -> Iterable[str]:
-    """What is to be known of one revision."""
+    """Yield notes on one revision."""
     if past.masked:
         yield f"the values of {', '.join(past.masked)} are credentials and are not kept"

@@ -1,4 +1,4 @@
-"""Diagnostics as JSON: one shape for every command."""
+"""Diagnostics as JSON, in the same form for every command."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from gpuctl.frontend.diagnostics import Diagnostic
 
 
 def render(diagnostics: Iterable[Diagnostic]) -> str:
-    """One JSON value; lines and columns count from 1, in code points."""
+    """Return one JSON value; lines and columns count from 1, in code points."""
     return to_json(diagnostics_answer(diagnostics))

@@ -1,4 +1,4 @@
-"""Diagnostics as a JUnit report: a test case per document, failed when the document has an error."""
+"""Diagnostics as a JUnit report: one test case per document, failed if the document has an error."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def render(diagnostics: Iterable[Diagnostic], documents: Iterable[Document]) -> 
         found[("gpuctl", "")] = []
     failures = sum(any(item.severity is Severity.ERROR for item in group) for group in found.values())
     head = f'<testsuite name="gpuctl validate" tests="{len(found)}" failures="{failures}" errors="0" skipped="0">'
-    # Sorted by file alone: a stable sort keeps the documents of a file in their order.
+    # Sorted by file only: the sort is stable and keeps the order of the documents of a file.
     cases = "".join(_case(*key, found[key]) for key in sorted(found, key=lambda key: key[0]))
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n{head}\n{cases}</testsuite>\n</testsuites>\n'
 
 
 def _lines(document: Document) -> range:
-    """Return the lines of a document's stretch of its file, counted from 1."""
+    """Return the line numbers of a document in its file, counted from 1."""
     chunk = document.chunk
     return range(chunk.first_line + 1, chunk.first_line + chunk.place(chunk.end - chunk.start)[0] + 2)
 

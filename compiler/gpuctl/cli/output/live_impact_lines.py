@@ -1,4 +1,4 @@
-"""What a change of documents does to a cluster as it is, for people: lists with their headings."""
+"""Printing the impact of a change of documents on the current cluster: lists with headings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOST = {"training": "its progress is lost", "notebook": "what is not on a volum
 
 
 def live_lists(live: LiveImpact) -> LiveSections:
-    """What is said of it."""
+    """Return the lists, each with its heading."""
     return list(_lists(live))
 
 

@@ -1,4 +1,4 @@
-"""Lines of logs: prefixes, colours, matches; what a container wrote cannot take over the terminal."""
+"""Printing log lines: prefixes, colours and matches. Escape sequences of containers cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
 _RESET, _FOUND, _GONE_ON = "\x1b[0m", "\x1b[1;31m", "\x1b[22;39m"
 _WIDEST = 40
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
-# ECMA-48: control sequences, strings (titles, links) up to their end, other escapes, and single control characters.
+# ECMA-48: control sequences, control strings (titles, links) up to their terminator, other escapes, control characters.
 _CONTROLS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
@@ -24,21 +24,21 @@ _CONTROLS = re.compile(
 
 
 def strip_controls(text: str) -> str:
-    """Text for a terminal: colours stay, everything else that moves the cursor or sets the terminal up is left out."""
+    """Remove everything that moves the cursor or configures the terminal; colours stay."""
     return _CONTROLS.sub(lambda match: match[0] if _SGR.fullmatch(match[0]) else "", text)
 
 
 def pod_colour(number: int) -> str:
-    """The colour of the number-th pod, as a code of SGR."""
+    """Return the SGR code of the colour of the pod with this number."""
     return _COLOURS[number % len(_COLOURS)]
 
 
 @dataclass
 class LinePrinter:
-    """Turns lines into bytes to print.
+    """Formats log lines as bytes.
 
-    ``pattern`` chooses lines. On a ``terminal`` they are made harmless; ``coloured`` adds colours. Without either the
-    bytes of a line are printed as they are, whatever they are.
+    ``pattern`` selects lines. With ``terminal`` control sequences are removed; ``coloured`` adds colours. Without both,
+    the bytes of a line are printed unchanged.
     """
 
     pattern: re.Pattern[str] | None = None
@@ -49,7 +49,7 @@ class LinePrinter:
     _width: int = 0
 
     def text(self, label: str, lines: Iterable[LogLine]) -> bytes:
-        """Lines of one pod; with a ``label`` each of them begins with it."""
+        """Return the lines of one pod as bytes, each prefixed with ``label`` if it is not empty."""
         head = self._head(label) if label else b""
         found = []
         for line in lines:
@@ -57,13 +57,13 @@ class LinePrinter:
             if data is None:
                 continue
             stamp = f"{line.stamp} ".encode() if self.timestamps else b""
-            # A piece of a long line is a line of its own where lines have a beginning.
+            # With a prefix or a pattern, each piece of a long line becomes a line.
             end = b"\n" if line.ends or head or stamp or self.pattern else b""
             found.append(head + stamp + data + end)
         return b"".join(found)
 
     def json(self, pod: str, container: str, lines: Iterable[LogLine]) -> list[dict[str, Any]]:
-        """The lines that are chosen, as programs get them."""
+        """Return the selected lines as JSON values."""
         values = [log_line(pod, container, line) for line in lines]
         return [value for value in values if self.pattern is None or self.pattern.search(value["text"])]
 
@@ -86,7 +86,7 @@ class LinePrinter:
             return line.text
         text = strip_controls(text.encode("utf-8", "replace").decode("utf-8"))
         if prefixed or self.timestamps:
-            # What a progress bar shows in the end; the rest would be written over the prefix.
+            # The last state of a progress bar; the text before the carriage return would be written over the prefix.
             text = text.rstrip("\r").rpartition("\r")[2]
         if self.coloured and self.pattern is not None:
             text = self.pattern.sub(lambda match: f"{_FOUND}{match[0]}{_GONE_ON}" if match[0] else "", text)

@@ -1,4 +1,4 @@
-"""What differs between manifests, for people: a unified difference of each object, or Markdown."""
+"""Printing differences between manifests: a unified diff per object, or Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 9
 
 
 def text_lines(changes: list[ObjectChange]) -> list[str]:
-    """For a terminal."""
+    """Return the lines for a terminal."""
     lines = []
     for change in changes:
         lines.append(f"{change.action:<{_WIDTH}} {change.key}\n")
@@ -33,7 +33,7 @@ def _unified(change: ObjectChange) -> list[str]:
 
 
 def markdown_lines(changes: list[ObjectChange], against: str) -> list[str]:
-    """For a comment on a pull request."""
+    """Return the lines for a comment on a pull request."""
     if not changes:
         return [f"No difference to `{against}`.\n"]
     number = "1 object differs" if len(changes) == 1 else f"{len(changes)} objects differ"

@@ -1,4 +1,4 @@
-"""Texts under headings in a margin, broken into lines where a terminal ends; whole in a pipe."""
+"""Paragraphs beside headings, wrapped to the width of the terminal; not wrapped in a pipe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuctl.cli.output.terminal import terminal_width
 from gpuctl.language.display_text import visible
 
 MARGIN = 12
-# A wide character is a word of its own; blanks belong to the word behind them.
+# A wide character is a word of its own; blanks belong to the following word.
 _WORDS = re.compile(
     r"\s*(?:[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef][,.:;!?]*|[^\s\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]+)"
 )
@@ -20,28 +20,28 @@ _NARROWEST = 20
 def section(
     title: str, texts: Iterable[str], width: int | None, *, style: Callable[[str], str] = str, indent: int = MARGIN
 ) -> Iterator[str]:
-    """``title`` in the margin beside the first text; each further line below the text."""
+    """Yield texts beside a title in the margin; the title stands before the first line only."""
     head = style(title) + " " * max(1, indent - width_of(title)) if title else " " * indent
     for text in texts:
         text = visible(text.replace("\n", " "))
         for number, line in enumerate(
             wrapped_lines(text, None if width is None else max(_NARROWEST, width - indent - 1))
         ):
-            # What goes on is set in by two, so that one sees where the next text begins.
+            # Continuation lines are indented by two, to mark where the next text begins.
             yield f"{head}{'  ' if number and title else ''}{line}"
             head = " " * indent
 
 
 def fit_terminal(text: str, margin: int) -> str:
-    """A text as lines that fit beside a margin on the terminal that standard output is; as it is in a pipe."""
+    """Return a text wrapped to the terminal's width minus a margin; unchanged if standard output is not a terminal."""
     width = terminal_width()
     return text if width is None else "\n".join(wrapped_lines(text, max(_NARROWEST, width - margin)))
 
 
 def wrapped_lines(text: str, width: int | None) -> Iterator[str]:
-    """Lines of at most so many columns, broken at blanks, and between Chinese characters.
+    """Yield lines of at most ``width`` columns, broken at blanks and between Chinese characters.
 
-    A word of Latin letters that is longer stays whole, to be copied.
+    A longer word of Latin letters is not broken, so that it can be copied.
     """
     if width is None:
         yield text

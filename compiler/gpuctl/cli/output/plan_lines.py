@@ -1,4 +1,4 @@
-"""A plan for people: one line a step, or a unified diff."""
+"""Printing a plan: one line per step, or a unified diff."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WIDTH = 9
 
 
 def planned_line(step: Step, *, coloured: bool = False) -> str:
-    """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
+    """Return the line of a planned step: ``replace   deployment.apps/chat -n team-a  (containers[main].image)``."""
     saves = f"checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
     by = f"applied by {step.applied_by}" if step.applied_by is not None else ""
     more = [
@@ -59,16 +59,16 @@ def planned_line(step: Step, *, coloured: bool = False) -> str:
 
 
 def recovery_line(step: Step, *, coloured: bool = False) -> str:
-    """What is done first about what a killed run left."""
+    """Return the line of a step that recovers an interrupted run."""
     word = "recover" if step.action == "create" else step.action
     return _line(word, step.action, step, step.reason, [], coloured)
 
 
 def result_line(step: Step, *, coloured: bool = False) -> str:
-    """What was done."""
+    """Return the line of a finished step."""
     if step.result in _UNDONE:
         word = step.result.replace("-", " ")
-        # The line names the object already.
+        # The line already contains the object's name.
         error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
         return _line(word, step.result, step, error, [], coloured)
     more = [_evictions(step), step.waiting, *step.side_effects]
@@ -89,12 +89,12 @@ def _line(word: str, colour: str, step: Step, reason: str, more: Sequence[str | 
 
 
 def is_shown(step: Step) -> bool:
-    """Shared objects that are as they should be are not: every job has some."""
+    """Return True if a step is printed. Unchanged shared objects are not: every job has some."""
     return not (step.shared and step.action == "unchanged")
 
 
 def summary_line(plan: Plan, *, done: bool = False) -> str:
-    """The numbers of a plan: ``2 to create, 1 unchanged``, or when it is ``done`` ``2 created, 1 unchanged``."""
+    """Return the counts of a plan: ``2 to create, 1 unchanged``; with ``done``: ``2 created, 1 unchanged``."""
     shown = [step for step in plan.steps if is_shown(step)]
     counts: dict[str, int] = {}
     recovered = sum(step.action == "create" for step in plan.recovery)
@@ -111,7 +111,7 @@ def summary_line(plan: Plan, *, done: bool = False) -> str:
 
 
 def reachable_job(plan: Plan) -> tuple[str, str] | None:
-    """Return name and namespace of the first job that was created and can be reached at a port; None without any."""
+    """Return name and namespace of the first created job that has a port, or None."""
     served = {
         (step.title, step.key.namespace)
         for step in plan.steps
@@ -126,7 +126,7 @@ def reachable_job(plan: Plan) -> tuple[str, str] | None:
 
 
 def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:
-    """The unified diff of one step, in YAML."""
+    """Yield the unified diff of one step, in YAML."""
     before, after = before_and_after(step, keys)
     name = str(step.key)
     lines = unified_diff(
@@ -147,7 +147,7 @@ def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
 
 
 def _lost(step: Step) -> Iterator[str]:
-    """A line for each field that others put there and the replacement drops; ``!`` is no sign of a unified diff."""
+    """Yield a line for each field of another manager that a replacement drops; ``!`` is no marker of unified diffs."""
     for one in step.lost:
         change = masked_change(Change(one.path, one.value, one.new))
         becomes = f" -> {_flow(change.new)}" if one.new is not None else ""
@@ -161,7 +161,7 @@ def _flow(value: Any) -> str:
 
 
 def _in_order_of(model: Any, value: Any) -> Any:
-    """Return a value with the keys of its mappings in the order of another: a difference in order is none."""
+    """Return a value with its keys in the order of ``model``, so that a different order is not a difference."""
     if isinstance(model, dict) and isinstance(value, dict):
         names = [*(name for name in model if name in value), *(name for name in value if name not in model)]
         return {name: _in_order_of(model.get(name), value[name]) for name in names}
@@ -172,7 +172,7 @@ def _in_order_of(model: Any, value: Any) -> Any:
 
 
 def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = False) -> Iterator[str]:
-    """How the old object differs that a recovery creates where the new one is refused."""
+    """Yield the diff between the new object and the old one, which a recovery creates if the new one is refused."""
     sides = [before_and_after(each, keys)[1] for each in (step, Step("create", step.key, desired=old))]
     if sides[0] is not None:
         sides[1] = _in_order_of(sides[0], sides[1])

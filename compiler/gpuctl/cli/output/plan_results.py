@@ -1,4 +1,4 @@
-"""A plan before and after it was carried out, printed: as lines, as differences, or as one JSON value."""
+"""Printing a plan, its differences and its result, as text or as one JSON value."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gpuctl.objects.ownership_metadata import Records
 
 
 def show_step(step: Step) -> None:
-    """Print a line for a step that is finished."""
+    """Print the line of a finished step."""
     if not printer.is_shown(step):
         return
-    # A reader that went away (`| head`) must not stop a plan half way; the exit tells of it.
+    # A closed pipe (`| head`) must not stop a plan half way; the exit code reports it.
     with contextlib.suppress(OSError, ValueError):
         click.echo(with_recover_options(printer.result_line(step, coloured=is_coloured())))
 
 
 def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
-    """Print what would be done, and what stands against it."""
+    """Print the steps of a plan, its questions and its obstacles."""
     if as_json:
         show_value(plan_value(plan, error="\n".join(plan.obstacles) or None), "json")
     else:
@@ -47,7 +47,7 @@ def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
 
 
 def show_difference(plan: Plan, keys: Records, output: str) -> None:
-    """Print what would change, object by object: ``text``, ``json`` or ``markdown``."""
+    """Print the diff of each object, as ``text``, ``json`` or ``markdown``."""
     if output == "json":
         show_value(plan_value(plan, error="\n".join(plan.errors) or None), "json")
     else:
@@ -85,15 +85,15 @@ def _show_differences(plan: Plan, keys: Records, *, markdown: bool) -> None:
 
 
 def finish(plan: Plan, *, as_json: bool) -> int:
-    """Print what became of a plan, and return the exit code."""
+    """Print the result of a plan, and return the exit code."""
     show_result(plan, as_json=as_json)
     return result_code(plan)
 
 
 def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> None:
-    """Print what became of a plan whose steps were printed as they were finished.
+    """Print the result of a plan whose steps were printed when they finished.
 
-    :param cluster: the one of several that it was carried out on; it has a summary of its own.
+    :param cluster: the cluster, if the command changes several; each has its own summary line.
     """
     if as_json:
         show_value(plan_value(plan), "json")

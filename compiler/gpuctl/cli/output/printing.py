@@ -1,4 +1,4 @@
-"""Printing a table or a value as a whole, as this terminal or pipe wants it."""
+"""Printing a table or a value, adapted to the terminal or pipe."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def show_table(
     droppable: Sequence[str] = (),
     with_blanks: bool = False,
 ) -> None:
-    """Print a table, line by line; ``droppable`` columns go first where the terminal is too narrow."""
+    """Print a table line by line. If the terminal is too narrow, ``droppable`` columns are omitted first."""
     show_rows(shown_table(headers, headings=headings, droppable=droppable, with_blanks=with_blanks), rows)
 
 
 def shown_table(
     headers: Sequence[str], *, headings: bool = True, droppable: Sequence[str] = (), with_blanks: bool = False
 ) -> Table:
-    """A table as this terminal shows it, for :func:`show_rows`."""
+    """Return a table with the width and colours of the terminal, for :func:`show_rows`."""
     return Table(
         headers,
         headings=headings,
@@ -41,7 +41,7 @@ def shown_table(
 
 
 def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of a table, line by line; the first time with its headings."""
+    """Print rows of a table line by line; the first call also prints the headings."""
     for line in table.lines(rows):
         click.echo(line)
 

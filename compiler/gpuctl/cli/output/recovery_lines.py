@@ -1,4 +1,4 @@
-"""What killed runs left and what became of it, printed."""
+"""Printing unfinished changes of interrupted runs and the result of their recovery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_planned_recovery(found: Unfinished | UnfinishedThere, *, err: bool = False) -> None:
-    """Print what will be created, whole, and what else will be done."""
+    """Print the objects that will be created, in full, and the other steps."""
     coloured = (sys.stderr if err else sys.stdout).isatty()
     for step in found.outlook.steps:
         click.echo(printer.recovery_line(step, coloured=coloured), err=err)
@@ -30,7 +30,7 @@ def show_planned_recovery(found: Unfinished | UnfinishedThere, *, err: bool = Fa
 
 
 def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json: bool) -> None:
-    """Print what was done, or with ``dry_run`` what would be."""
+    """Print what was recovered, or with ``dry_run`` what would be."""
     outlook, result = found.outlook, found.result
     if as_json:
         show_recovery_value(found)
@@ -51,7 +51,7 @@ def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json
 
 
 def show_recovery_value(found: Unfinished | UnfinishedThere, error: str | None = None) -> None:
-    """Print it as one JSON value; ``error`` says why nothing was done."""
+    """Print the recovery as one JSON value; ``error``: why nothing was done."""
     fields = recovery_fields(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys)
     if error is not None:
         fields["error"] = error

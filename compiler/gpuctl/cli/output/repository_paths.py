@@ -1,4 +1,4 @@
-"""File names as CI systems want them: relative to the root of the repository."""
+"""File names for CI systems: relative to the root of the repository."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 def repository_path(file: str) -> str:
     """Return the path of a file relative to the root of its git repository, with ``/`` as separator.
 
-    GitHub, GitLab and code scanning attach a result to a line of a pull request only under this path, wherever the
-    command runs. A file outside of every repository, and a name that is no file (``<stdin>``), keep their name.
+    GitHub, GitLab and code scanning attach a result to a line of a pull request only by this path, in whatever
+    directory the command runs. A file outside a repository, and a name that is not a file (``<stdin>``), are returned
+    unchanged.
     """
     path = Path(os.path.abspath(file))
     if not path.exists():

@@ -15,7 +15,7 @@ from gpuctl.release import __version__
 
 
 def render(diagnostics: Iterable[Diagnostic]) -> str:
-    """A SARIF log with one run; its rules are the codes that occur."""
+    """Return a SARIF log with one run; its rules are the codes that occur."""
     listed = list(diagnostics)
     codes = sorted({diagnostic.code for diagnostic in listed})
     run = {

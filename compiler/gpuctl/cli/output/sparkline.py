@@ -1,4 +1,4 @@
-"""Sparklines: how something went, in as many characters as there were steps."""
+"""Sparklines: a series of values as one character each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PLAIN, PLAIN_GAP = "_.:-=+*#", "?"
 
 
 def sparkline(values: Iterable[float | None], most: float, *, blocks: bool = True) -> str:
-    """A character for each value, the higher the more; what is not known is a dot in the middle.
+    """Return one character per value, higher for larger values; a dot for None.
 
-    It has no blanks, so that it is one word of a table's row.
+    It contains no blanks, so that it is one word in a row of a table.
 
-    :param most: what the highest character stands for: lines below each other are of one scale.
+    :param most: the value of the highest character; the same for all lines of a table.
     """
     levels, gap = (BLOCKS, GAP) if blocks else (PLAIN, PLAIN_GAP)
     return "".join(gap if value is None else levels[_level(value, most, len(levels))] for value in values)
@@ -27,7 +27,7 @@ def _level(value: float, most: float, levels: int) -> int:
 
 
 def shows_blocks(stream: Any = None) -> bool:
-    """Whether a stream (standard output unless another is given) has the characters; pipes and files are UTF-8."""
+    """Return True if a stream (default: standard output) can encode the block characters; pipes and files are UTF-8."""
     encoding = getattr(stream if stream is not None else sys.stdout, "encoding", None) or "utf-8"
     try:
         (BLOCKS + GAP).encode(encoding)

@@ -1,4 +1,4 @@
-"""Tables: aligned, coloured by state on a terminal and no wider than it; whole and plain in a pipe."""
+"""Tables: aligned; on a terminal coloured by status and fitted to its width, in a pipe complete and plain."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuctl.cli.output.terminal import escape_controls
 from gpuctl.language.display_text import visible
 
 GAP = 3
-"""Blanks between columns, as kubectl prints them."""
+"""Blanks between columns, as in kubectl."""
 EMPTY = "-"
-"""What stands for nothing, so that every row has as many words as columns."""
+"""The text of an empty cell, so that every row has as many words as columns."""
 _NARROW_GAP = 2
 _SHORTEST, _SHORTEST_LAST = 8, 16
 _MEASURED = 1000
@@ -33,12 +33,12 @@ STATES = {
         | {"DeadlineExceeded", "QuotaExceeded", "FailedCreate", "faulty", "NodeLost", "ContainerCannotRun", "full"}
     ),
 }
-"""Colour -> words of a STATUS column."""
+"""Colour -> words in a STATUS column."""
 _COLOURS = {word: colour for colour, words in STATES.items() for word in words}
 
 
 def width_of(text: str) -> int:
-    """How many columns of a terminal a text takes: a Chinese character two."""
+    """Return the terminal columns that a text takes; a Chinese character takes two."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth
@@ -55,20 +55,21 @@ def table(
     coloured: bool = False,
     droppable: Sequence[str] = (),
 ) -> Iterator[str]:
-    """The lines of a table that is printed once: :class:`Table` says how it looks."""
+    """Yield the lines of a table that is printed at once, see :class:`Table`."""
     return Table(headers, headings=headings, width=width, coloured=coloured, droppable=droppable).lines(rows)
 
 
 class Table:
-    """A table that is printed in one go, or goes on with rows that come later, in the columns that it began with.
+    """A table that is printed at once or extended by later rows, which keep the column widths of the first ones.
 
-    Blanks within words of a column other than the last one are left out (``Partially Running`` is
-    ``PartiallyRunning``), so that awk finds every column; ``with_blanks`` they stay.
+    Blanks within the words of a column other than the last one are removed (``Partially Running`` becomes
+    ``PartiallyRunning``), so that awk finds every column; ``with_blanks`` keeps them.
 
-    In a terminal of a ``width`` that is too narrow, columns move together and the last one is cut (``…``). Then
-    ``droppable`` columns are left out in their order (a JOB ID is first cut at its beginning: its end distinguishes
-    pods), the others are cut, and left out from the right. NAME, STATUS and a first column that is not droppable stay
-    whole: they are what a user copies. If even these do not fit, lines are whole and the terminal breaks them.
+    If a terminal is narrower than the table (``width``), the gaps shrink and the last column is cut (``…``). Then
+    ``droppable`` columns are omitted in their order (a JOB ID is first cut at its beginning, because its end
+    distinguishes pods), and the other columns are cut, then omitted from the right. NAME, STATUS and a first column
+    that is not droppable stay complete, because users copy them. If even these do not fit, lines are printed in full
+    and the terminal wraps them.
     """
 
     def __init__(
@@ -91,9 +92,9 @@ class Table:
         self._layout: _Layout | None = None
 
     def lines(self, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-        """The lines of rows, the first time below the headings.
+        """Yield the lines of rows; the first call begins with the headings.
 
-        ``rows`` may be endless: columns are as wide as the first thousand rows of the first call need.
+        ``rows`` may be endless: the column widths are those of the first thousand rows of the first call.
         """
         rows = iter(rows)
         first: list[list[str]] = []
@@ -123,8 +124,11 @@ class Table:
 
 
 class _Layout(NamedTuple):
-    """The columns that are shown, the width of every column, the blanks between them, whether cells are cut, and the
-    columns whose cells are cut at their beginning."""
+    """The layout of a table.
+
+    ``columns``: the shown columns. ``widths``: of all columns. ``gap``: blanks between columns. ``cut``: cells are cut
+    to the width. ``tails``: columns whose cells are cut at the beginning.
+    """
 
     columns: list[int]
     widths: list[int]
@@ -134,31 +138,31 @@ class _Layout(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How wide a row is."""
+        """Width of a row."""
         return sum(self.widths[column] for column in self.columns) + self.gap * (len(self.columns) - 1)
 
     def narrowed(self, column: int, by: int) -> _Layout:
-        """Return the layout with a column that is narrower by so much."""
+        """Return the layout with one column narrower."""
         return self._replace(widths=[width - by * (number == column) for number, width in enumerate(self.widths)])
 
     def without(self, column: int) -> _Layout:
-        """Return the layout without a column."""
+        """Return the layout without one column."""
         return self._replace(columns=[other for other in self.columns if other != column])
 
 
 def _shown(cell: str) -> str:
-    """A cell without what would control a terminal, or move its neighbours."""
+    """Return a cell with control characters escaped."""
     if cell.isprintable():
         return cell
     return visible(cell)
 
 
 def _fitting(layout: _Layout, limit: int, least: Sequence[int], kept: Collection[int], order: Sequence[int]) -> _Layout:
-    """Return the layout that fits, as :class:`Table` describes it; the one that was given if none does.
+    """Return a layout that fits the limit, as :class:`Table` describes; the given one if none fits.
 
     :param least: the width of each heading.
-    :param kept: columns that stay whole.
-    :param order: columns that are left out, or shortened, first.
+    :param kept: columns that stay complete.
+    :param order: columns that are omitted or cut first.
     """
     if layout.total <= limit:
         return layout
@@ -197,12 +201,12 @@ def _line(row: Sequence[str], layout: _Layout, state: int | None) -> str:
 
 
 def state_colour(status: str) -> str | None:
-    """The colour of a state: green runs, yellow waits, red needs somebody."""
+    """Return the colour of a status: green runs, yellow waits, red needs attention."""
     return _COLOURS.get(status.replace(" ", "").removeprefix("Init:"))
 
 
 def shorten(text: str, width: int, *, tail: bool = False) -> str:
-    """Return a text of at most so many columns, cut with ``…`` at its end, or with ``tail`` at its beginning."""
+    """Return a text of at most ``width`` columns, cut with ``…`` at its end, or with ``tail`` at its beginning."""
     if width_of(text) <= width:
         return text
     shown = ""
@@ -216,7 +220,7 @@ def shorten(text: str, width: int, *, tail: bool = False) -> str:
 
 
 def detail_lines(pairs: Iterable[tuple[str, str]], *, style: Callable[[str], str] = str) -> Iterator[str]:
-    """Lines ``Name:   value``, values aligned; those of several lines are indented below each other."""
+    """Yield lines ``Name:   value`` with aligned values; further lines of a value are indented."""
     known = [(name, value if value else EMPTY) for name, value in pairs]
     column = max((width_of(name) for name, _ in known), default=0) + 1 + GAP
     for name, value in known:

@@ -1,4 +1,4 @@
-"""The user's terminal: what is never written to it, and how it is while a program elsewhere has it."""
+"""The terminal: escaping control characters, raw mode, size and colours."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tty
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-# Colours, and the line that progress rewrites, are our own; the rest of what controls a terminal, or turns the order of
-# what is read, comes from names and messages that anybody in the cluster may have written.
+# Colours and the rewritten progress line come from gpuctl. Other control characters, and those that change the reading
+# direction, come from names and messages in the cluster, which any user may have written.
 _OURS = r"\x1b\[[0-9;]*m|\r\x1b\[2K"
 _CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -22,29 +22,30 @@ _COLUMNS = 80
 
 
 def escape_controls(text: str) -> str:
-    """Return text with escapes for what controls a terminal, but for colours and the line of progress."""
+    """Escape control characters, except for colours and the progress line."""
     if text.isprintable():
         return text
     return _CONTROL.sub(lambda match: match[1] or match[0].encode("unicode_escape").decode(), text)
 
 
 class Terminal(io.TextIOWrapper):
-    """A stream to a terminal that shows control characters as escapes. Its ``buffer`` takes bytes as they are."""
+    """A text stream to a terminal that escapes control characters. Bytes written to its ``buffer`` are not escaped."""
 
     def write(self, text: str) -> int:
         return super().write(escape_controls(text))
 
 
 def is_interactive() -> bool:
-    """Whether a person types, and sees what is printed."""
+    """Return True if standard input and standard output are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextlib.contextmanager
 def raw_terminal() -> Iterator[int]:
-    """Pass every key on, Ctrl-C included; yields a descriptor that becomes readable when the size changes.
+    """Put the terminal into raw mode, in which Ctrl-C is passed on like every key.
 
-    However it ends, the terminal is as it was before: also after SIGTERM and SIGHUP, which end the program.
+    Yield a descriptor that becomes readable when the size changes. The terminal is always restored, also after SIGTERM
+    and SIGHUP, which end the program.
     """
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
@@ -58,7 +59,7 @@ def raw_terminal() -> Iterator[int]:
     handlers: dict[int, Any] = {signal.SIGWINCH: note, signal.SIGTERM: _end, signal.SIGHUP: _end}
     old = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        # Not TCSAFLUSH, here and below: what was typed ahead is for the shell.
+        # Not TCSAFLUSH, here and below: typed-ahead input is for the remote shell, and later for the local one.
         tty.setraw(descriptor, termios.TCSADRAIN)
         yield resized
     finally:
@@ -70,7 +71,7 @@ def raw_terminal() -> Iterator[int]:
 
 
 def size() -> tuple[int, int]:
-    """Columns and rows, whatever the environment says: that does not change with the window."""
+    """Return columns and rows of the terminal; $COLUMNS and $LINES do not follow the window."""
     found = os.get_terminal_size(sys.stdin.fileno())
     return found.columns, found.lines
 
@@ -80,22 +81,22 @@ def _end(number: int, _: Any) -> NoReturn:
 
 
 def is_coloured(stream: Any = None) -> bool:
-    """Whether a stream (standard output unless another is given) is a terminal that wants colours."""
+    """Return True if a stream (default: standard output) is a terminal and colours are not disabled."""
     stream = stream if stream is not None else sys.stdout
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that standard output is, None for a pipe or a file."""
+    """Return the width of the terminal on standard output; None for a pipe or a file."""
     return columns_of(sys.stdout) if sys.stdout.isatty() else None
 
 
 def columns_of(stream: Any) -> int:
-    """Return how many columns the terminal of a stream has: $COLUMNS, else its own answer, else 80."""
+    """Return the width of a stream's terminal: $COLUMNS, else the terminal's own, else 80."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isdecimal() and int(stated) > 0:
         return int(stated)
     with contextlib.suppress(OSError):
-        # A terminal that does not know its size answers 0.
+        # 0 if the terminal does not report its size.
         return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
     return _COLUMNS

@@ -1,4 +1,4 @@
-"""Diagnostics for people, in the shape of rustc's: message, place, the line itself, what to do."""
+"""Diagnostics as text in the form of rustc: message, place, source line, hint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], stre
 def render(
     diagnostics: Iterable[Diagnostic], sources: Mapping[str, Source], *, coloured: bool = False, summary: bool = True
 ) -> str:
-    """All diagnostics as text; with ``summary`` a last line counts the errors and warnings."""
+    """Return all diagnostics as text; with ``summary`` the last line counts errors and warnings."""
     diagnostics = list(diagnostics)
     lines = _Lines(sources, [item.span for item in diagnostics if item.code in SECRET_CODES and item.span is not None])
     parts = [_one(diagnostic, lines, coloured) for diagnostic in diagnostics]
@@ -44,7 +44,7 @@ def render(
 
 
 class _Lines:
-    """The lines of sources, split once each."""
+    """The lines of sources, each source split once."""
 
     def __init__(self, sources: Mapping[str, Source], secrets: Iterable[SourceSpan]) -> None:
         self.sources = sources
@@ -69,7 +69,7 @@ class _Lines:
 
 
 def _blotted(line: str, secret: SourceSpan) -> str:
-    """The line with the value of a word blotted out: what stands behind its `=`, or all of it."""
+    """Return the line with the secret replaced by asterisks: the part behind its `=`, or all of it."""
     start, end = secret.column - 1, secret.end_column - 1 if secret.end_line == secret.line else len(line)
     option, equals, value = line[start:end].partition("=")
     blotted = option + equals + "*" * len(value) if equals else "*" * len(option)
@@ -106,7 +106,8 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
 
 
 def _excerpt(line: str, span: SourceSpan) -> tuple[tuple[str, str], str]:
-    """The line as (before, after) and the marked part; a long line is cut around the mark, tabs become blanks."""
+    """Return the line as (before, after) and the marked part; a long line is cut around the mark; tabs become blanks.
+    """
     line = "".join(c if c.isprintable() else " " for c in line)
     start = min(span.column - 1, len(line))
     end = len(line) if span.end_line != span.line else min(span.end_column - 1, len(line))
@@ -124,7 +125,7 @@ def _excerpt(line: str, span: SourceSpan) -> tuple[tuple[str, str], str]:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    """Return the terminal columns of a text: East Asian wide characters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

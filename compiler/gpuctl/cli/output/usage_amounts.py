@@ -1,4 +1,4 @@
-"""Amounts of GPU time for people: GPU-hours, shares, and what is not known as nothing."""
+"""Amounts of GPU time in tables: GPU-hours and percentages; unknown values are empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HOUR = 3600
 
 
 def gpu_hours(seconds: float | None) -> str:
-    """Return GPU-hours, to a tenth; less than that to a hundredth, and what is something never as nothing."""
+    """Return GPU-hours with one decimal, two below 0.1; a positive value is never shown as 0. "" for None."""
     if seconds is None:
         return ""
     value = seconds / _HOUR
@@ -21,37 +21,37 @@ def gpu_hours(seconds: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Percent, to a tenth; empty when it is not known."""
+    """Return percent with one decimal; "" for None."""
     return "" if value is None else f"{value:.1f}%"
 
 
 def coverage_percent(part: float | None) -> str:
-    """A part, 0 to 1, in percent: 100% only when nothing is missing."""
+    """Return a fraction (0 to 1) as percent; "100%" only if nothing is missing."""
     if part is None:
         return ""
-    # What additions lose is not missing.
+    # Rounding errors of sums do not count as missing.
     return "100%" if part >= 1 - 1e-6 else f"{min(99.9, 100 * part):.1f}%"
 
 
 def gpus(number: float | None) -> str:
-    """Return a number of GPUs: without digits if it is whole, else to a hundredth."""
+    """Return a number of GPUs, without decimals if it is whole, else with two."""
     if number is None:
         return ""
     return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"
 
 
 def known_time_text(known: KnownTime, whole: float, zone: tzinfo) -> str:
-    """Return which part of a time is known: ``5 of 168 hours, 2026-10-25 15:00 to 2026-10-25 20:00``.
+    """Return the known part of a time range: ``5 of 168 hours, 2026-10-25 15:00 to 2026-10-25 20:00``.
 
-    :param whole: seconds of the time.
+    :param whole: length of the range, seconds.
     """
     form, values = known_time_form(known, whole, zone)
     return form.format(*values)
 
 
 def known_time_form(known: KnownTime, whole: float, zone: tzinfo) -> tuple[str, Sequence[str]]:
-    """Return the format string of ``known_time_text``, and its values."""
-    # Less than all is never shown as all.
+    """Return the format string of :func:`known_time_text` and its values."""
+    # A part must not be rounded up to the whole.
     shown = known.seconds if known.seconds >= whole - 1 else min(known.seconds, whole - 0.1 * _HOUR)
     hours = (_tenths(shown), _tenths(whole))
     if not known.start or not known.until:

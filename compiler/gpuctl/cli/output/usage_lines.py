@@ -1,4 +1,4 @@
-"""Usage as tables for people: a row for each group, or for each step of each."""
+"""Usage as tables: one row per group, or one per step and group."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpuctl.reading.usage_records import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
 _ALLOWED = ("ALLOWED", "OF-ALLOWED")
-"""What only namespaces have: what their quotas let them hold."""
+"""Columns for namespaces only: the GPU-hours that their quotas allow."""
 _OWN = ("CAPACITY", "FREE", "UNUSABLE")
-"""What only those have that have GPUs of their own: a cluster, nodes and models."""
+"""Columns for groups that own GPUs: clusters, nodes and models."""
 DROPPABLE = ("UNKNOWN", "COVERAGE", "UNUSABLE", "ALLOWED", "SHARE", "KIND", "STATE", "KNOWN")
-"""What is left out first where the terminal is narrow."""
+"""Columns that are omitted first on a narrow terminal."""
 _PARTS = (
     ("capacity", "capacity"),
     ("held", "held"),
@@ -28,23 +28,23 @@ _PARTS = (
     ("unsized", "unsized"),
 )
 _RARE = "unsized"
-"""A part that is shown only if it is something."""
+"""A part that is shown only if it is not 0."""
 
 
 def headings(level: str) -> tuple[str, ...]:
-    """The columns that say whom a row is about."""
+    """Return the headings of the columns that identify a row."""
     if level == "workload":
         return "NAME", "NAMESPACE", "KIND"
     return {"label": ("VALUE",), "annotation": ("VALUE",), "cluster": ("CLUSTER",)}.get(level, (level.upper(),))
 
 
 def names(level: str, holder: GpuHolder) -> list[str]:
-    """Their cells."""
+    """Return the cells of the columns that identify a row."""
     return [holder.name, holder.namespace, holder.kind] if level == "workload" else [holder.value or "all"]
 
 
 def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
-    """Headings and rows, one a group; the last column has its mean use in each step."""
+    """Return headings and one row per group; the last column is a sparkline of the mean use per step."""
     over_time = bool(view.times)
     by_step = [f"USE-BY-{view.step.upper()}"] if over_time else []
     heads = [*headings(view.level), *_FIGURES, *_of_namespaces(view, _ALLOWED), *by_step]
@@ -60,7 +60,7 @@ def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
 
 
 def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[list[str]]]:
-    """Headings and rows, one for each step of each group, by time; with the capacity, of what has one."""
+    """Return headings and one row per step and group, ordered by time; with the capacity of groups that own GPUs."""
     own = any(use is not None and use.capacity is not None for group in view.groups for use in group.steps)
     figures = [*_FIGURES, *(_OWN if own else ())]
     heads = ["TIME", *headings(view.level), *figures, *_of_namespaces(view, _ALLOWED), "KNOWN", "STATE"]
@@ -80,8 +80,10 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
 
 
 def part_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
-    """Headings and rows of what became of a cluster's GPUs: held is busy, idle and unknown; with free and unusable it
-    is the capacity."""
+    """Return headings and rows of the parts of a cluster's capacity.
+
+    Held is the sum of busy, idle and unknown; with free and unusable it makes the capacity.
+    """
     whole, capacity = view.all_groups, view.all_groups.capacity
     steps = view.groups[0].steps if view.groups else ()
     heads = ["PART", "GPU-HOURS", "SHARE", *([f"BY-{view.step.upper()}"] if view.times else [])]
@@ -93,7 +95,7 @@ def part_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
                 continue
             amount = getattr(whole, name) if view.groups else None
             share = 100 * amount / capacity if capacity and amount is not None else None
-            # Of what there was in each step: the hour that runs is shorter than the others.
+            # Relative to the capacity of each step: the current hour is shorter than the others.
             line = [_part(step, name) for step in steps]
             spark = [sparkline(line, 1, blocks=blocks)] if view.times else []
             yield [label, gpu_hours(amount), percent(share), *spark]
@@ -107,7 +109,7 @@ def _part(step: GpuTime | None, name: str) -> float | None:
 
 
 def use_over_time(steps: Sequence[GpuTime | None], blocks: bool) -> str:
-    """The mean use of each step, of 100 percent."""
+    """Return a sparkline of the mean use of each step, up to 100 percent."""
     return sparkline((None if step is None else step.mean_use for step in steps), 100, blocks=blocks)
 
 
@@ -124,7 +126,7 @@ def _cells(use: GpuTime, capacity: float | None) -> list[str]:
 
 
 def _state(known: KnownTime | None, step: tuple[str, str]) -> list[str]:
-    """Return how much of a step is known, and whether its figures are final."""
+    """Return the known percentage of a step, and whether its figures are final."""
     if known is None:
         return ["", ""]
     start, end = (datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() for time in step)

@@ -1,7 +1,7 @@
-"""A month's report, as a page of HTML and as Markdown (GitHub's): texts, tables whose columns add up, and plots.
+"""The monthly report as HTML and as GitHub Markdown: texts, tables whose columns add up, and plots.
 
-Texts are written in English where they are used; ``_say`` translates them.
-Names come from users. On the page every text is escaped; in Markdown names are code, in which nothing has a meaning.
+Texts are written in English where they are used; ``_say`` translates them. Names come from users: HTML escapes every
+text, and Markdown shows names as code, in which no character has a meaning.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _PARTS = (
     ("unusable", "unusable", "held by nobody, on nodes that take no pods"),
     ("unsized", "unsized", "held by pods whose share of a card is of unknown size, or by nobody"),
 )
-# Of a plot, in units of its viewBox.
+# Sizes of a plot, in units of its viewBox.
 _WIDTH, _BAR = 720, 28
 _PLOT_TOP, _PLOT_HEIGHT, _PLOT_BOTTOM, _PLOT_LEFT = 12, 180, 22, 56
 
 
 class Cell(NamedTuple):
-    """A cell of a table. ``kind``: ``name`` for a text that users wrote, ``n`` for a number, else ""."""
+    """A cell of a table. ``kind``: ``name`` for a text of users, ``n`` for a number, else ""."""
 
     text: str
     kind: str = ""
@@ -59,7 +59,7 @@ class ReportTable(NamedTuple):
 
 
 class SvgShape(NamedTuple):
-    """An element of a plot. The text of a rectangle is its title."""
+    """An SVG element of a plot. The text of a rectangle is its title."""
 
     tag: str
     attributes: Mapping[str, str | int]
@@ -67,7 +67,7 @@ class SvgShape(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot, ``height`` units high, and as sparklines: their labels and values."""
+    """A plot. ``height``: in units of its viewBox. ``sparklines``: labels and lines, for Markdown."""
 
     title: str
     height: int
@@ -77,7 +77,7 @@ class Plot(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A part of a report, below its title."""
+    """A section of a report, with its title."""
 
     title: str
     texts: Sequence[str] = ()
@@ -87,7 +87,7 @@ class ReportSection:
 
 
 def report_page(report: MonthReport) -> str:
-    """Return the report as HTML that loads nothing and runs nothing, with a line break at its end."""
+    """Return the report as HTML without scripts and external resources, with a line break at its end."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -129,7 +129,7 @@ def _markdown_rows(table: ReportTable) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """Return a text as code in a table: the fence is longer than any run of backquotes in it."""
+    """Return a text as code in a table; the fence is longer than any run of backquotes in it."""
     text = " ".join(text.split()) or "-"
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     margin = " " if text.startswith("`") or text.endswith("`") else ""
@@ -138,7 +138,7 @@ def _code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape a text so that nothing in it is a link, a mark or HTML."""
+    """Escape a text so that Markdown finds no link, markup or HTML in it."""
     shown = re.sub(r"([\\*_\[\]|~#])", r"\\\1", text)
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
 
@@ -172,7 +172,7 @@ def _parts(report: MonthReport) -> list[ReportSection]:
 
 
 def _capacity_plot(report: MonthReport) -> Plot:
-    """Return one bar that is divided as the capacity is."""
+    """Return one bar, divided into the parts of the capacity."""
     amounts = _amounts(report.whole)
     total = sum(amounts) or 1.0
     shapes = []
@@ -271,7 +271,7 @@ def _shown_parts(use: GpuTime) -> set[str]:
 def _tenths_of(use: GpuTime) -> list[int]:
     """Return tenths of GPU-hours of each of ``_PARTS``, which add up to the capacity in tenths.
 
-    Held hours are rounded to the nearest, as in all other tables; the rounding error goes to those not held.
+    Held hours are rounded to the nearest, as in all other tables; the rounding error goes to a part that is not held.
     """
     amounts = _amounts(use)
     held = [round_to_sum([amount], _TENTH)[0] for amount in amounts[:3]]
@@ -319,7 +319,7 @@ def _whole(report: MonthReport) -> ReportSection:
 class _Row(NamedTuple):
     """A row of a table of groups. ``units``: tenths of GPU-hours of each of ``_HELD``.
 
-    ``cents``: the costs of held and of idle GPU-hours; None if a cost is not known, empty without prices.
+    ``cents``: costs of held and of idle GPU-hours, hundredths; None for an unknown cost, empty without prices.
     """
 
     names: Sequence[Cell]
@@ -353,7 +353,7 @@ def _in_cents(amounts: Sequence[float | None]) -> list[int | None]:
 
 
 def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
-    """Return the sum of rows; a cost is known if all its parts are."""
+    """Return the sum of rows; a cost is None if it is None in one row."""
     return _Row(
         names,
         sum_gpu_times(row.use for row in rows),
@@ -424,7 +424,7 @@ def _models(report: MonthReport) -> ReportSection:
 
 
 def _prices_of(report: MonthReport, model: str) -> str:
-    """Return the prices of a model in the month: ``9; 8 from 2026-10-15``, and ``-`` for none."""
+    """Return the prices of a model in the month: ``9; 8 from 2026-10-15``; ``-`` without a price."""
     found: list[str] = []
     before: float | None = None
     for period in report.prices:
@@ -437,9 +437,9 @@ def _prices_of(report: MonthReport, model: str) -> str:
 
 
 def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
-    """Return the reasons why costs of models are not known, if any.
+    """Return notes on unknown costs of models.
 
-    :param unknown: the models whose costs are not known.
+    :param unknown: the models whose costs are unknown.
     """
     if not report.prices:
         return [_say(report, "No prices are set: platform.yaml has them in usage.prices.models.")]
@@ -453,7 +453,7 @@ def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
 
 
 def _of_costs(report: MonthReport, level: str) -> list[str]:
-    """Return the reasons why costs of a table are not known."""
+    """Return notes on unknown costs in a table."""
     costs = report.costs.get(level, ())
     notes = []
     if any(cost.held is None for cost in costs):
@@ -476,7 +476,7 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
 
 
 def _workloads(report: MonthReport) -> list[ReportSection]:
-    """Return two tables of the same rows, by held and by idle GPU-hours, so that figures are equal in both."""
+    """Return two tables with the same rows, by held and by idle GPU-hours; their figures are rounded together."""
     heads = [Cell(_say(report, name)) for name in ("workload", "namespace", "kind")]
     named = [([Cell(name, "name") for name in _names(group)], group.total) for group in report.workloads]
     rows = _rounded(report, "workload", named)
@@ -497,7 +497,7 @@ def _names(group: GroupUse) -> tuple[str, str, str]:
 
 
 def _cut(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
-    """Return the first rows, and the sum of the others as one row."""
+    """Return the first rows, and one row with the sum of the others."""
     shown = list(rows[:_TOP])
     if rest := rows[_TOP:]:
         shown.append(_together([Cell(_say(report, "{} others", len(rest))), Cell(""), Cell("")], rest))
@@ -527,7 +527,7 @@ def _unknown(report: MonthReport) -> ReportSection:
 
 
 def _known(report: MonthReport) -> str:
-    """Return which part of the month is known: ``5 of 744 hours, 2026-10-01 00:00 to 2026-10-01 05:00``."""
+    """Return the known part of the month: ``5 of 744 hours, 2026-10-01 00:00 to 2026-10-01 05:00``."""
     form, values = known_time_form(report.known, report.end - report.start, ZoneInfo(report.zone))
     return _say(report, form, *values)
 

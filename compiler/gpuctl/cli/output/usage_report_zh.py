@@ -1,4 +1,4 @@
-"""The texts of a month's report in Chinese, by their English forms (``str.format``)."""
+"""Chinese texts of the monthly report, by their English format strings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHINESE: Mapping[str, str] = {
     "Workloads that held the most": "占用最多的工作负载",
     "Workloads that left the most idle": "空闲最多的工作负载",
     "What is not known": "未知的部分",
-    # Heads and rows.
+    # Headings and rows.
     "part": "部分",
     "what it is": "含义",
     "GPU-hours": "GPU 小时",
