@@ -1,1 +1,1 @@
-"""One module per command. A command holds no logic."""
+"""One module per command. A command parses options, calls a use case and prints; it holds no other logic."""

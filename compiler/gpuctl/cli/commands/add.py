@@ -52,7 +52,8 @@ def node(
 ) -> int:
     """Add nodes to a pool.
 
-    Labels the nodes as applying the pool would, and notes them in its definition. Running pods stay where they are.
+    The nodes get the labels that applying the pool would set, and are added to its definition. Running pods stay where
+    they are.
     """
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:

@@ -1,4 +1,4 @@
-"""``gpuctl apply``: bring the cluster to what documents say."""
+"""``gpuctl apply``: apply documents to the cluster."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ def command(
     as_json: bool,
     **planning: Any,
 ) -> int:
-    """Bring the cluster to what documents say.
+    """Apply documents to the cluster.
 
-    What did not change is left alone. What changed is deleted and created again; everything is checked before anything
-    is deleted, and if the new object cannot be created the old one is. What would end running work is asked first.
+    Unchanged objects are kept. Changed jobs are deleted and created again: everything is checked before anything is
+    deleted, and if the new object cannot be created, the old one is restored. Changes that end running work need
+    confirmation.
     """
     if rollback and not wait:
         raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")

@@ -1,4 +1,4 @@
-"""``gpuctl build``: documents in, a directory of manifests out."""
+"""``gpuctl build``: compile documents to a directory of manifests."""
 
 from __future__ import annotations
 
@@ -91,14 +91,15 @@ def command(
     job_names: str | None,
     embed: bool,
 ) -> int:
-    """Compile documents to a directory of manifests, one object a file: NAMESPACE/KIND-NAME.yaml.
+    """Compile documents to a directory of manifests, one object per file: NAMESPACE/KIND-NAME.yaml.
 
-    What earlier builds wrote and this one does not is removed, but for the files of namespaces: a namespace takes all
-    that is in it along, so its file stays until --remove-namespace names it. Files of others are never touched. Each
-    file is replaced in one step. If a build is killed, --check reports it and the next build completes DIR.
+    Files that earlier builds wrote and this one does not are removed, except the files of namespaces: deleting a
+    namespace deletes everything in it, so its file stays until --remove-namespace names it. Other files are never
+    touched. Each file is replaced atomically. If a build is killed, --check reports it and the next build completes
+    DIR.
 
-    A training that another version of gpuctl rendered from the same input has another name in this version, and would
-    start anew. --base keeps its files, if they stand at that revision; --relower renders it anew. Without either, the
+    A training that another version of gpuctl rendered from the same input would get a new name in this version, and
+    restart. --base keeps its files if they are in that revision; --relower renders it again. Without either option the
     build is refused.
     """
     if check and force:
@@ -117,7 +118,7 @@ def command(
         embed=embed,
         namespaces=True,
         job_names=job_names,  # type: ignore[arg-type]
-        # Its manifests are the result of a build, not its sources.
+        # The directory may be among the inputs; its manifests are output, not sources.
         without=writer.resolve_directory(directory),
         cluster=cluster,
     )
@@ -160,7 +161,7 @@ def _identity(root: Path) -> str | None:
 
 
 def _warn_of_unread(outcome: BuildOutcome, result: Compilation, *, check: bool) -> None:
-    """Say what goes while something was not read: what it holds may be missing by mistake."""
+    """Warn if files are removed while some inputs were not read: their documents may be missing by mistake."""
     gone = [change.path for change in outcome.files if change.action == "remove"]
     if not gone or not result.unread:
         return

@@ -1,11 +1,11 @@
-"""``gpuctl completion``: the script that makes a shell complete commands and options."""
+"""``gpuctl completion``: print a shell's completion script."""
 
 from __future__ import annotations
 
 import click
 
 COMPLETION = "_GPUCTL_COMPLETE"
-"""The variable by which a shell asks click for completions."""
+"""The variable with which a shell asks click for completions."""
 PROGRAM = "gpuctl"
 INSTALL = {
     "bash": "gpuctl completion bash > ~/.local/share/bash-completion/completions/gpuctl",

@@ -1,4 +1,4 @@
-"""``gpuctl create``: submit what is not there yet."""
+"""``gpuctl create``: submit new documents."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def command(
 ) -> int:
     """Submit documents.
 
-    When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
+    If an object exists already, nothing is created; shared objects (namespaces, priority classes) may exist.
     """
     inputs = require_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return run_apply(

@@ -1,4 +1,4 @@
-"""``gpuctl delete``: take away what documents, or the names of jobs, pools, quotas and namespaces, stand for."""
+"""``gpuctl delete``: delete the objects of documents, or jobs, pools, quotas and namespaces by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = {
     "namespaces": "namespace",
     "ns": "namespace",
 }
-"""What can be deleted by name, by each of its names."""
+"""The kinds that can be deleted by name, with their aliases."""
 _COMPLETE = {"job": complete_job, "pool": complete_pool, "quota": complete_quota, "namespace": complete_namespace}
 
 
@@ -81,9 +81,9 @@ def command(
 ) -> int:
     """Delete jobs, pools, quotas and namespaces, and wait until they are gone.
 
-    KIND is job, pool, quota or namespace; without it files are named. Deleted is what gpuctl makes from the documents,
-    and nothing else: other objects with the same labels stay, and so do namespaces and priority classes. A pool's jobs
-    go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
+    KIND is job, pool, quota or namespace; without KIND, name files. Only the objects that gpuctl makes from the
+    documents are deleted: other objects with the same labels stay, and so do namespaces and priority classes. Jobs of a
+    deleted pool keep running, and its nodes keep their GPU type. The name of a quota is its user's or its document's.
     """
     as_json = as_json or output == "json"
     invocation, run = (
@@ -145,9 +145,9 @@ def _named(kind: str, text: str) -> str:
 
 
 def _served(kind: str, url: str, namespace_too: bool) -> Literal["job", "pool", "quota"]:
-    """Return the kind, which a service deletes.
+    """Return the kind, if a service can delete it.
 
-    :raises NeedsKubeconfig: it deletes no namespaces.
+    :raises NeedsKubeconfig: a service does not delete namespaces.
     """
     if namespace_too or kind == "namespace":
         said = "`gpuctl delete quota --namespace-too`" if namespace_too else "`gpuctl delete namespace`"

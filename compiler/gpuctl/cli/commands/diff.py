@@ -1,4 +1,4 @@
-"""``gpuctl diff``: what an apply would do."""
+"""``gpuctl diff``: show what apply would do."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def command(
     as_json: bool,
     **planning: Any,
 ) -> int:
-    """Show what apply would do to the cluster: the same plan, with the difference of each object. Changes nothing.
+    """Show what apply would do to the cluster: the same plan, with a diff of each object. Changes nothing.
 
-    Against a directory of manifests or a revision of git no cluster is needed.
+    With --against DIR or --against git:REF no cluster is needed.
     """
     inputs = require_inputs(filenames, paths, "gpuctl diff -f training.yaml")
     output = "json" if as_json else output
@@ -97,7 +97,7 @@ def command(
                 by_service.service, documents, options, RunOptions(), by_service.callbacks, preview=True
             )
     if by_service is not None:
-        # Its steps say themselves what they show.
+        # A service's steps carry the objects to show, so the keys are not used.
         show_difference(plan, records(Settings()), output)
         return difference_code(plan)
     documents, names = chosen_clusters(documents, invocation, refusal=2)
@@ -121,7 +121,7 @@ def _with_each(
 
 
 def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
-    """Print the difference from manifests or from a revision; 1 when there is one."""
+    """Print the differences from manifests or from a revision. Return 1 if there are any."""
     with revision_errors():
         changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     if output == "json":

@@ -1,4 +1,4 @@
-"""``gpuctl drift``: what differs between documents and a cluster, since when and by whom."""
+"""``gpuctl drift``: show how a cluster differs from documents, since when, and by which manager."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def command(
     output: str,
     as_json: bool,
 ) -> int:
-    """Show how a cluster differs from documents: for a job of CI that runs by itself.
+    """Show how a cluster differs from documents, for example in a scheduled CI job.
 
-    FILE may be git:REF, followed by files or directories as they are at that revision; without any, the current
-    directory. Shown are fields that differ, fields that others have added, objects that are gone, and members of the
-    sets that the documents are which no document has any more, each with the field manager that wrote it and when it
-    last wrote. What controllers of Kubernetes and Kueue set is listed as expected. Only reads, and changes nothing.
+    FILE may be git:REF, followed by files or directories of that revision; without these, the current directory. Shown
+    are fields that differ, fields that other managers added, missing objects, and objects of the documents' sets that
+    no document contains. Each has the field manager that wrote it and the time of its last write. Fields that
+    controllers of Kubernetes and Kueue set are listed as expected. Changes nothing.
     """
     output = "json" if as_json else output
     report = _compared(
@@ -82,7 +82,7 @@ def command(
 
 
 def _compared(documents: DocumentOptions, invocation: Invocation) -> DriftReport:
-    """The comparison; what keeps it from being made ends the command, with more than 1."""
+    """Return the comparison. If it cannot be made, the command ends with an exit code above 1."""
     inputs = [str(source) for source in documents.sources]
     revision = ""
     if inputs and inputs[0].startswith(_GIT):

@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pod_access import choose_pod
 
-# What most images have; the first that is there.
+# Bash if the image has it, else sh.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
 
 
@@ -49,10 +49,10 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Run a command in a pod of a job: NAME is the job's, a pod's, or KIND/NAME. Its exit code becomes gpuctl's.
+    """Run a command in a pod of a job, and exit with its exit code. NAME is a job, a pod, or KIND/NAME.
 
     Without a command, on a terminal, a shell is opened. Exit code 3: the command was not started, or the connection
-    ended before it did. 1: no such job, or no pod of it runs.
+    ended before it did. 1: the job does not exist, or none of its pods runs.
     """
     if not arguments:
         if not is_interactive():
@@ -83,7 +83,7 @@ def _run(looking: Reader, pod: Key, what: Command) -> int:
 
 
 def _to(descriptor: int) -> Callable[[bytes], None]:
-    """Writes bytes to a descriptor, all of them."""
+    """Return a function that writes all bytes to a descriptor."""
 
     def write(data: bytes) -> None:
         while data:

@@ -1,4 +1,4 @@
-"""``gpuctl explain``: what a field means, or a diagnostic."""
+"""``gpuctl explain``: explain a field, a kind, a diagnostic or a cause."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MAX_WIDTH = 100
 MARK = "#!"
-"""Ends the line of an example on which its diagnostic stands."""
+"""Marks the line of an example to which its diagnostic refers."""
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Kinds and their fields, a level at a time; codes once somebody begins one."""
+    """Complete kinds and their fields, level by level; complete codes if the word begins like one."""
     if incomplete[:3].upper() == "GPU" and not incomplete.lower().startswith("gpu-"):
         return [code for code in CODES if code.startswith(incomplete.upper())]
     kind = kind_called(incomplete.partition(".")[0])
@@ -45,10 +45,10 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 )
 @click.argument("topic", required=False, shell_complete=_complete)
 def command(topic: str | None) -> int:
-    """Explain a field, a kind of document, or a diagnostic.
+    """Explain a field, a kind of document, a diagnostic, or a cause of `gpuctl why`.
 
-    TOPIC is a path such as training.resources.gpu-type in any spelling, the end of one (resources.gpu, gpu-type), a
-    kind, a code such as GPU203, or a cause of `gpuctl why` such as out-of-memory. Without TOPIC, list the kinds.
+    TOPIC is a path such as training.resources.gpu-type in any spelling, or the end of one (resources.gpu, gpu-type). It
+    may also be a kind, a code such as GPU203, or a cause such as out-of-memory. Without TOPIC, the kinds are listed.
     """
     if topic is None:
         return _kinds()
@@ -81,7 +81,7 @@ def _cause(topic: str) -> bool:
 
 
 def kinds() -> Iterator[tuple[str, str]]:
-    """Return each kind of document and a sentence about it."""
+    """Return each kind of document and the first sentence about it."""
     return ((kind, _first_sentence(model_of(kind).__doc__)) for kind in KINDS)
 
 
@@ -209,7 +209,7 @@ def _print_heading(text: str) -> None:
 
 
 def _print_text(text: str) -> None:
-    """Paragraphs, wrapped; those that are indented stay as they are."""
+    """Print paragraphs, wrapped, except for those that are indented."""
     shown = []
     for paragraph in text.strip("\n").split("\n\n"):
         if not paragraph.startswith(" "):

@@ -1,4 +1,4 @@
-"""``gpuctl fit``: whether jobs would get their pods placed, and what stands against it."""
+"""``gpuctl fit``: check whether the pods of jobs can be placed."""
 
 from __future__ import annotations
 
@@ -60,14 +60,15 @@ def command(
     output: str,
     as_json: bool,
 ) -> int:
-    """Tell of each job whether all its pods would find room at once, as Kubernetes' own scheduler decides.
+    """Check for each job whether all its pods fit at the same time, by the rules of the Kubernetes scheduler.
 
-    Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
-    given back: an apply replaces them. Without FILE the pods that wait for a node now are judged, by their jobs; -n
-    narrows them to a namespace. Changes nothing.
+    Jobs are placed one after another, highest priority first. Resources of a job that already runs count as free,
+    because apply replaces it. Without FILE, the pods that wait for a node now are checked, grouped by job; -n limits
+    them to a namespace. Changes nothing.
 
-    --suggest looks for changes of a document with which its job fits now and evicts nobody: less memory or cpu, fewer
-    GPUs, another GPU type or pool, more nodes of fewer GPUs. Each was compiled, and judged with the other documents.
+    --suggest searches for changes of a document with which its job fits now without evicting others: less memory or
+    cpu, fewer GPUs, another GPU type or pool, more nodes with fewer GPUs. Each suggestion is compiled, and checked
+    together with the other documents.
     """
     inputs = [*filenames, *paths]
     if suggest and not inputs:
@@ -111,7 +112,7 @@ def _fit(
     as_json: bool,
     suggest: bool,
 ) -> FitAnswer:
-    """The answer. Mistakes in the documents end the command with 2."""
+    """Return the result for documents. Errors in the documents end the command with exit code 2."""
 
     def diagnosed(told: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
         text.write(told, sources, sys.stderr)
@@ -147,7 +148,7 @@ def _fit(
 def _fit_waiting(
     namespace: str | None, kubeconfig: str | None, context: str | None, snapshot_file: str | None
 ) -> FitAnswer:
-    """The answer for what waits now."""
+    """Return the result for the pods that wait now."""
     if snapshot_file is not None:
         return _answer(fit_waiting(snapshot=snapshot_source(snapshot_file), namespace=namespace))
     if (service := selected_service(kubeconfig, context)) is not None:

@@ -1,4 +1,4 @@
-"""``gpuctl fmt``: documents in canonical spelling."""
+"""``gpuctl fmt``: rewrite documents in canonical spelling."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
             elif not show_diff:
                 _write(Path(source.path or source.name), formatted.text)
                 click.echo(f"{source.name}: rewritten", err=True)
-    # What is not read, or somebody else's, is no matter of form.
+    # Notes, for example on files that are not documents, do not concern the format.
     diagnostics = [item for item in diagnostics if item.severity is not Severity.NOTE]
     text.write(diagnostics, {source.name: source for source in found.sources}, sys.stderr)
     return 1 if diagnostics or (changed and (check or show_diff)) else 0
 
 
 def _has_mark(path: str | None) -> bool:
-    """Whether the file starts with a byte-order mark, which reading drops."""
+    """Return True if the file starts with a byte-order mark, which reading drops."""
     try:
         with open(path or "", "rb") as stream:
             return stream.read(3) == b"\xef\xbb\xbf"
@@ -65,7 +65,7 @@ def _has_mark(path: str | None) -> bool:
 
 
 def _print_diff(name: str, before: str, after: str) -> None:
-    # A line ends where the tools end it that apply a diff: at a line feed, and not at U+2028 or a form feed.
+    # Lines end at a line feed only, as in tools that apply a diff, and not at U+2028 or a form feed.
     now, formatted = (list(StringIO(text, newline="\n")) for text in (before, after))
     lines = difflib.unified_diff(now, formatted, f"{name} (now)", f"{name} (formatted)")
     for line in lines:
@@ -73,7 +73,7 @@ def _print_diff(name: str, before: str, after: str) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file in one step, with its permissions; a failure leaves the old one."""
+    """Replace a file atomically and keep its permissions; on failure the old file stays."""
     target = Path(os.path.realpath(path))
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

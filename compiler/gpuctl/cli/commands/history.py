@@ -1,4 +1,4 @@
-"""``gpuctl history``: which documents of a job were applied, by whom and when."""
+"""``gpuctl history``: list the applied documents of a job."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """List the last ten documents of a job that were applied, the newest first: who, when, from which commit.
+    """List the last ten applied documents of a job, newest first: who applied them, when, and from which commit.
 
-    They are kept in Secrets of the job's namespace, without credentials, and stay when the job is deleted. `gpuctl
-    rollback` goes back to one. Whoever may create Secrets there can add to them: for an audit use the API server's.
+    They are stored without credentials in Secrets of the job's namespace, and remain when the job is deleted. `gpuctl
+    rollback` applies one again. Any user who may create Secrets there can add entries: for an audit use the API
+    server's audit log.
     """
     if revision is not None and compared is not None:
         raise click.UsageError("--revision prints one document, --diff compares two; not both")
@@ -72,7 +73,7 @@ def command(
 
 
 def _pair(text: str) -> tuple[int, int | None]:
-    """The revisions that are compared."""
+    """Return the revisions to compare; None means the newest."""
     match = re.fullmatch(r"([1-9]\d{0,8})(?:\.\.([1-9]\d{0,8}))?", text)
     if match is None:
         raise click.UsageError(f"`{text}` is no revision such as 3, and no two such as 3..5")

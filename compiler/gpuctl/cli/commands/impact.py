@@ -1,4 +1,4 @@
-"""``gpuctl impact``: what a change in git does to the machines."""
+"""``gpuctl impact``: show the impact of a change in git."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def command(
     snapshot_file: str | None,
     output: str,
 ) -> int:
-    """Show what a change in git does to the machines.
+    """Show the impact of a change in git on jobs, GPUs and quotas.
 
-    Objects added, changed and removed; GPUs by pool and type, quotas and capacities before and after; and what does not
-    fit afterwards. Without FILE, everything in the current directory. With --snapshot, --context or --kubeconfig also
-    the running jobs that it ends, and whom the new ones evict; GPUs are counted on the nodes then.
+    Lists objects added, changed and removed; GPUs by pool and type, quotas and capacities before and after; and what no
+    longer fits. Without FILE, the current directory is compared. With --snapshot, --context or --kubeconfig the running
+    jobs that the change ends, and evictions by new jobs, are listed too, and GPUs are counted on the nodes.
     """
     inputs = [*filenames, *paths] or ["."]
     if is_server_stated():

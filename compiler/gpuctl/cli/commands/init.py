@@ -1,4 +1,4 @@
-"""``gpuctl init``: a commented, valid starter document."""
+"""``gpuctl init``: print a commented, valid starter document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _kind(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The kinds that begin so, for a shell."""
+    """Complete kinds of documents."""
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 

@@ -25,7 +25,7 @@ _NODE_PREFIXES = ("node/", "nodes/")
 
 
 class LabelRequest(NamedTuple):
-    """What is to be done: label -> value, or None to delete it."""
+    """The nodes, and for each label its value, or None to delete it."""
 
     nodes: list[str]
     labels: dict[str, str | None]
@@ -66,8 +66,8 @@ def node(
 ) -> int:
     """Set or delete labels of nodes.
 
-    Any key may be set; jobs select nodes by runwhere.ai/pool and runwhere.ai/gpu-type. A label that has another value
-    stays without --overwrite. With several nodes all that can be done is done; the exit code is 1 if one failed.
+    Any key may be set; jobs select nodes by runwhere.ai/pool and runwhere.ai/gpu-type. Without --overwrite, a label
+    that has another value is not changed. If a node fails, the others are still changed, and the exit code is 1.
     """
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
@@ -82,9 +82,10 @@ def node(
 
 
 def parse(arguments: Sequence[str], *, delete: bool) -> LabelRequest:
-    """Nodes and labels in any order: what has a ``=`` or a trailing ``-`` is a label, and so is, to delete, a key.
+    """Parse nodes and labels in any order. An argument with ``=`` or a trailing ``-`` is a label.
 
-    A key is told by its ``/``; without one the last argument is it. What Kubernetes would refuse is a usage error.
+    To delete, an argument with ``/`` is a key; without one, the last argument is the key. Labels that Kubernetes would
+    reject are a usage error.
     """
     nodes: list[str] = []
     labels: dict[str, str | None] = {}

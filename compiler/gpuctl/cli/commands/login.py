@@ -30,10 +30,10 @@ _LONGEST = 64 * 1024
 )
 @click.option("--insecure-plain-http", is_flag=True, help="Send the token unencrypted, where URL is http://.")
 def command(url: str, token_stdin: bool, certificate_authority: str | None, insecure_plain_http: bool) -> int:
-    """Ask for the token of a service, check it, and keep it: commands ask that service from then on.
+    """Ask for the token of a service, check it and save it: commands use that service from then on.
 
-    It is kept for this very URL, in $XDG_CONFIG_HOME/gpuctl/servers.json, which only you can read. A command that names
-    a cluster with --context or --kubeconfig asks the cluster all the same.
+    The token is saved for this URL, in $XDG_CONFIG_HOME/gpuctl/servers.json, which only you can read. Commands with
+    --context or --kubeconfig still use the cluster.
     """
     with cluster_errors(of_plan=False):
         address = server_url(url, plain=insecure_plain_http)

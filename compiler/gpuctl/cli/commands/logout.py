@@ -11,7 +11,7 @@ from gpuctl.usecases.kept_servers import read_kept, server_url, write_kept
 @click.command("logout", short_help="Forget the token of a service.", epilog="Example:\n\n  $ gpuctl logout")
 @click.argument("url", metavar="[URL]", required=False)
 def command(url: str | None) -> int:
-    """Forget the token of a service, by default of the one that commands ask. It stays valid until it is revoked."""
+    """Remove the saved token of a service, by default of the current one. The token stays valid until it is revoked."""
     with cluster_errors(of_plan=False):
         kept = read_kept()
         address = server_url(url, plain=True) if url else kept.current

@@ -40,7 +40,7 @@ def _seconds(text: str) -> int:
 
 
 def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A time as the API takes it; without a time zone it is the local one, as people read clocks."""
+    """Return a time in the API's format; without a time zone it is local time."""
     if value is None:
         return None
     try:
@@ -53,7 +53,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 def _tail(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """A number of lines; -1 stands for ``all``, as with kubectl."""
+    """Return a number of lines; -1 means ``all``, as in kubectl."""
     if value in (None, "all", "-1"):
         return None if value is None else -1
     if not re.fullmatch(r"\d{1,9}", str(value)):
@@ -116,15 +116,14 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Show what the pods of a job print: NAME is the job's, a pod's, or KIND/NAME.
+    """Print the logs of a job's pods. NAME is a job, a pod, or KIND/NAME.
 
-    All pods of a job at once, those that have ended included. Without -f their lines are in the order of time. With -f
-    it goes on through restarts, broken connections and pods that take the place of others, and ends by itself when a
-    training has ended: with 0 also when the training failed, as its logs were shown (`gpuctl wait` tells). Ctrl-C ends
-    it with 130.
+    All pods of the job are included, also those that have ended. Without -f lines are sorted by time. With -f the
+    command continues through restarts, broken connections and replaced pods, and ends when a training has ended: with
+    exit code 0 also if the training failed, because its logs were printed (`gpuctl wait` reports the result). Ctrl-C
+    ends it with 130.
 
-    Exit code 1: there is no log, or not all that should be there. --grep looks through the lines that --tail and
-    --since choose.
+    Exit code 1: there is no log, or a part of it is missing. --grep searches the lines that --tail and --since select.
     """
     if since is not None and since_time is not None:
         raise click.UsageError("--since and --since-time say the same in two ways; give one")
@@ -155,7 +154,7 @@ def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinte
 
 
 class LogWriter:
-    """Prints batches; ``problems`` go to standard error and make the exit code 1."""
+    """Prints batches of log lines; problems go to standard error and set the exit code to 1."""
 
     def __init__(self, job: Identity, printer: LinePrinter, prefix: bool | None, in_json: bool) -> None:
         self._job = job
@@ -170,7 +169,7 @@ class LogWriter:
         self._progress = Progress()
 
     def now(self, logs: PresentLogs | PresentServiceLogs) -> int:
-        """The logs as they are."""
+        """Print the present logs. Return the exit code."""
         self._names = logs.pods
         if self._in_json:
             self._write(b'{"logs": [')
@@ -187,7 +186,7 @@ class LogWriter:
         return 1 if self._failed else 0
 
     def follow(self, logs: FollowedLogs | FollowedServiceLogs) -> int:
-        """The logs as they are, then as they go on."""
+        """Print the present logs, then each new line. Return the exit code."""
         self._follows = True
         self._names = logs.pods
         for batch in logs.past():
@@ -237,7 +236,7 @@ def _json(value: Any) -> bytes:
 
 
 def _is_closed() -> bool:
-    """Whether nobody reads standard output any more (``| head``)."""
+    """Return True if the reader of standard output is gone (``| head``)."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), select.POLLERR)

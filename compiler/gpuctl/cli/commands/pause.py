@@ -31,9 +31,9 @@ def command(
 ) -> int:
     """End the pods of jobs and keep the jobs, for `gpuctl resume`.
 
-    The GPUs are free for others meanwhile, and the logs of the pods are gone with them. A training goes on from its
-    last checkpoint, if it writes any: that of its document runs before the pods end, and where it fails the job is not
-    paused unless somebody confirms it. A paused job stays paused when its file is applied.
+    The GPUs become free, and the pods' logs are deleted. A training resumes from its last checkpoint, if it writes any:
+    the checkpoint command of its document runs before the pods end. If it fails, the job is paused only if you confirm
+    it. A paused job stays paused when its document is applied.
     """
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:

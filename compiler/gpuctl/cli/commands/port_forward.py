@@ -14,7 +14,7 @@ from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
 
 
 def _ports(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | None, int | None]:
-    """Local and remote port; None is for us to choose."""
+    """Return local and remote port; None: chosen by gpuctl."""
     if value is None:
         return None, None
     match = re.fullmatch(r"(\d{0,5})(:?)(\d{0,5})", value)
@@ -51,12 +51,13 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Reach a port of a job on this machine, until Ctrl-C: NAME is the job's, a pod's, or KIND/NAME.
+    """Forward a local port to a port of a job, until Ctrl-C. NAME is a job, a pod, or KIND/NAME.
 
-    PORT is the same on both sides; without it, the port that the job serves on, here under the same number, or under
-    a free one when that is taken. `LOCAL:` is the job's own port under another number, `:REMOTE` chooses a free one.
+    PORT is used on both sides. Without it, the port of the job is used, locally under the same number, or a free one if
+    that is taken. `LOCAL:` forwards the job's own port from another number; `:REMOTE` picks a free local port.
 
-    Each connection goes to a pod that serves at that moment: when another takes its place, the next goes there.
+    Each connection goes to a pod that is ready at that moment. If the pod is replaced, new connections go to another
+    one.
     """
     local, remote = ports
     with reader(kubeconfig, context, platform, namespace) as looking:

@@ -1,4 +1,4 @@
-"""``gpuctl query``: another name of ``gpuctl get``."""
+"""``gpuctl query``: an alias of ``gpuctl get``."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ from gpuctl.cli.options.subcommand_groups import SubcommandGroup
     epilog="Examples:\n\n  $ gpuctl query pools\n\n  $ gpuctl query nodes --status faulty",
 )
 def command() -> None:
-    """List what is in the cluster: `gpuctl get` under another name."""
+    """List resources of the cluster: an alias of `gpuctl get`."""

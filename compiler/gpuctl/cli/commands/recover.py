@@ -1,4 +1,4 @@
-"""``gpuctl recover``: finish what a killed run left."""
+"""``gpuctl recover``: finish an interrupted apply."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def command(
     output: str,
     as_json: bool,
 ) -> int:
-    """Finish what an apply that was killed left.
+    """Finish an apply that was killed.
 
-    Before its first delete an apply writes a journal. This command completes each replacement that was begun, or
-    creates the old object again where the new one is refused. What it creates is shown and asked first: whoever may
-    create Secrets in a namespace could have written a journal. Each namespace is recovered by itself.
+    An apply writes a journal before its first delete. This command completes each unfinished replacement, or creates
+    the old object again if the new one is refused. It shows what it will create and asks first, because any user who
+    may create Secrets in a namespace can write a journal. Each namespace is recovered separately.
     """
     as_json = as_json or output == "json"
     invocation = Invocation(kubeconfig, context, yes, as_json)
@@ -77,7 +77,7 @@ def command(
 
 
 def _confirming(found: Unfinished | UnfinishedThere, invocation: Invocation) -> Callable[[Plan], bool]:
-    """Have the creation of objects confirmed, after showing them whole."""
+    """Return a callback that shows the objects in full and asks for confirmation."""
 
     def confirm(plan: Plan) -> bool:
         if not invocation.yes and not invocation.as_json:

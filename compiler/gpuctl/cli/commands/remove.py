@@ -50,8 +50,8 @@ def node(
 ) -> int:
     """Remove nodes from a pool.
 
-    Takes the pool's label from the nodes and the nodes from its definition; the GPU type stays. Running pods stay where
-    they are.
+    The pool's label is removed from the nodes, and the nodes from the pool's definition; the GPU type stays. Running
+    pods stay where they are.
     """
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:

@@ -1,4 +1,4 @@
-"""``gpuctl render``: documents in, manifests out."""
+"""``gpuctl render``: compile documents to manifests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command(
 ) -> int:
     """Compile documents to Kubernetes manifests, on standard output.
 
-    Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
+    Everything is checked first: if there is an error, no manifest is printed. Warnings go to standard error.
     """
     check_delivery_options(gitops, job_names)
     inputs = require_inputs(filenames, paths, "gpuctl render -f training.yaml")

@@ -42,9 +42,9 @@ def command(
 ) -> int:
     """Run trainings again that have finished or failed, as they were applied.
 
-    The old object goes, with its pods and their logs, and the same comes again; everything is checked before. What
-    runs, or serves, is not touched. A training that its ttl has removed, or that was deleted, is named alone, and runs
-    again by its last document (`gpuctl history`), which is asked first.
+    The old object is deleted with its pods and logs, and created again; everything is checked first. Running jobs and
+    services are not touched. A training that was deleted, or removed by its ttl, runs again from its last document
+    (`gpuctl history`) after confirmation; name it alone.
     """
     as_json = as_json or output == "json"
     invocation = Invocation(kubeconfig, context, yes, as_json)

@@ -29,9 +29,9 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Let paused jobs make their pods again, as many as before.
+    """Resume paused jobs with as many pods as before.
 
-    Whom they would evict is asked first, and what they would wait for is told.
+    Evictions need confirmation. If a job has to wait for a quota or for nodes, this is reported.
     """
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:

@@ -66,10 +66,10 @@ def command(
     output: str,
     as_json: bool,
 ) -> int:
-    """Apply an earlier document of a job again: what `gpuctl history` lists, as `gpuctl apply` would.
+    """Apply an earlier document of a job again; `gpuctl history` lists them.
 
-    Always asked first, and remembered as a new revision. A job that was deleted comes back. Nothing else is touched: no
-    other job, no set. A job of Argo CD or Flux goes back in its repository.
+    Always asks for confirmation, and records a new revision. A deleted job is created again. Other jobs and sets are
+    not touched. Roll back a job of Argo CD or Flux in its repository.
     """
     invocation = Invocation(kubeconfig, context, yes, as_json or output == "json")
     planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def command(
 
 
 class _Wanted(NamedTuple):
-    """Which job is to go back, and to which revision (None: the last other document)."""
+    """The job to roll back, and the revision (None: the last different document)."""
 
     job: str
     to: int | None
@@ -118,7 +118,9 @@ def _roll_back(
 
 
 def _showing(target: RollbackTarget, invocation: Invocation) -> Callable[[Plan], bool]:
-    """Have it confirmed after showing how the documents differ: what a question names of it is not all."""
+    """Return a callback that shows the diff of the documents and asks for confirmation; a question names only a part of
+    it.
+    """
 
     def confirm(plan: Plan) -> bool:
         if not invocation.yes and not invocation.as_json:

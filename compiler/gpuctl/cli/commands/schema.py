@@ -1,4 +1,4 @@
-"""``gpuctl schema``: the JSON Schema that makes an editor complete and check documents."""
+"""``gpuctl schema``: print the JSON Schema with which an editor completes and checks documents."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gpuctl.language.spelling import nearest
 )
 @click.argument("kind", required=False, metavar="[KIND]", shell_complete=complete_kind)
 def command(kind: str | None) -> int:
-    """Print the JSON Schema (draft-07) of a KIND, or without KIND one for documents of every kind.
+    """Print the JSON Schema (draft-07) of a KIND; without KIND, one for documents of every kind.
 
-    What gpuctl accepts validates, in every spelling of its keys. The schema finds what can be seen in one document;
-    `gpuctl validate` finds the rest.
+    It accepts what gpuctl accepts, in every spelling of the keys. It finds errors within one document; `gpuctl
+    validate` finds the others.
     """
     if kind is None:
         click.echo(to_json(combined_schema()), nl=False)

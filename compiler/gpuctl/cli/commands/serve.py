@@ -1,4 +1,4 @@
-"""``gpuctl serve``: the REST API."""
+"""``gpuctl serve``: run the REST API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gpuctl.cli.options.platform_option import platform_option
 def command(config: str | None, **given: Any) -> int:
     """Serve the REST API for the cluster that kubectl would use.
 
-    The first start makes a file of tokens, with the hash of an administrator's token, and writes that token to a file
+    The first start creates a token file with the hash of an administrator's token, and writes that token to a file
     beside it. The documentation of the API is at /api/v1/docs.
     """
     try:

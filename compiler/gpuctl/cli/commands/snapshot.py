@@ -1,4 +1,4 @@
-"""``gpuctl snapshot``: what a cluster has, as a file for ``fit``."""
+"""``gpuctl snapshot``: save the state of a cluster for ``fit``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
 def command(kubeconfig: str | None, context: str | None) -> int:
     """Print nodes, requests of pods, quotas, priorities and CRDs of a cluster as JSON. Changes nothing.
 
-    Secrets are not in it, nor are commands, variables or annotations of pods. Lists that you may not read are left out
-    and named on standard error; without nodes and pods there is no snapshot.
+    The snapshot contains no Secrets, and no commands, variables or annotations of pods. Lists that you may not read are
+    omitted, and named on standard error; nodes and pods are required.
     """
     with cluster_errors():
         snapshot = take_snapshot_of_cluster(kubeconfig, context)

@@ -1,4 +1,4 @@
-"""``gpuctl validate``: every problem of every document, in the format that a person or a CI system reads."""
+"""``gpuctl validate``: report every problem of documents, as text or in the format of a CI system."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def command(
 ) -> int:
     """Check documents and report every problem, on standard output.
 
-    The output is compiled and held against the Kubernetes schema too, so that what validates also renders. Exits 1
-    when there is an error.
+    The documents are compiled and the output is checked against the Kubernetes schema, so that valid documents also
+    render. The exit code is 1 if there is an error.
     """
     inputs = require_inputs(filenames, paths, "gpuctl validate training.yaml")
     result = compile(

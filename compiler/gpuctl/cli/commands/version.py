@@ -10,7 +10,7 @@ import click
 @click.command("version", short_help="Print the version.", epilog="Example:\n\n  $ gpuctl version -o json")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
 def command(output: str) -> int:
-    """Print gpuctl's version, the language's, and the Kubernetes versions that output can be validated for."""
+    """Print gpuctl's version, the version of the language, and the supported Kubernetes versions."""
     from gpuctl.api.document_answers import version_answer
 
     answer = version_answer()

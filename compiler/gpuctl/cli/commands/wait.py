@@ -56,10 +56,11 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Wait for jobs, all of the NAMEs. What is so already is not waited for; a training that is done has run.
+    """Wait until all named jobs meet a condition.
 
-    Exit code 0: all are. 1: not in time, or it cannot come any more, as a job failed or was deleted; the others are
-    waited for all the same. A job that does not exist is an error, but for --for=deleted.
+    A job that meets it already does not wait; a finished training counts as having run. Exit code 0: all jobs meet it.
+    1: timeout, or a job can no longer meet it because it failed or was deleted; the command still waits for the others.
+    A job that does not exist is an error, except with --for=deleted.
     """
     in_json = as_json or output == "json"
     progress = Progress()
@@ -73,7 +74,7 @@ def command(
                     click.echo(outcome.message)
                 elif not outcome.met:
                     click.echo(f"error: {outcome.message}", err=True)
-                    # There is nothing wrong with what runs.
+                    # No hint for a running job, which has no problem to explain.
                     if outcome.identity and outcome.status and outcome.status.word != "Running":
                         where = f"{outcome.identity.name} -n {outcome.identity.namespace}"
                         click.echo(f"  = `gpuctl why {where}` tells more", err=True)

@@ -1,4 +1,4 @@
-"""``gpuctl why``: the one cause that keeps a job from running, and what helps."""
+"""``gpuctl why``: show the cause of a job's state, and a fix."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Tell why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+    """Show the cause of a job's state with its numbers, the evidence, the causes that were ruled out, and a fix.
 
-    JOB is the job's name, KIND/NAME, or the name of one of its pods. Looks at the job's pods, events, quotas and nodes,
-    and at the last lines that crashed containers wrote. Changes nothing.
+    JOB is the job's name, KIND/NAME, or the name of one of its pods. The command reads the job's pods, events, quotas
+    and nodes, and the last log lines of crashed containers. Changes nothing.
     """
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
@@ -65,13 +65,13 @@ def command(
 
 
 def lines(answer: JobCause, *, width: int | None = None, coloured: bool = False) -> Iterator[str]:
-    """Yield the lines of an answer."""
+    """Yield the lines of the output."""
     colour = "green" if answer.is_well else "yellow" if answer.cause in _WAITING else "red"
 
     def bold(text: str) -> str:
         return click.style(text, bold=True) if coloured else text
 
-    # Names of the cluster are letters; a service may send anything.
+    # The API server allows only harmless characters in names, but a service may send any.
     head = visible(f"{answer.kind}/{answer.job} in {answer.namespace}")
     cause = click.style(visible(answer.cause), fg=colour) if coloured else visible(answer.cause)
     yield f"{bold(head)}: {cause}"
@@ -88,6 +88,6 @@ def lines(answer: JobCause, *, width: int | None = None, coloured: bool = False)
 
 
 def _evidence_text(evidence: WhyEvidence) -> str:
-    # What the scheduler adds about preemption repeats the number of nodes; the JSON has it.
+    # The scheduler's text about preemption repeats the number of nodes; it stays in the JSON.
     text = re.split(r"\.? (?:no new claims to deallocate|preemption: 0/)", evidence.text)[0]
     return redact(f"{evidence.source} of {evidence.object}: {text}")

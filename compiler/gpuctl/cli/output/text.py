@@ -106,8 +106,7 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
 
 
 def _excerpt(line: str, span: SourceSpan) -> tuple[tuple[str, str], str]:
-    """Return the line as (before, after) and the marked part; a long line is cut around the mark; tabs become blanks.
-    """
+    """Return the line as (before, after) and the marked part; a long line is cut, tabs become blanks."""
     line = "".join(c if c.isprintable() else " " for c in line)
     start = min(span.column - 1, len(line))
     end = len(line) if span.end_line != span.line else min(span.end_column - 1, len(line))

@@ -1,4 +1,4 @@
-"""``gpuctl describe``: everything about one thing."""
+"""``gpuctl describe``: show one object in detail."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ SUBCOMMANDS = {
     epilog="Examples:\n\n  $ gpuctl describe job qwen-sft\n\n  $ gpuctl describe pool training-pool",
 )
 def command() -> None:
-    """Show everything about one thing."""
+    """Show one object in detail."""

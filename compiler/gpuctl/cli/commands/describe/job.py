@@ -32,7 +32,7 @@ from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.one_job import FoundJob, look_up_job
 
 _SHOWN = 20
-"""Pods and events that a person gets to see; all are in the JSON."""
+"""Maximum number of pods and events in the text output; JSON has all."""
 
 
 @click.command(
@@ -55,9 +55,9 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Show a job: status, resources, when its pods came how far, how it is reached, events, and its document.
+    """Show a job's status, resources, pod timeline, addresses, events and document.
 
-    JOB is the job's name, KIND/NAME, or the name of one of its pods. When it does not run, the cause is shown as well.
+    JOB is the job's name, KIND/NAME, or the name of one of its pods. If the job does not run, the cause is shown too.
     """
     output = "json" if as_json else output
     with reader(
@@ -73,7 +73,7 @@ def command(
 
 
 def _usage(looking: Reader, found: FoundJob) -> UsageView | None:
-    """Return what the job's GPUs did lately; None if no usage is collected. Note a failure to read it."""
+    """Return the recent usage of the job's GPUs; None if no usage is collected. Add a note if it cannot be read."""
     try:
         with configured_backend(looking) as way:
             if way is None or not found.uid:
@@ -161,7 +161,7 @@ def _why(job: DescribedJob) -> Iterator[str]:
 
 
 def _shown(job: DescribedJob) -> list[JobPod]:
-    """Return the pods that are shown: of many those first that neither run nor have succeeded."""
+    """Return the pods to show; if there are too many, first those that neither run nor have succeeded."""
     if len(job.pods) <= _SHOWN:
         return job.pods
     return sorted(job.pods, key=lambda pod: pod.phase in ("running", "succeeded"))[:_SHOWN]
@@ -172,7 +172,7 @@ def _pods(job: DescribedJob) -> list[list[str]]:
 
 
 def _timeline(job: DescribedJob) -> list[list[str]]:
-    """Return for each pod when it was created, then how long each stage took after the one before it."""
+    """Return for each pod its creation time, then the duration of each stage."""
     rows, by_pod = [], {item.pod: item.stages for item in job.timeline}
     for name in (pod.pod for pod in _shown(job)):
         stages = by_pod.get(name, [])
@@ -210,6 +210,6 @@ def _events(job: DescribedJob) -> Iterator[str]:
     for event in events[-_SHOWN:]:
         often = f" (x{event.count})" if event.count > 1 else ""
         text = f"{event.reason} {event.object}{often}: {redact(event.message)}"
-        # Only some events have fractions of seconds: with them the newest could look older than the one before.
+        # Only some events have fractions of seconds; with them, the newest could look older than the one before.
         time = event.time and event.time[:19] + "Z"
         yield from section(age(time), [text], None if width is None else width - 2, indent=6)

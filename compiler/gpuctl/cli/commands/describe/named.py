@@ -1,4 +1,4 @@
-"""What ``gpuctl describe`` of a node, pool or namespace has in common: one thing, by its name."""
+"""The common part of ``gpuctl describe`` for nodes, pools and namespaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def show_named(
     answer: Callable[[Found], dict[str, Any]],
     show: Callable[[Reader, Found], None],
 ) -> int:
-    """Look for what a name means, ``pool/a`` or ``a``, and print it.
+    """Find the object with a name, ``pool/a`` or ``a``, and print it.
 
     :param output: ``text``, or the format of the ``answer``.
     :param where: the options of ``reading_options``.

@@ -26,7 +26,7 @@ from gpuctl.usecases.quota_queries import describe_namespace
 @detail_options
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
-    """Show what limits a namespace, what runs in it, and what waits."""
+    """Show a namespace's quotas, and its running and waiting jobs."""
     return show_named(name, "json" if as_json else output, where, describe_namespace, _answer, _show)
 
 

@@ -27,7 +27,7 @@ from gpuctl.usecases.node_description import describe_node
 @detail_options
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
-    """Show what a node has, what of it is requested and by whom, its labels, pool and condition."""
+    """Show a node's resources, the pods that request them, its labels, pool and conditions."""
     return show_named(name, "json" if as_json else output, where, describe_node, NodeReport.as_json, _show)
 
 

@@ -25,7 +25,7 @@ from gpuctl.usecases.pool_queries import PoolView, describe_pool
 @detail_options
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
-    """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
+    """Show a pool's nodes, limits and use, and its running and waiting jobs."""
     return show_named(name, "json" if as_json else output, where, describe_pool, _answer, _show)
 
 

@@ -32,9 +32,9 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Show the limits of a user, what of them is used, and by whom.
+    """Show a user's limits, their use, and the pods that use them.
 
-    Used is what the pods request, as Kubernetes counts it. With the name of a quota's document, of all its users.
+    The use is what pods request, as Kubernetes counts it. The name of a quota's document selects all its users.
     """
     output = "json" if as_json else output
     with reader(

@@ -1,4 +1,4 @@
-"""How the parts of what ``gpuctl describe`` prints look."""
+"""Printing the sections of ``gpuctl describe``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def show_facts(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def show_section(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], nothing: str | None = None) -> None:
-    """Print a table below a title; without rows what ``nothing`` says, or not even the title."""
+    """Print a table below a title. Without rows, print ``nothing`` beside the title; without both, print nothing."""
     rows = list(rows)
     if not rows and nothing is None:
         return
@@ -37,7 +37,7 @@ def show_section(title: str, headers: Sequence[str], rows: Iterable[Sequence[str
 
 
 def show_lines(title: str, lines: Iterable[str]) -> None:
-    """Print lines below a title; nothing without lines."""
+    """Print lines below a title; without lines, print nothing."""
     lines = list(lines)
     if lines:
         click.echo(f"\n{heading(f'{title}:')}")
@@ -46,7 +46,7 @@ def show_lines(title: str, lines: Iterable[str]) -> None:
 
 
 def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None]]) -> None:
-    """Print resources with total, use, rest and share; use is None where it is not known."""
+    """Print resources with total, use, rest and percentage; a use of None is unknown."""
     cells = []
     for name, total, used in rows:
         free = None if used is None else max(Fraction(0), total - used)
@@ -57,7 +57,7 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
 def show_holders(
     title: str, holders: Iterable[PodOnNode | HoldingPod] | None, *, where: bool = True, nothing: str = "none"
 ) -> None:
-    """Print pods that hold or await room; ``where`` adds their nodes."""
+    """Print pods that run or wait; ``where`` adds their nodes."""
     if holders is None:
         show_section(title, (), (), "not known: pods may not be listed")
         return
@@ -70,15 +70,15 @@ def show_holders(
 
 
 def heading(text: str) -> str:
-    """Bold on a terminal."""
+    """Return a text, bold on a terminal."""
     return click.style(text, bold=True) if is_coloured() else text
 
 
 def state(word: str) -> str:
-    """A status in its colour."""
+    """Return a status in its colour."""
     return click.style(word, fg=state_colour(word)) if is_coloured() and state_colour(word) else word
 
 
 def when(timestamp: str | None) -> str:
-    """A time and how long ago it was."""
+    """Return a time and its age."""
     return f"{timestamp} ({age(timestamp)} ago)" if timestamp else ""

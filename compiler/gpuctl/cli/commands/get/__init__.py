@@ -1,4 +1,4 @@
-"""``gpuctl get``: one row a thing."""
+"""``gpuctl get``: list resources, one per row."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ SUBCOMMANDS = {
     epilog="Examples:\n\n  $ gpuctl get jobs\n\n  $ gpuctl get nodes --pool training-pool -o json",
 )
 def command() -> None:
-    """List what is in the cluster. Every list is printed as table, wide, json, yaml or name."""
+    """List resources of the cluster, as table, wide, json, yaml or name."""

@@ -35,9 +35,9 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """List the types of GPU, how many there are, and in which pools.
+    """List the GPU types, their number, and the pools that have them.
 
-    A node's type is its label runwhere.ai/gpu-type, which jobs select on; without it another label that tells one.
+    A node's type is its label runwhere.ai/gpu-type, which jobs select on; without it, another label that names a type.
     """
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")

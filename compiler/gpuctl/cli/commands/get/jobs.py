@@ -28,11 +28,11 @@ HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP
 WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON")
 _LEFT_OUT_FIRST = ("IP", "NODE")
 _LEFT_OUT_THEN = ("PRIORITY", "APPLIED BY", "GPU-TYPE", "POOL", "GPU", "AGE", "READY", "KIND")
-"""Columns that are left out in a narrow terminal, in this order."""
+"""Columns that are omitted on a narrow terminal, in this order."""
 
 
 class JobTableOptions(NamedTuple):
-    """The form of the output."""
+    """The form of a list of jobs."""
 
     output: str
     headings: bool
@@ -65,10 +65,10 @@ def _options(function: Function) -> Function:
 @click.option("--pods", "pods_only", is_flag=True, help="Pods only; no rows for jobs that have none.")
 @click.option("--jobs", "by_job", is_flag=True, help="One row a job; READY counts its pods.")
 def command(pods_only: bool, by_job: bool, **options: Any) -> int:
-    """List jobs: a row for each pod, and for each job that has no pods, with the reason.
+    """List jobs: a row for each pod, and for each job without pods, with the reason.
 
-    Looks through all namespaces that you may read. STATUS is what keeps a pod from running, as kubectl words it;
-    -o wide adds pool, GPUs, priority, who applied the job and the reason in full.
+    All namespaces that you may read are searched. STATUS is the reason why a pod does not run, in kubectl's words; -o
+    wide adds pool, GPUs, priority, the user who applied the job, and the full reason.
     """
     if pods_only and by_job:
         raise click.UsageError("--pods shows a row for each pod, --jobs one for each job; not both")
@@ -105,7 +105,7 @@ def _get(
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
     output_form = JobTableOptions(output, not no_headers, by_job, pods_only)
-    # A watch prints rows that change, and every pod of the cluster that comes or goes changes these reasons.
+    # Not with --watch: these reasons depend on all pods of the cluster, so rows would be printed again all the time.
     reasons = output == "wide" and not watch
     query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons)
     machine = output in ("json", "yaml")
@@ -114,7 +114,7 @@ def _get(
             return _watch(looking, query, output_form) if watch else _list(looking, query, output_form)
         except ApiError as error:
             if error.status == 400 and selector:
-                # The server reads selectors, and says what it does not understand.
+                # The API server parses the selector; its message names the error.
                 raise click.BadParameter(error.message, param_hint="-l") from None
             raise
         except KeyboardInterrupt:
@@ -125,7 +125,7 @@ def _get(
 
 def _list(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
     if output_form.output in ("json", "yaml"):
-        # Models take longer to import than a small cluster to list: a table needs none.
+        # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.job_list_answers import job_rows
 
         show_value(job_rows(list_jobs(looking, query).rows).as_json(), output_form.output)
@@ -150,7 +150,7 @@ def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
 
 
 def _no_such_pool(looking: Reader, name: str) -> str:
-    """Return the message about a pool that does not exist; "" if it does, or if the pools may not be read."""
+    """Return the message for a pool that does not exist; "" if it exists, or if the pools may not be read."""
     unseen = len(looking.scope.notes)
     try:
         pools = pool_names(looking)
@@ -161,7 +161,7 @@ def _no_such_pool(looking: Reader, name: str) -> str:
 
 
 def _print(rows: Iterable[JobTableRow], output_form: JobTableOptions) -> bool:
-    """Print rows; return False if the list is empty."""
+    """Print rows. Return False if the list is empty."""
     if output_form.output == "name":
         return _print_names(rows, output_form)
     first = next(rows := iter(rows), None)
@@ -184,7 +184,7 @@ def _print_names(rows: Iterable[JobTableRow], output_form: JobTableOptions) -> b
 
 def _table(output_form: JobTableOptions) -> Table:
     headers = (*HEADERS, *WIDE) if output_form.output == "wide" else HEADERS
-    # The id in a job's row is often its name again, so it is left out and not only shortened.
+    # In a list of jobs the id often repeats the name, so the column is omitted and not only cut.
     first = ("JOB ID", "JOB ID", *_LEFT_OUT_FIRST) if output_form.by_job else (*_LEFT_OUT_FIRST, "JOB ID")
     return shown_table(headers, headings=output_form.headings, droppable=(*first, *_LEFT_OUT_THEN))
 
@@ -220,7 +220,7 @@ def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
 
 
 def _watch(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
-    """Print all rows, then those that have changed, until Ctrl-C."""
+    """Print all rows, then changed rows until Ctrl-C."""
     table = _table(output_form)
     for rows in watch_jobs(looking, query):
         if output_form.output == "json":
@@ -229,7 +229,7 @@ def _watch(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> in
         elif output_form.output == "name":
             _print_names(rows, output_form)
         elif rows:
-            # One table to the end: in a narrow terminal every batch of rows would choose columns of its own.
+            # One table for all batches: on a narrow terminal each batch would otherwise choose its own columns.
             show_rows(table, [_cells(row, output_form) for row in rows])
         sys.stdout.flush()
     return 0

@@ -39,8 +39,8 @@ def command(
 ) -> int:
     """List the labels of nodes.
 
-    Of the nodes that are named all labels, or the one of --key; -o name prints the value alone. Without a name, of all
-    nodes the labels that tell a type of GPU, and the pool.
+    With names: all labels of these nodes, or the one of --key; -o name prints only the value. Without names: the GPU
+    type labels and pools of all nodes.
     """
     if everything and names:
         raise click.UsageError("Name nodes, or --all; not both")
@@ -55,7 +55,7 @@ def command(
 
 def _show(looking: Reader, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
     if key is not None and output_form.is_machine and len(names) == 1:
-        # Models take longer to import than a small cluster to list: a table needs none.
+        # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.node_label_answers import KeptLabel
 
         show_value(KeptLabel.of(one_label(looking, names[0], key)).as_json(), output_form.output)
@@ -68,7 +68,7 @@ def _show(looking: Reader, names: Sequence[str], key: str | None, output_form: L
 
 
 def show_gpu_labels(looking: Reader, output_form: ListOptions) -> None:
-    """Print a row for each node: its labels about GPUs, and its pool."""
+    """Print a row for each node: its GPU labels and its pool."""
     nodes = list_gpu_labels(looking)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []

@@ -1,4 +1,4 @@
-"""How the lists of nodes, pools, quotas and the like are printed."""
+"""Printing lists of nodes, pools, quotas and other resources."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gpuctl.cli.output.printing import show_table, show_value
 
 
 class ListOptions(NamedTuple):
-    """How a list is wanted: one of the formats of ``list_options``, with the line of headings or without."""
+    """The form of a list: a format of ``list_options``, with or without headings."""
 
     output: str
     headings: bool
 
     @classmethod
     def of(cls, output: str, *, as_json: bool, no_headers: bool) -> ListOptions:
-        """From the options."""
+        """Return the form that the options select."""
         return cls("json" if as_json else output, not no_headers)
 
     @property
     def is_machine(self) -> bool:
-        """Whether the output is one value for programs."""
+        """Return True if the output is one JSON or YAML value."""
         return self.output in ("json", "yaml")
 
 
 class ListEntry(NamedTuple):
-    """One thing: ``title`` as -o name prints it, its cells, and those of -o wide alone."""
+    """One row. ``title``: its text with -o name. ``wide``: further cells with -o wide."""
 
     title: str
     cells: Sequence[str]
@@ -44,7 +44,7 @@ def show_list(
     entries: Iterable[ListEntry],
     nothing: str,
 ) -> None:
-    """Print the answer for programs, or the entries for people; ``nothing`` is said on standard error without any."""
+    """Print the answer as JSON or YAML, or the entries as a table; ``nothing`` is printed for an empty list."""
     if output_form.is_machine:
         show_value(answer(), output_form.output)
         return
@@ -61,5 +61,5 @@ def show_list(
 
 
 def strip_kinds(names: Iterable[str]) -> list[str]:
-    """Names as ``-o name`` prints them, ``node/node-1``, without the kind; each once."""
+    """Return names without their kind (``node/node-1``, as ``-o name`` prints them), without repetitions."""
     return list(dict.fromkeys(name.rpartition("/")[2] for name in names))

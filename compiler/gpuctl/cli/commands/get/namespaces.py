@@ -35,7 +35,7 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """List the namespaces that gpuctl made, or that have jobs or quotas of gpuctl's.
+    """List namespaces that gpuctl created, or that have gpuctl jobs or quotas.
 
     JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
     """
@@ -55,7 +55,7 @@ def command(
 
 
 def _answer(found: list[NamespaceRow]) -> dict[str, Any]:
-    # Models take longer to import than a small cluster to list: a table needs none.
+    # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
     from gpuctl.api.namespace_answers import NamespaceList
 
     return NamespaceList.of(found).as_json()

@@ -70,7 +70,7 @@ def command(
     """List nodes, their GPUs and pools.
 
     STATUS is active, maintaining (cordoned) or faulty (not ready). GPU USED is what the pods on a node request, as the
-    scheduler counts it; GPU FREE is the rest, whether or not the node takes pods at present.
+    scheduler counts it; GPU FREE is the rest, even if the node takes no pods.
     """
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
@@ -88,7 +88,7 @@ def command(
 
 
 def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str) -> None:
-    """Print nodes."""
+    """Print nodes as a list."""
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), format_count(node.gpu_used), format_count(node.gpu_free)]
@@ -97,7 +97,7 @@ def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str)
         entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
 
     def answer() -> dict[str, Any]:
-        # Models take longer to import than a small cluster to list: a table needs none.
+        # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.node_answers import node_list
 
         return node_list(nodes)
@@ -106,7 +106,7 @@ def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str)
 
 
 def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
-    """Return the sentence for an empty list, with the words that would have found some nodes."""
+    """Return the message for an empty list, with values that would match some nodes."""
     if not nodes:
         return f"No nodes with the labels {wanted.selector}." if wanted.selector else "There are no nodes."
     known = {
@@ -129,7 +129,7 @@ def _show_label(looking: Reader, key: str, found: NodeListing, output_form: List
 
 
 def show_labels(labels: Sequence[LabelRow], output_form: ListOptions, nothing: str) -> None:
-    """Print labels of nodes; -o name prints their values."""
+    """Print labels of nodes; -o name prints only their values."""
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
 

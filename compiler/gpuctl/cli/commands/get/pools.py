@@ -35,10 +35,10 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """List pools of nodes and how full they are.
+    """List pools of nodes and their use.
 
-    STATUS is active as long as a node of the pool takes pods; else maintaining, faulty or empty. The pool `default` has
-    the nodes that are in no other.
+    STATUS is active if a node of the pool takes pods, else maintaining, faulty or empty. The pool `default` contains
+    the nodes that are in no other pool.
     """
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
@@ -57,7 +57,8 @@ def command(
             entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide))
 
         def answer() -> dict[str, Any]:
-            # Models take longer to import than a small cluster to list: a table needs none.
+            # Imported here: the models take longer to import than a small cluster to list, and a table does not need
+            # them.
             from gpuctl.api.pool_answers import pool_list
 
             return pool_list(pool for pool, _ in pools)
@@ -70,7 +71,7 @@ def command(
 
 
 def unavailable(pools: Sequence[PoolView]) -> list[str]:
-    """Return notes on free GPUs that no job can have at present."""
+    """Return notes on free GPUs that are on nodes which take no pods."""
     notes = []
     for pool, nodes in pools:
         if pool.gpu_unavailable:

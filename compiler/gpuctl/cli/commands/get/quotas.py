@@ -40,8 +40,8 @@ def command(
 ) -> int:
     """List quotas and their use.
 
-    A user's name is that of a namespace; the name of a quota's document stands for all its users. Cells are used/total
-    of what pods request. STATUS is full when nothing more of some resource can be had.
+    A user is a namespace; the name of a quota's document selects all its users. Cells are used/total of requested
+    resources. STATUS is full if a resource is used up.
     """
     from gpuctl.usecases.quota_queries import list_quotas
 
@@ -62,20 +62,20 @@ def command(
 
 
 def _answer(quotas: list[QuotaState]) -> dict[str, Any]:
-    # Models take longer to import than a small cluster to list: a table needs none.
+    # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
     from gpuctl.api.quota_answers import QuotaList
 
     return QuotaList.of(quotas).as_json()
 
 
 def cell(quota: QuotaState, name: str) -> str:
-    """``used/total`` of a resource; empty when it has no limit."""
+    """Return ``used/total`` of a resource; "" without a limit."""
     total, used = quota.amount(name)
     return "" if total is None else f"{format_amount(name, used) or '?'}/{format_amount(name, total)}"
 
 
 def gpu_cell(quota: QuotaState) -> str:
-    """``used/total`` of the GPUs; with the vendor where more than one may be used."""
+    """Return ``used/total`` of the GPUs, with the vendor if several vendors have a limit or a use."""
     limits = [limit for limit in quota.limits if limit.name == "gpu"]
     open_ones = [limit for limit in limits if limit.total or limit.used]
     if len(open_ones) <= 1:

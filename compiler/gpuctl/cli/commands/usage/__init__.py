@@ -1,4 +1,4 @@
-"""``gpuctl usage``: who held the GPUs, and what the GPUs did."""
+"""``gpuctl usage``: collect and show GPU usage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OF_A_DATABASE = ("collect", "rollup", "idle", "export", "import", "sql")
 
 
 def _options(function: Function) -> Function:
-    """What both commands need to be told, where the environment or the file does not."""
+    """Add the options of ``collect`` and ``rollup``; the environment and the file of settings provide the rest."""
     for decorate in (
         click.option("--database", metavar="FILE", help="File, or URL, of the database of usage."),
         click.option("--prometheus", metavar="URL", help="Address of Prometheus. Default: nothing is measured."),
@@ -68,10 +68,10 @@ def _options(function: Function) -> Function:
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Who held the GPUs of a cluster, and what the GPUs did.
+    """Show who held the GPUs of a cluster, and how they were used.
 
-    What tells of it looks into the database of --database, else asks the service of `gpuctl login`, else looks into the
-    database of the settings.
+    Usage is read from the database of --database, else from the service of `gpuctl login`, else from the database of
+    the settings.
     """
     if is_server_stated(context) and context.invoked_subcommand in _OF_A_DATABASE:
         raise click.UsageError(
@@ -90,9 +90,10 @@ def command(context: click.Context) -> None:
 )
 @_options
 def collect(**given: Any) -> int:
-    """Follow pods and nodes, ask Prometheus what the GPUs do, and write it down until a signal ends it.
+    """Collect usage until a signal ends the command: watch pods and nodes, and query GPU utilization from Prometheus.
 
-    It may be ended at any moment, and goes on where it was. An hour is complete 90 seconds after its end.
+    The collector can be stopped at any time, and resumes where it stopped. An hour is complete 90 seconds after its
+    end.
     """
     settings = _settings(given)
     from gpuctl_server.request_log import set_up
@@ -130,10 +131,10 @@ def collect(**given: Any) -> int:
 )
 @_options
 def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
-    """Roll the hours between two times up again, for example after Prometheus got measurements that it lacked.
+    """Compute the hours between two times again, for example after missing measurements were added to Prometheus.
 
-    An hour that does not change is not written. Measurements that Prometheus does not have any more are kept, and
-    reported on standard error; --even-if-less drops them.
+    Unchanged hours are not written. Measurements that Prometheus no longer has are kept, and reported on standard
+    error; --even-if-less drops them.
     """
     settings = _settings(given)
     from gpuctl_usage.collector_context import CannotCollect
@@ -157,7 +158,7 @@ def _settings(given: dict[str, Any]) -> UsageSettings:
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """What a signal sets, for as long as the block lasts; a second one ends the process at once."""
+    """Yield an event that SIGTERM or SIGINT sets during the block; a second signal ends the process at once."""
     stopping = threading.Event()
 
     def stop(number: int, frame: object) -> None:

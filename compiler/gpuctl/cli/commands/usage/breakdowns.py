@@ -60,10 +60,10 @@ def _options(function: Function) -> Function:
 )
 @_options
 def cluster(**given: Any) -> int:
-    """Show what became of the GPUs that there were.
+    """Show how the GPU capacity of the cluster was used.
 
-    The capacity is what was held, free and unusable (on nodes that take no pods); what was held was busy, idle, or is
-    unknown because nothing measured it.
+    The capacity consists of held, free and unusable GPU-hours (on nodes that take no pods). Held GPU-hours are busy,
+    idle, or unknown because nothing measured them.
     """
     return _show("cluster", **given)
 
@@ -78,9 +78,10 @@ def cluster(**given: Any) -> int:
 def namespaces(**given: Any) -> int:
     """List namespaces that held GPUs.
 
-    SHARE is of the cluster's capacity, USE the mean of what was measured, IDLE what was held, measured and not used,
-    UNKNOWN what was held and not measured, all of it in GPU-hours; COVERAGE is how much of what was held was measured.
-    ALLOWED is what the quotas of the namespace let it hold, and while it had none what the cluster had.
+    GPU-HOURS are the held ones. SHARE is their part of the cluster's capacity. USE is the mean utilization of the
+    measured ones, and COVERAGE the measured part. IDLE are measured GPU-hours that were not used, UNKNOWN those that
+    were not measured. ALLOWED is what the quotas of the namespace allowed; without a quota, the capacity of the
+    cluster.
     """
     return _show("namespace", **given)
 
@@ -94,9 +95,9 @@ def namespaces(**given: Any) -> int:
 @click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
 @_options
 def labels(key: str, is_annotation: bool, **given: Any) -> int:
-    """List the values of a label; `__unset__` is what workloads without it held, so that they add up to the cluster.
+    """List the values of a label. The rows add up to the cluster: `__unset__` stands for workloads without the label.
 
-    KEY is one of those that are collected, `team` or `project` say. The columns are those of `usage namespaces`.
+    KEY is one of the collected labels, for example `team` or `project`. The columns are those of `usage namespaces`.
     """
     return _show("annotation" if is_annotation else "label", key=key, **given)
 
@@ -109,7 +110,7 @@ def labels(key: str, is_annotation: bool, **given: Any) -> int:
 @only_namespace
 @_options
 def workloads(**given: Any) -> int:
-    """List the workloads that held GPUs: the topmost owners of pods. The columns are those of `usage namespaces`."""
+    """List workloads that held GPUs: the topmost owners of pods. The columns are those of `usage namespaces`."""
     return _show("workload", **given)
 
 
@@ -131,7 +132,7 @@ def nodes(**given: Any) -> int:
 )
 @_options
 def models(**given: Any) -> int:
-    """List models of GPUs; SHARE is of what there was of the model. The columns are those of `usage namespaces`."""
+    """List models of GPUs; SHARE is of the model's capacity. The columns are those of `usage namespaces`."""
     return _show("model", **given)
 
 
@@ -190,7 +191,7 @@ def _show_table(view: UsageView, row_format: RowFormat, *, by_step: bool) -> Non
         heads, rows = step_table(view, zone_named(view.asked.zone))
     else:
         heads, rows = (part_table if view.level == "cluster" else group_table)(view)
-    # Labels have no blanks in them, names neither; an annotation is known by all of its value.
+    # Names and labels contain no blanks. The value of an annotation is shown unchanged, because it identifies the row.
     show_table(heads, rows, headings=row_format.headings, droppable=DROPPABLE, with_blanks=view.level == "annotation")
     use, whole = view.all_groups, view.whole
     of = f" of {gpu_hours(whole.capacity)}" if whole is not None and whole.capacity else ""

@@ -1,4 +1,4 @@
-"""What the commands about the database of usage have in common: which one it is."""
+"""Options and settings that select the usage database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def database_options(function: Function) -> Function:
-    """Which database."""
+    """Add ``--database`` and ``--config``."""
     for decorate in (
         click.option(
             "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
@@ -33,9 +33,9 @@ def database_options(function: Function) -> Function:
 
 
 def stated_settings(config: str | None, **stated: Any) -> UsageSettings:
-    """The settings of usage: what an option says (None where it says nothing), then the environment, then the file.
+    """Return the usage settings: from options (None: not given), then the environment, then the file.
 
-    :raises click.UsageError: they have errors.
+    :raises click.UsageError: they contain errors.
     """
     try:
         from gpuctl_usage.layered_settings import FILE, SettingsProblem
@@ -53,14 +53,14 @@ def stated_settings(config: str | None, **stated: Any) -> UsageSettings:
 
 
 def stated_database(database: str | None, config: str | None) -> str:
-    """The path or URL of the database: of the option, the environment, or the file of settings."""
+    """Return the path or URL of the database, from the option, the environment, or the file of settings."""
     return named_database(stated_settings(config, usage_database=database))
 
 
 def named_database(settings: UsageSettings) -> str:
-    """The path or URL of the database.
+    """Return the path or URL of the database.
 
-    :raises click.UsageError: the settings name none.
+    :raises click.UsageError: it is not set.
     """
     if settings.usage_database is None:
         raise click.UsageError(

@@ -1,4 +1,4 @@
-"""``gpuctl usage export`` and ``import``: one store moved to another, and months for whoever asks anything."""
+"""``gpuctl usage export`` and ``import``: copying the usage database, and exporting months as Parquet."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from gpuctl.cli.options.connection_options import ClusterFailure
 @click.option("--again", is_flag=True, help="With --parquet: also months that are there.")
 @database_options
 def export(file: Path | None, parquet: Path | None, again: bool, database: str | None, config: str | None) -> int:
-    """Copy all that the database has to a new FILE of SQLite: to keep it, or to import it elsewhere.
+    """Copy the whole database to a new SQLite FILE, as a backup or for `gpuctl usage import`.
 
-    A collector may go on meanwhile: the copy has one moment. It is there whole, or not at all.
+    A collector may run at the same time: the copy is one consistent state. It is written completely, or not at all.
     """
     if (file is None) == (parquet is None):
         raise click.UsageError("Name either a file, or a directory with --parquet.")
@@ -72,9 +72,9 @@ def _months(address: str, directory: Path, *, again: bool) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @database_options
 def import_(file: Path, database: str | None, config: str | None) -> int:
-    """Copy all that FILE has, which `gpuctl usage export` wrote, to the database, in which there is no usage yet.
+    """Copy FILE, which `gpuctl usage export` wrote, into a database without usage.
 
-    All of it is there afterwards, or nothing.
+    Either everything is imported, or nothing.
     """
     address = stated_database(database, config)
     with moving_errors():
@@ -86,7 +86,7 @@ def import_(file: Path, database: str | None, config: str | None) -> int:
 
 @contextmanager
 def moving_errors() -> Iterator[None]:
-    """What goes wrong with databases and files, for people: exit code 3."""
+    """Turn errors of databases and files into messages and exit code 3."""
     from gpuctl_usage.parquet_export import DuckdbMissing
     from gpuctl_usage.store.engines import DatabaseProblem
     from gpuctl_usage.store_transfer import TransferError

@@ -52,12 +52,12 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Warn the owners of jobs whose GPUs do nothing, or pause these jobs: what `usage.idle` of the platform says.
+    """Warn the owners of idle jobs, or pause these jobs, by the platform's policy `usage.idle`.
 
-    A job is idle when the mean use of its GPUs was below `below` in each hour of `after`, and all of that was measured.
-    An owner is warned once, until the job has been busy again, by an event that `gpuctl describe job` shows. What is
-    done is told to `usage_webhook`, and is a line of the file of `audit`, or of standard error. What is not gpuctl's
-    is shown and left alone.
+    A job is idle if the mean use of its GPUs was below `below` in each hour of `after`, and all these hours were
+    measured. An owner is warned once until the job is busy again, by an event that `gpuctl describe job` shows. Actions
+    are sent to `usage_webhook`, and logged in the file of `audit` or on standard error. Workloads that gpuctl does not
+    manage are shown, but not changed.
     """
     settings = stated_settings(config, usage_database=database)
     address = named_database(settings)
@@ -109,7 +109,7 @@ def _act(
 def _do(
     looking: Reader, judged: Judgement, number: int, settings: UsageSettings, audit: Callable[[IdleJob, str], None]
 ) -> str:
-    """Do what is to be done about a job; what was done, as a word."""
+    """Warn the owner of a job or pause it. Return the action taken."""
     job = judged.jobs[number]
     try:
         carry_out(looking, job, time.time())
@@ -128,7 +128,7 @@ def _do(
 
 
 def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
-    """How what is done is noted: in the service's file of it, or on standard error."""
+    """Return a function that logs actions to the service's audit file, or to standard error."""
     from gpuctl_server.audit import AuditMemory, audit, audit_to
     from gpuctl_server.request_log import set_up
 

@@ -16,7 +16,7 @@ from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
 
 _BY = "team"
-"""The key of a report for which none is named."""
+"""The default key of a report."""
 
 
 @click.command(
@@ -48,11 +48,10 @@ def command(
     database: str | None,
     config: str | None,
 ) -> int:
-    """Print a page about a month: what became of the GPUs, by namespace, label, model and workload; what is not known.
+    """Print a report of a month's GPU usage, by namespace, label, model and workload, and of what is unknown.
 
-    Its numbers are those of the ledger, rounded so that each column adds up. The page says which part of the month is
-    known, whether its figures are final, and when it was made. HTML is one file without scripts; its plots are drawn
-    in it.
+    The figures are those of the ledger, rounded so that each column adds up. The report states which part of the month
+    is known, whether its figures are final, and when it was made. HTML is one file with its plots, without scripts.
     """
     try:
         from gpuctl.cli.output.usage_report import report_markdown, report_page

@@ -1,4 +1,4 @@
-"""``gpuctl usage sql``: any question to the months of Parquet."""
+"""``gpuctl usage sql``: query exported months with SQL."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def command(
     database: str | None,
     config: str | None,
 ) -> int:
-    """Answer one SELECT of DuckDB over hours, holdings, capacities, quotas, snapshots and snapshot_workloads.
+    """Run one SELECT of DuckDB over hours, holdings, capacities, quotas, snapshots and snapshot_workloads.
 
-    It reads these, and nothing else: no other file, no network; nothing is written.
+    It can read only these tables: no other file, no network; nothing is written.
     """
     with moving_errors():
         found = _found(question, parquet, limit, timeout, database, config)
@@ -110,7 +110,7 @@ def _found(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of DuckDB as JSON: times in UTC, numbers as numbers, NaN and infinity as null."""
+    """Return a value of DuckDB for JSON: times in UTC, NaN and infinity as null."""
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
@@ -119,7 +119,7 @@ def _plain(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, datetime):
         if value.tzinfo is not None:
-            # Times with a zone come in that of the machine, the tables' own are UTC.
+            # DuckDB returns times with a zone in the machine's zone; times of the tables have none and are UTC.
             value = value.astimezone(timezone.utc).replace(tzinfo=None)
         return value.isoformat(timespec="seconds" if not value.microsecond else "microseconds") + "Z"
     if isinstance(value, date):

@@ -53,7 +53,7 @@ def command(
 ) -> int:
     """List the workloads that held GPUs at the last snapshot; the collector takes one every 5 minutes.
 
-    USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the hour that runs and the one
+    USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the current hour and the one
     before.
     """
     row_format = RowFormat.of(output, as_json, no_headers, limit)

@@ -1,4 +1,4 @@
-"""What the commands that tell of usage have in common: where it is known, of which time, and how it is told."""
+"""Options of the commands that show usage: the source, the time range, the form of rows; and notes on the result."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ FORMATS = ("table", "json", "csv")
 STEPS = ("hour", "day", "week", "month")
 _HOUR = 3600
 _OLD = 900
-"""Seconds after which what is known of now may not be thought to be of now: three snapshots are made in that time."""
+"""Age in seconds above which a note calls data old; three snapshots are taken in that time."""
 _SHORT = 600.0
-"""Seconds of a range that may be missing without a note: the running hour is added up every 5 minutes."""
+"""Seconds of a range that may be missing without a note: the current hour is computed every 5 minutes."""
 _SHOWN = 20
-"""Rows of a table on a terminal, without --limit."""
+"""Default number of rows on a terminal."""
 
 
 def where_options(function: Function) -> Function:
-    """Where usage is known: a database, or a service."""
+    """Add the options that select a database or a service, and the cluster in it."""
     for decorate in (
         server_option,
         database_options,
@@ -56,7 +56,7 @@ def where_options(function: Function) -> Function:
 
 
 def time_options(function: Function) -> Function:
-    """Of which time."""
+    """Add the options of the time range."""
     for decorate in (
         click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai."),
         click.option("--to", "end", metavar="TIME", help="Hours before this time. Default: now."),
@@ -68,7 +68,7 @@ def time_options(function: Function) -> Function:
 
 
 def shape_options(function: Function) -> Function:
-    """How rows are told."""
+    """Add the options of format and number of rows."""
     for decorate in (
         click.option("--no-headers", is_flag=True, help="Omit the header line."),
         click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
@@ -83,7 +83,7 @@ only_namespace = namespace_option("Only this namespace. Default: all.")
 
 
 class RowFormat(NamedTuple):
-    """How rows are told: ``output`` is one of :data:`FORMATS`; ``limit`` None for all."""
+    """The form of rows. ``output``: one of :data:`FORMATS`. ``limit``: maximum number of rows; None: all."""
 
     output: str
     headings: bool
@@ -91,7 +91,7 @@ class RowFormat(NamedTuple):
 
     @classmethod
     def of(cls, output: str, as_json: bool, no_headers: bool, limit: int | None) -> RowFormat:
-        """From the options."""
+        """Return the form that the options select."""
         output = "json" if as_json else output
         default = _SHOWN if output == "table" and sys.stdout.isatty() else None
         return cls(output, not no_headers, default if limit is None else limit or None)
@@ -110,7 +110,7 @@ def usage_way(
 
     Failures become messages and exit codes.
 
-    :param kubeconfig: with ``context`` the cluster that is the default if the database has several.
+    :param kubeconfig: with ``context`` it selects the default cluster of a database with several clusters.
     """
     if is_server_stated() and (database or config):
         raise click.UsageError("--server is a service, which has a database of its own: leave --database out.")
@@ -142,22 +142,25 @@ def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
 
 @contextmanager
 def configured_backend(looking: Reader) -> Iterator[UsageWay | None]:
-    """Yield the service or the database of the settings, for commands about other things; None if none is set up.
+    """Yield the usage source of a command that shows other things too: the service, or the database of the settings.
 
-    :param looking: its service is asked, and stays open. Without one the default cluster of the database is its own.
-    :raises ClusterError: there is one, and it cannot be used.
+    None if neither is configured.
+
+    :param looking: its service is asked and stays open. Without a service, its cluster is the default one of the
+    database.
+    :raises ClusterError: the source is configured, but cannot be used.
     """
     if looking.service is not None:
         yield ServiceWay(looking.service)
         return
     if not any(os.environ.get(name) for name in ("GPUCTL_SERVER_USAGE_DATABASE", "GPUCTL_SERVER_CONFIG")):
-        # To read settings costs more than all the rest.
+        # Reading the settings would take longer than the rest of the command.
         yield None
         return
     try:
         address = stated_database(None, None)
     except click.UsageError:
-        # A file of settings need not name one.
+        # The file of settings does not name a database.
         yield None
         return
     way = DatabaseWay(address, lambda: kube_system_uid(looking.scope.session))
@@ -170,9 +173,9 @@ def configured_backend(looking: Reader) -> Iterator[UsageWay | None]:
 def parse_range(
     last: str | None, start: str | None, end: str | None, tz: str, cluster: str = "", namespace: str | None = None
 ) -> UsageRange:
-    """Which hours are asked about: whole ones, with the one that runs.
+    """Return the time range of the options, in whole hours and including the current one.
 
-    :raises click.UsageError: that is none.
+    :raises click.UsageError: the options contradict each other or are not times.
     """
     zone = zone_named(tz)
     if last is not None and start is not None:
@@ -185,7 +188,7 @@ def parse_range(
         length = parse_duration(last or "24h")
         if not length:
             raise click.UsageError(f"--last has to be a time such as 24h or 7d, and is `{last}`.")
-        # With the hour that runs it is as long as was asked for.
+        # With the current hour the range has the requested length.
         since = -(-until // _HOUR) * _HOUR - max(_HOUR, length)
     if since >= until:
         raise click.UsageError("--from has to be before --to, and before now.")
@@ -193,9 +196,9 @@ def parse_range(
 
 
 def zone_named(tz: str) -> tzinfo:
-    """A time zone.
+    """Return a time zone.
 
-    :raises click.UsageError: there is none of that name.
+    :raises click.UsageError: it does not exist.
     """
     try:
         return ZoneInfo(tz)
@@ -204,9 +207,9 @@ def zone_named(tz: str) -> tzinfo:
 
 
 def stated_time(option: str, text: str, zone: tzinfo) -> float:
-    """A time that an option says, seconds since 1970; where it names no zone it is of ``zone``.
+    """Parse the time of an option, seconds since 1970; a time without a zone is in ``zone``.
 
-    :raises click.UsageError: it is none.
+    :raises click.UsageError: it is not a time.
     """
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
@@ -218,7 +221,7 @@ def stated_time(option: str, text: str, zone: tzinfo) -> float:
 
 
 def range_text(asked: UsageRange) -> str:
-    """Which time it is, for people: ``2026-10-01 00:00 to 2026-11-01 00:00 (UTC)``."""
+    """Return a time range as text: ``2026-10-01 00:00 to 2026-11-01 00:00 (UTC)``."""
     zone = zone_named(asked.zone)
     start, end = (
         datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M") for moment in (asked.start, asked.end)
@@ -227,27 +230,29 @@ def range_text(asked: UsageRange) -> str:
 
 
 def show_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as CSV below the names of their columns, which are there without rows as well."""
+    """Print rows as CSV, with a header line even if there are no rows."""
     from gpuctl_usage.answers.rows_as_csv import as_csv
 
     click.echo(as_csv(names, rows, "\n"), nl=False)
 
 
 def note_on_terminal(text: str) -> None:
-    """Tell a person what the table does not, on standard error; programs and pipes do not hear it."""
+    """Print a note to standard error if standard output is a terminal."""
     if sys.stdout.isatty():
         click.echo(text, err=True)
 
 
 def note_cut_rows(count: int, shown: int) -> None:
-    """Say on standard error, also in a pipe, how many rows a table leaves out."""
+    """Print to standard error, also in a pipe, the number of rows that were cut."""
     if count > shown:
         click.echo(f"note: {count - shown} more rows: `--limit 0` prints all {count}", err=True)
 
 
 def note_known_time(known: KnownTime, asked: UsageRange) -> None:
-    """Say on standard error, also in a pipe, which part of a range is known, if not all of what has passed, and whether
-    its figures may still change. A terminal is also told if all is known and final."""
+    """Print to standard error which part of a range is known, and whether its figures may change.
+
+    Missing or provisional hours are reported also in a pipe; complete and final hours only on a terminal.
+    """
     passed = min(asked.end, time.time()) - asked.start
     told = []
     if known.seconds < passed - _SHORT:
@@ -261,7 +266,7 @@ def note_known_time(known: KnownTime, asked: UsageRange) -> None:
 
 
 def note_unsized(whole: GpuTime | None) -> None:
-    """Say on standard error how much of the capacity pods may hold whose share of a card is of unknown size."""
+    """Print to standard error the GPU-hours that pods with an unknown share of a card may hold."""
     if whole is not None and whole.unsized:
         click.echo(
             f"note: {gpu_hours(whole.unsized)} GPU-hours of the capacity are held by pods whose share of a card is of "
@@ -271,7 +276,7 @@ def note_unsized(whole: GpuTime | None) -> None:
 
 
 def note_if_stale(time_known: str, what: str) -> None:
-    """Say that what is told of now is older than that; ``time_known`` is RFC 3339."""
+    """Print a note if data is older than :data:`_OLD`; ``time_known`` is its time, RFC 3339."""
     age = time.time() - datetime.fromisoformat(time_known.replace("Z", "+00:00")).timestamp()
     if age > _OLD:
         click.echo(f"note: {what} is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True)

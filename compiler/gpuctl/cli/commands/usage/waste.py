@@ -75,9 +75,9 @@ def command(
 ) -> int:
     """List workloads that hold GPUs now and have not used them for an hour or longer.
 
-    IDLE-FOR counts back the hours that were idle without a break, and of which half or more was measured: what was not
-    measured is not known to be idle. IDLE-GPU-HOURS and COST are of the time of --last. Below are the commands that
-    free the GPUs of jobs; what is not gpuctl's, its owner has to scale down.
+    IDLE-FOR is the number of consecutive idle hours until now; an hour counts only if at least half of it was measured.
+    IDLE-GPU-HOURS and COST are of the time of --last. The commands below the table free the GPUs of jobs; a workload
+    that gpuctl does not manage has to be scaled down by its owner.
     """
     row_format = RowFormat.of(output, as_json, no_headers, limit)
     asked = parse_range(last, start, end, tz, cluster, namespace)
@@ -102,9 +102,9 @@ def command(
 
 
 def _reject_cluster_options(platform: str | None, context: str | None, kubeconfig: str | None) -> None:
-    """See that nobody names a cluster, or a platform, to a service.
+    """Reject options that select a cluster or a platform if a service is asked.
 
-    :raises click.UsageError: somebody does.
+    :raises click.UsageError: such an option was given.
     """
     reject_platform(platform)
     for name, value in (("--context", context), ("--kubeconfig", kubeconfig)):
@@ -117,7 +117,7 @@ def _reject_cluster_options(platform: str | None, context: str | None, kubeconfi
 def _with_pauses(
     waste: IdleGpuReport, kubeconfig: str | None, context: str | None, platform: str | None
 ) -> IdleGpuReport:
-    """Jobs by the cluster that is at hand: what holds the GPUs is known by its uid, whichever cluster that is."""
+    """Add the names of pausable jobs in the kubeconfig's cluster; matched by uid, so a wrong cluster adds none."""
     try:
         session = open_session(kubeconfig=kubeconfig, context=context)
         try:
@@ -144,14 +144,14 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
         cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
         rows.append(cells)
     show_table([*HEADERS, *money], rows, headings=row_format.headings, droppable=("KIND", "USE", "OWNER"))
-    # Not in the table, which is cut where a terminal is narrow: these are copied.
+    # Below the table, whose cells are cut on a narrow terminal: these lines are copied.
     lines = [line for item in _shown(waste, row_format) if (line := pause_line(item))]
     for line in ["", "To free them:", *lines] if lines else []:
         click.echo(line)
 
 
 def pause_line(item: IdleHolder) -> str:
-    """The command that frees its GPUs; "" where there is none."""
+    """Return the command that frees the GPUs; "" if gpuctl cannot pause the workload."""
     return f"gpuctl pause {item.pause} -n {item.holder.namespace}" if item.pause else ""
 
 
