@@ -18,16 +18,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cluster
-import documents
-import fleet
-import following
+import collector_scale
+import fit_scale
+import get_commands
 import gpuctl
+import hour_rollup_time
 import latency
-import room
-import service
+import rest_service
+import sample_documents
 import submission
-import usage
-import usage_year
+import year_of_usage
 from timing import medians, piped, seconds, timed
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -58,7 +58,7 @@ def report(what: str, value: str, bar: str, ok: bool | None) -> None:
 
 def cold_start(directory: Path) -> None:
     one = directory / "one.yaml"
-    one.write_text(documents.stream(1))
+    one.write_text(sample_documents.stream(1))
     # `import pydantic` loads next to nothing of it: what every model derives from is loaded when it is named.
     models = [sys.executable, "-c", "import click; from pydantic import BaseModel"]
     render = [sys.executable, "-m", "gpuctl", "render", "-f", str(one)]
@@ -89,7 +89,7 @@ def throughput(directory: Path) -> dict[int, float]:
     took = {}
     for count in (1000, 3000):
         path = directory / f"{count}.yaml"
-        path.write_text(documents.stream(count))
+        path.write_text(sample_documents.stream(count))
         command = [sys.executable, "-c", script, str(directory / "one.yaml"), str(path)]
         runs = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5)]
         took[count] = min(runs)
@@ -113,7 +113,7 @@ def validation(directory: Path) -> None:
 
 def memory(directory: Path) -> None:
     path = directory / "10000.yaml"
-    path.write_text(documents.stream(10_000))
+    path.write_text(sample_documents.stream(10_000))
     command = [sys.executable, "-m", "gpuctl", "render", "-f", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # Not RUSAGE_CHILDREN: it includes the Go linker where helm is built first.
@@ -205,16 +205,16 @@ def main() -> int:
         validation(directory)
         memory(directory)
         peers(directory, took, programs)
-        room.measure(report)
-        usage.measure(report)
-        usage_year.measure(report)
+        fit_scale.measure(report)
+        hour_rollup_time.measure(report)
+        year_of_usage.measure(report)
         if binaries is not None:
             cluster.measure(directory, binaries, report)
-            fleet.measure(directory, binaries, report)
+            get_commands.measure(directory, binaries, report)
             latency.measure(directory, binaries, report)
-            following.measure(directory, binaries, report)
+            collector_scale.measure(directory, binaries, report)
             submission.measure(directory, binaries, report)
-            service.measure(directory, binaries, report)
+            rest_service.measure(directory, binaries, report)
     return 1 if FAILED else 0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fleet
+import get_commands
 from cluster import Contest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -105,7 +105,7 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
 def _fill(plane: ControlPlane, directory: Path, draw: random.Random, nodes: int) -> None:
     """Nodes in pools of one size, each with about nine tenths of its GPUs in use."""
     plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "submission"}})
-    fleet.add_nodes(plane, [f"pool-{number % POOLS}" for number in range(nodes)], GPUS)
+    get_commands.add_nodes(plane, [f"pool-{number % POOLS}" for number in range(nodes)], GPUS)
     documents: list[str] = []
     for pool in range(POOLS):
         size = nodes // POOLS

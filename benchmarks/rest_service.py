@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import ControlPlane
-from fleet import NAMESPACES, REPLICAS, fill
+from get_commands import NAMESPACES, REPLICAS, fill
 from gpuctl_server.access.tokens import new_token, write_tokens
 
 NODES = 500
@@ -31,7 +31,7 @@ PLANS = 16
 Report = Callable[[str, str, str, "bool | None"], None]
 
 
-class Server(NamedTuple):
+class ServerProcess(NamedTuple):
     """A service that runs: its process, and how it is reached."""
 
     process: subprocess.Popen[str]
@@ -96,7 +96,7 @@ def measure_on(plane: ControlPlane, directory: Path, report: Report) -> None:
         _plans(server, report)
 
 
-def _latency(server: Server, what: str, paths: list[str], bar: float, report: Report) -> None:
+def _latency(server: ServerProcess, what: str, paths: list[str], bar: float, report: Report) -> None:
     begun, clients = server.cpu(), str(Path(__file__).with_name("clients.py"))
     command = [sys.executable, clients, server.host, str(server.port), server.token, str(SECONDS), str(CLIENTS), *paths]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -114,12 +114,12 @@ def _latency(server: Server, what: str, paths: list[str], bar: float, report: Re
     )
 
 
-def _memory(server: Server, report: Report) -> None:
+def _memory(server: ServerProcess, report: Report) -> None:
     now, most = server.memory("VmRSS"), server.memory("VmHWM")
     report("service: memory of the whole process", f"{now:.0f} MB (at most {most:.0f})", "<= 150 MB", now <= 150)
 
 
-def _batch(server: Server, report: Report) -> None:
+def _batch(server: ServerProcess, report: Report) -> None:
     texts = [_document(f"batch-{number}") for number in range(BATCH)]
     begun = time.perf_counter()
     found = server.post("/api/v1/jobs/batch", {"yamlContents": texts})
@@ -128,7 +128,7 @@ def _batch(server: Server, report: Report) -> None:
     report(f"service: POST /jobs/batch of {BATCH} entries", f"{taken:.1f} s", "<= 15 s", taken <= 15)
 
 
-def _plans(server: Server, report: Report) -> None:
+def _plans(server: ServerProcess, report: Report) -> None:
     """The most memory that the process ever has: it has to fit below the limit of its pod."""
     with ThreadPoolExecutor(PLANS) as pool:
         bodies = [{"yamlContent": _document(f"plan-{number}")} for number in range(PLANS)]
@@ -145,7 +145,7 @@ def _document(name: str) -> str:
     )
 
 
-def _freshness(plane: ControlPlane, server: Server, report: Report) -> None:
+def _freshness(plane: ControlPlane, server: ServerProcess, report: Report) -> None:
     """From the answer to a deletion of a pod until the service knows it."""
     taken = []
     for number in range(5):
@@ -161,7 +161,7 @@ def _freshness(plane: ControlPlane, server: Server, report: Report) -> None:
     report("service: a pod's change to the answer", f"{value:.2f} s (at most {max(taken):.2f})", "<= 1 s", value <= 1)
 
 
-def _beside(plane: ControlPlane, server: Server, report: Report) -> None:
+def _beside(plane: ControlPlane, server: ServerProcess, report: Report) -> None:
     """What the same question costs without the service: a process of kubectl, or a list of the API server."""
     config = ["--kubeconfig", str(plane.kubeconfig())]
     kubectl = [str(plane.binaries / "kubectl"), *config]
@@ -187,7 +187,7 @@ def _beside(plane: ControlPlane, server: Server, report: Report) -> None:
 
 
 @contextmanager
-def serving(plane: ControlPlane, directory: Path) -> Iterator[Server]:
+def serving(plane: ControlPlane, directory: Path) -> Iterator[ServerProcess]:
     """A service that is ready."""
     token, entry = new_token("bench", "admin")
     write_tokens(directory / "tokens.json", [entry])
@@ -210,7 +210,7 @@ def serving(plane: ControlPlane, directory: Path) -> Iterator[Server]:
                     break
             except urllib.error.HTTPError:
                 time.sleep(0.02)
-        yield Server(process, "127.0.0.1", port, token, time.perf_counter() - begun)
+        yield ServerProcess(process, "127.0.0.1", port, token, time.perf_counter() - begun)
     finally:
         process.terminate()
         process.wait(timeout=60)

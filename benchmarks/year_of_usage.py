@@ -1,6 +1,6 @@
 """A year of usage of 10,000 GPUs: how large the database becomes, and how long questions about it take on a processor.
 
-    python benchmarks/usage_year.py [DATABASE | --postgresql]
+    python benchmarks/year_of_usage.py [DATABASE | --postgresql]
 
 Alone it prints the rows; `make bench` prints them among the others. A database that is named, a path or a URL, is kept,
 and asked as it is where it has the year. `--postgresql` starts a server of its own, as the tests have it. With
@@ -65,7 +65,7 @@ CALLS = 41
 Report = Callable[[str, str, str, "bool | None"], None]
 
 
-class Made:
+class SampleSums:
     """What a year is made of; the same every time."""
 
     def __init__(self, seed: int = 1) -> None:
@@ -141,7 +141,7 @@ def labels(number: int) -> tuple[tuple[str, str], ...]:
 
 def fill(database: Database, address: str) -> dict[str, float]:
     """Write it all; bytes of an hour, a day and a snapshot, with whom they are about."""
-    made, cluster = Made(), database.cluster("uid", "prod")
+    made, cluster = SampleSums(), database.cluster("uid", "prod")
     begun = database.size()
     for day in range(BEGIN, END, DAY):
         first = active(day - DAY).stop if day > BEGIN else 0
@@ -221,7 +221,7 @@ def snapshot(time_: int) -> AllocationSnapshot:
     return AllocationSnapshot(time_, 10_000, 8000, items)
 
 
-Ask = Callable[[Database, random.Random], Any]
+RunQuery = Callable[[Database, random.Random], Any]
 
 
 class Query(NamedTuple):
@@ -229,7 +229,7 @@ class Query(NamedTuple):
 
     route: str
     name: str
-    ask: Ask
+    ask: RunQuery
     most_ms: float = MOST_MS
     as_csv: bool = False
 

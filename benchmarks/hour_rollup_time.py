@@ -1,6 +1,6 @@
 """Measure the roll-up of an hour of 10,000 GPUs that are scraped every 15 s: seconds on a processor, and memory.
 
-    python benchmarks/usage.py
+    python benchmarks/hour_rollup_time.py
 
 Alone it prints the row; `make bench` prints it among the others. The work is done in a process of its own, and the
 memory is all that this process ever had. Half of the GPUs are held by pods of eight, half by pods of one, and every pod

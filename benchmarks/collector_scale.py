@@ -1,6 +1,6 @@
 """Measure the collector of GPU usage on a large cluster: what it needs, how soon it knows, and what a kill loses.
 
-    python benchmarks/following.py
+    python benchmarks/collector_scale.py
 
 Alone it prints the rows; `make bench` prints them among the others. API server, scheduler and controllers are real; the
 nodes and their kubelets are simulated.
@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import fleet
+import get_commands
 from cluster import Contest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -55,7 +55,7 @@ service: {{replicas: {WITHOUT}, port: 9000}}
 """
 
 
-class Collector:
+class CollectorProcess:
     """`gpuctl usage collect` in a process of its own."""
 
     def __init__(self, plane: ControlPlane, path: Path) -> None:
@@ -87,22 +87,22 @@ class Collector:
 def measure(directory: Path, binaries: Path, report: Report) -> None:
     """The rows of the collector."""
     with ControlPlane(binaries) as plane:
-        fleet.add_nodes(plane, ["inference-pool"] * NODES, OF_A_NODE)
-        collector = Collector(plane, directory / "usage.db")
+        get_commands.add_nodes(plane, ["inference-pool"] * NODES, OF_A_NODE)
+        collector = CollectorProcess(plane, directory / "usage.db")
         try:
             _measure(plane, collector, directory, report)
         finally:
             collector.kill()
 
 
-def _measure(plane: ControlPlane, collector: Collector, directory: Path, report: Report) -> None:
+def _measure(plane: ControlPlane, collector: CollectorProcess, directory: Path, report: Report) -> None:
     path = directory / "teams.yaml"
     path.write_text("---\n".join(map(document, range(TEAMS))))
     # The collector makes its database first.
     plane.wait_for(lambda: collector.path.exists(), "the database")
     start = time.monotonic()
     Contest(plane).gpuctl("apply", "-f", str(path))
-    fleet.until_ready(plane, TEAMS * (WITH + WITHOUT), timeout=1800)
+    get_commands.until_ready(plane, TEAMS * (WITH + WITHOUT), timeout=1800)
     took = time.monotonic() - start
     late = _until_known(plane, collector)
     what = f"collector, {NODES:,} nodes, {NODES * OF_A_NODE:,} GPUs, {TEAMS * (WITH + WITHOUT):,} pods"
@@ -139,7 +139,7 @@ def _gone(plane: ControlPlane, team: int) -> set[str]:
     return before
 
 
-def _until_known(plane: ControlPlane, collector: Collector) -> float:
+def _until_known(plane: ControlPlane, collector: CollectorProcess) -> float:
     """Seconds until exactly those pods hold GPUs, by the database, that do."""
     running = _running(plane, "-A")
     start = time.monotonic()
@@ -150,7 +150,7 @@ def _until_known(plane: ControlPlane, collector: Collector) -> float:
     return time.monotonic() - start
 
 
-def _lost(plane: ControlPlane, collector: Collector, gone: set[str]) -> int:
+def _lost(plane: ControlPlane, collector: CollectorProcess, gone: set[str]) -> int:
     """How many pods have not one interval each, that lasts where they do. ``gone`` are those that do not."""
     with closing(open_database(str(collector.path))) as database:
         found: dict[str, list[Any]] = {}
