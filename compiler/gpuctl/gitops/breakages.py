@@ -1,4 +1,4 @@
-"""What does not fit afterwards."""
+"""Resource conflicts after a change: jobs, pools and quotas that do not fit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gpuctl.objects.quantities import format_bytes, format_number
 
 
 class Breakage(NamedTuple):
-    """Something that does not fit afterwards. ``new``: the change causes it, or makes it worse."""
+    """A conflict after the change. ``new``: the change causes it, or makes it worse."""
 
     message: str
     new: bool
 
 
 def amount(resource: str, value: Fraction) -> str:
-    """An amount of a resource for people: bytes with a suffix, the rest as numbers."""
+    """Format an amount of a resource: bytes with a suffix, the rest as numbers."""
     if resource.endswith(("memory", "storage")) and value.denominator == 1:
         return format_bytes(int(value))
     return format_number(value)
@@ -37,7 +37,7 @@ def amount(resource: str, value: Fraction) -> str:
 def breakages(
     before: DeclaredState, after: DeclaredState, pools: Sequence[PoolRow], quotas: Sequence[QuotaRow]
 ) -> Iterator[Breakage]:
-    """What does not fit afterwards: jobs, pools, quotas."""
+    """Yield the conflicts of jobs, pools and quotas after the change."""
     yield from _oversized(before, after)
     yield from _pool_limits(before, after)
     yield from _pool_breakages(pools)
@@ -46,7 +46,7 @@ def breakages(
 
 
 def _oversized(before: DeclaredState, after: DeclaredState) -> Iterator[Breakage]:
-    """Jobs that no node of their pool can take."""
+    """Yield jobs that no node of their pool can take."""
     for job, messages in sorted(after.oversized.items()):
         new = job not in before.oversized or asks_for_more(before.jobs.get(job), after.jobs[job])
         for message in messages:
@@ -54,7 +54,7 @@ def _oversized(before: DeclaredState, after: DeclaredState) -> Iterator[Breakage
 
 
 def asks_for_more(before: JobDemand | None, after: JobDemand) -> bool:
-    """Return True if a job asks for more than before, or for GPUs of another pool or type."""
+    """Return True if a job requests more than before, or GPUs of another pool or type."""
     if before is None or (before.pool, before.gpu_type) != (after.pool, after.gpu_type):
         return True
     if after.most > before.most:
@@ -63,7 +63,7 @@ def asks_for_more(before: JobDemand | None, after: JobDemand) -> bool:
 
 
 def _pool_limits(before: DeclaredState, after: DeclaredState) -> Iterator[Breakage]:
-    """Jobs beyond what their pool allows, in number or in size: gpuctl does not submit them."""
+    """Yield jobs beyond the limits of their pool, in number or in size: gpuctl does not submit them."""
     for pool in sorted(after.pool_limits):
         earlier = {who: excess for _, who, excess in _beyond(before, pool)}
         for message, who, excess in _beyond(after, pool):
@@ -71,7 +71,7 @@ def _pool_limits(before: DeclaredState, after: DeclaredState) -> Iterator[Breaka
 
 
 def _beyond(state: DeclaredState, pool: str) -> Iterator[tuple[str, JobId | None, Fraction]]:
-    """What is beyond a pool's limits, the job that is (None: all of them together), and by how much."""
+    """Yield messages about exceeded limits of a pool, with the job (None: all jobs together) and the excess."""
     limits = state.pool_limits.get(pool, PoolJobLimits(None, None))
     mine = sorted((job, demand) for job, demand in state.jobs.items() if demand.pool == pool)
     jobs = {job: demand for job, demand in mine if demand.excluded_as != "finished"}
@@ -103,7 +103,7 @@ def _gpus(gpu_type: str) -> str:
 
 
 def _crowded(before: DeclaredState, after: DeclaredState, rows: Iterable[PoolRow]) -> Iterator[Breakage]:
-    """Where the sum fits and the pods do not: a pod is on one node, and two of 5 GPUs are not on one of 8."""
+    """Yield pools where the sum of GPUs fits and the pods do not: two pods of 5 GPUs do not fit on a node with 8."""
     told = {after.jobs[job].pool for job in after.oversized}
     for row in rows:
         if row.after.excess or row.pool in told:
@@ -120,9 +120,9 @@ def _crowded(before: DeclaredState, after: DeclaredState, rows: Iterable[PoolRow
 
 
 def _too_many(state: DeclaredState, pool: str, gpu_type: str) -> tuple[int, int, int] | None:
-    """The least size of which there are more pods (of that size or larger) than places, with the two numbers.
+    """Return the smallest pod size with more pods of at least that size than places, the pods and the places.
 
-    What this finds cannot fit; what it does not find may still not.
+    None if no size has too many. A conflict that it finds is certain; it may miss others.
     """
     counts = counts_of(state, pool, gpu_type)
     whole = [demand for demand in demands_of(state, pool, gpu_type) if demand.gpus and demand.gpus.denominator == 1]

@@ -1,4 +1,4 @@
-"""What keeps a build from writing its directory."""
+"""Errors that stop a build before it writes its directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuctl.language.display_text import visible
 
 
 class BuildError(Exception):
-    """The reasons why a directory is not built: each a sentence with the path, and what to do."""
+    """The reasons why a directory is not built: sentences with the path and a remedy."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -17,12 +17,13 @@ class BuildError(Exception):
 
 
 class RevisionError(Exception):
-    """A revision cannot be read: no repository, no such commit, or a file that no revision can have. ``str()`` is a
-    sentence for people."""
+    """A revision cannot be read: no repository, no such commit, or a file of an impossible kind. ``str()`` is a
+    sentence.
+    """
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    """A path for messages: short where it is below the current directory."""
+    """Format a path for messages, relative to the current directory if it is below it."""
     text = os.fspath(path)
     below = os.path.join(os.getcwd(), "")
     return visible(text.removeprefix(below))

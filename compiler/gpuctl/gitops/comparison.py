@@ -1,4 +1,4 @@
-"""Two trees of rendered files, and how they differ."""
+"""The differences between two trees of rendered files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuctl.language.masking import masked_lines
 
 FileAction = Literal["create", "change", "remove"]
 FileTree = Mapping[str, bytes]
-"""path -> content."""
+"""Path -> content."""
 
 
 class FileChange(NamedTuple):
-    """What happens to one file from one tree to the other."""
+    """The change of one file between two trees."""
 
     path: str
     before: bytes | None
@@ -23,18 +23,18 @@ class FileChange(NamedTuple):
 
     @property
     def action(self) -> FileAction:
-        """Whether the file comes, goes or changes."""
+        """The kind of change: create, remove or change."""
         return "create" if self.before is None else "remove" if self.after is None else "change"
 
 
 def compare(before: FileTree, after: FileTree) -> list[FileChange]:
-    """The files that differ, sorted by path."""
+    """Return the files that differ, sorted by path."""
     changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
     return [FileChange(path, before.get(path), after.get(path)) for path in sorted(changed)]
 
 
 def unified(change: FileChange, before: str = "a", after: str = "b") -> Iterator[str]:
-    """The unified diff of a change, without credentials; ``before`` and ``after`` name the two trees."""
+    """Yield the unified diff of a change with masked credentials; ``before`` and ``after`` name the two trees."""
     path = visible(change.path)
     for line in unified_diff(
         _lines(change.before),
@@ -47,7 +47,7 @@ def unified(change: FileChange, before: str = "a", after: str = "b") -> Iterator
 
 
 class _Line(str):
-    """A line without its credentials, which equals another when they do with them: a changed one is seen to change."""
+    """A line with masked credentials. Equality includes the credentials, so that a changed one shows as a change."""
 
     __slots__ = ("whole",)
     whole: str

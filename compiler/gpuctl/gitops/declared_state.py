@@ -1,4 +1,4 @@
-"""One of the two states that an impact compares: what its documents declare, and what they ask for."""
+"""One of the two states that an impact compares: the objects and requests that documents declare."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.quantities import parse_quantity
 
 ANY_TYPE = ""
-"""The GPU type of jobs that take any, and of nodes that name none."""
+"""The GPU type of jobs that take any type, and of nodes without a type."""
 ALL_TYPES = "*"
-"""Stands for a pool as a whole."""
+"""All GPU types of a pool."""
 _EXTENDED = "requests."
 _OVERSIZED = ("GPU402", "GPU403")
 DOES_NOT_FIT = frozenset({*_OVERSIZED, "GPU404", "GPU405", "GPU406", "GPU419"})
-"""Codes of the linker for what an impact is asked about: no mistakes that leave it without an answer."""
+"""Linker codes for conflicts that an impact reports; they do not prevent a report."""
 
 PodRequests = Callable[[Object], Mapping[str, Fraction]]
-"""What a pod of a ``spec`` takes of its node: resource -> amount."""
+"""Returns the requests of a pod ``spec``: resource -> amount."""
 
 
 class JobId(NamedTuple):
-    """Which job: its kind, namespace and name."""
+    """The identity of a job."""
 
     kind: str
     namespace: str
@@ -45,12 +45,13 @@ class JobId(NamedTuple):
 
 
 class JobDemand(NamedTuple):
-    """What a job asks for: ``pods`` at the fewest and ``most`` at the most, ``gpus`` of each pod.
+    """The requests of a job.
 
-    ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
-    that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use; ``cards`` are the
-    GPUs among them, which pools limit. ``apart``: it is not counted against pools and quotas, because it waits for room
-    in a queue of Kueue, or because it has finished in the cluster.
+    - ``pods``, ``most``: minimum and maximum number of pods.
+    - ``gpus``: GPUs of each pod. A fraction of cards if the platform enforces shares; None for a share in memory, whose
+      part of a card documents do not define.
+    - ``requests``: requests of each pod by quota key. ``cards``: the GPUs among them, which pools limit.
+    - ``excluded_as``: the job does not count for pools and quotas, because it waits in a Kueue queue or has finished.
     """
 
     pool: str
@@ -64,22 +65,22 @@ class JobDemand(NamedTuple):
 
     @property
     def total(self) -> Fraction:
-        """GPUs at the fewest replicas, without shares in memory."""
+        """GPUs with the minimum of replicas, without shares in memory."""
         return (self.gpus or Fraction(0)) * self.pods
 
     @property
     def total_most(self) -> Fraction:
-        """GPUs at the most replicas, without shares in memory."""
+        """GPUs with the maximum of replicas, without shares in memory."""
         return (self.gpus or Fraction(0)) * self.most
 
     @property
     def table_values(self) -> tuple[Any, ...]:
-        """What of it the table of GPUs shows."""
+        """The values that the table of GPUs shows."""
         return self[:5]
 
 
 class PoolJobLimits(NamedTuple):
-    """What a pool allows: unfinished jobs in it, and GPUs of one job (None: no limit)."""
+    """The limits of a pool: unfinished jobs in it, and GPUs of one job. None: no limit."""
 
     jobs: int | None
     gpus_per_job: int | None
@@ -87,11 +88,12 @@ class PoolJobLimits(NamedTuple):
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """One of the two states: what its documents declare and ask for.
+    """The objects and requests that documents declare.
 
-    ``nodes``: pool -> type -> GPUs of each of its nodes, None where a node does not say. ``limits`` are those of
-    quotas, by namespace and key; ``pool_limits`` those of pools. ``oversized``: what the linker says of jobs that no
-    node of their pool can take.
+    - ``nodes``: pool -> type -> GPUs of each node, None if a node document does not state them.
+    - ``limits``: quota limits by namespace and key. ``pool_limits``: limits of pools.
+    - ``oversized``: linker messages about jobs that no node of their pool can take.
+    - ``prices``: price of a GPU-hour by pool.
     """
 
     jobs: dict[JobId, JobDemand] = field(default_factory=dict)
@@ -104,9 +106,9 @@ class DeclaredState:
 
 
 def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests) -> DeclaredState:
-    """The state that a compilation describes; None is one without documents.
+    """Return the state that a compilation describes; empty for None.
 
-    ``pod_requests`` counts what a pod takes: its manifest says it, for a ``podPatch`` can change it.
+    :param pod_requests: counts the requests of a pod from its manifest, because a ``podPatch`` can change them.
     """
     if compilation is None:
         return DeclaredState()
@@ -134,7 +136,7 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
                 for resource, text in hard_limits(context, entry).items():
                     value = parse_quantity(text)
                     if value is not None:
-                        # Several quotas of a namespace all hold.
+                        # Several quotas of a namespace apply together.
                         least = state.limits.get((namespace, resource), value)
                         state.limits[namespace, resource] = min(least, value)
     state.oversized.update(_oversized(compilation))
@@ -144,7 +146,7 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
 def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
     told = [(item.span, item.message) for item in compilation.diagnostics if item.code in _OVERSIZED and item.span]
     files = {span.file for span, _ in told}
-    # Where a document begins is known when it is read again, which only those that something is said of are worth.
+    # Finding where a document begins parses it again, so only files with messages are examined.
     starts = sorted(
         (document.file, document.span().line, index)
         for index, document in enumerate(compilation.documents)
@@ -160,7 +162,7 @@ def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
 
 
 def _pod_of(obj: Object) -> Object | None:
-    """The PodSpec in an object of a workload."""
+    """Return the PodSpec in an object of a workload."""
     spec = obj.get("spec") or {}
     if obj["kind"] == "JobSet":
         spec = spec["replicatedJobs"][0]["template"]["spec"]
@@ -193,7 +195,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
 
 
 def _filled(pod: Object, default: dict[str, str]) -> Object:
-    """A pod as it is where a quota is: our LimitRange gives containers that ask for nothing a default."""
+    """Return a pod with the defaults of gpuctl's LimitRange, as in a namespace with a quota."""
 
     def filled(container: Object) -> Object:
         resources = container.get("resources") or {}
@@ -206,7 +208,7 @@ def _filled(pod: Object, default: dict[str, str]) -> Object:
 
 
 def with_finished(state: DeclaredState, jobs: Collection[JobId]) -> DeclaredState:
-    """The side with these jobs as finished ones."""
+    """Return the state with some jobs marked as finished."""
     demands = {job: demand._replace(excluded_as="finished") for job, demand in state.jobs.items() if job in jobs}
     return replace(state, jobs={**state.jobs, **demands})
 
@@ -214,13 +216,13 @@ def with_finished(state: DeclaredState, jobs: Collection[JobId]) -> DeclaredStat
 def demands_of(
     state: DeclaredState, pool: str, gpu_type: str, excluded_as: Literal["queued", "finished"] | None = None
 ) -> list[JobDemand]:
-    """Of the jobs that ask for a type; those that take any are of a type of their own."""
+    """Return the demands of jobs that request a type; jobs that take any type count as a type of their own."""
     demands = (demand for demand in state.jobs.values() if demand.pool == pool and demand.excluded_as == excluded_as)
     return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
 
 
 def counts_of(state: DeclaredState, pool: str, gpu_type: str) -> list[int] | None:
-    """GPUs of each node that such jobs can run on; None when nobody says."""
+    """Return the GPUs of each node that such jobs can use; None if unknown."""
     if pool not in state.nodes:
         return None
     counts: list[int] = []

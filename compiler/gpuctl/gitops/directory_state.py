@@ -1,4 +1,4 @@
-"""A directory of manifests compared with what it should hold. Nothing here changes a file."""
+"""Comparison of a directory of manifests with its wanted content. Nothing here changes a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.gitops.comparison import FileChange, compare
 from gpuctl.gitops.manifest import MANIFEST, OwnedHashes, digest, parse_manifest
 from gpuctl.gitops.sources import BuildSource
 
-# A link or a pipe that takes a file's place after it was looked at is neither followed nor waited for.
+# Do not follow a link, or block on a pipe, that has replaced the file since it was examined.
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -21,9 +21,11 @@ _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class DirectoryState:
     """The state of a directory before a build.
 
-    ``present``: contents of the files that gpuctl wrote or will write; ``edited``: those of them that were edited by
-    hand since the last build; ``problems``: what forbids building, even with ``--force``. ``stale_folders`` lose files
-    in this build: they are removed if they are empty then. ``sources``: those of the last build.
+    - ``present``: contents of the files that gpuctl wrote or will write.
+    - ``edited``: those of them that were edited by hand since the last build.
+    - ``problems``: reasons against building, even with ``--force``.
+    - ``stale_folders``: directories that lose files; they are removed if they are empty after the build.
+    - ``sources``: the sources of the last build.
     """
 
     directory: Path
@@ -37,11 +39,11 @@ class DirectoryState:
 
     @property
     def changes(self) -> list[FileChange]:
-        """What a build would do, sorted by path; the manifest is among it."""
+        """The changes that a build would make, sorted by path, the manifest included."""
         return compare(self.present, self.wanted)
 
     def verify(self) -> None:
-        """Raise BuildError if a file that a build replaces or removes was changed after it was read."""
+        """Raise BuildError if a file that a build replaces or removes has changed since it was read."""
         for change in self.changes:
             if _content(f"{self.directory}/{change.path}") != change.before:
                 name = shown_path(self.directory / change.path)
@@ -49,11 +51,11 @@ class DirectoryState:
 
 
 def inspect_directory(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
-    """Compare a directory with the files that it should hold, the manifest among them.
+    """Compare a directory with its wanted files, the manifest included.
 
-    Links are never followed: a file that is written through one is outside of the directory.
+    Links are never followed: a file written through a link would be outside of the directory.
 
-    :raises BuildError: when the directory or its manifest is not what a build can work with.
+    :raises BuildError: the directory or its manifest is unusable.
     """
     state = DirectoryState(directory, wanted=dict(wanted))
     mode = _mode(directory)
@@ -80,7 +82,7 @@ def inspect_directory(directory: Path, wanted: Mapping[str, bytes]) -> Directory
 
 
 def read_plain(path: Path) -> bytes:
-    """Return the content of a file; empty if there is no plain file.
+    """Return the content of a file; empty if it is not a plain file.
 
     :raises BuildError: the file cannot be read.
     """
@@ -91,7 +93,7 @@ def read_plain(path: Path) -> bytes:
 
 
 def owned_paths(directory: Path, beginning: str) -> set[str]:
-    """Return the paths with this beginning that the manifest of a directory names and that exist.
+    """Return the existing paths with a prefix (``beginning``) that the manifest of a directory names.
 
     :raises BuildError: the manifest is damaged, or cannot be read.
     """
@@ -100,9 +102,9 @@ def owned_paths(directory: Path, beginning: str) -> set[str]:
 
 
 def unwritable(state: DirectoryState) -> list[str]:
-    """Return a sentence for each directory that a build would change and may not.
+    """Return a sentence for each read-only directory that a build would change.
 
-    A directory without any write permission counts for root, too: it was made read-only on purpose.
+    A directory without any write permission counts as read-only for root, too: it was made so on purpose.
     """
     folders = {state.directory} if state.exists else set()
     for change in state.changes:
@@ -132,13 +134,13 @@ def _owned(directory: Path, state: DirectoryState) -> OwnedHashes:
         raise BuildError(f"`{shown_path(path)}` is not a plain file: restore it from git, or delete it")
     data = state.present[MANIFEST] = _read(path)
     if data == state.wanted.get(MANIFEST):
-        # It has the hashes of what is wanted, which no other content has: whatever differs from that was edited.
+        # The manifest has the wanted hashes, so every file with other content was edited.
         return dict.fromkeys(state.wanted.keys() - {MANIFEST}, frozenset())
     return parse_manifest(data, path)
 
 
 def _not_a_folder(path: Path) -> str | None:
-    """Return why files cannot be below a path, as the rest of a sentence, or None if they can."""
+    """Return why files cannot be below a path, as the end of a sentence; None if they can."""
     mode = _mode(path)
     if mode is None or stat.S_ISDIR(mode):
         return None
@@ -156,21 +158,21 @@ def _inspect_file(state: DirectoryState, path: str, owned: OwnedHashes) -> None:
         return
     data = _content(full)
     assert data is not None
-    # The content counts, not the hash in the manifest nor the file's times.
+    # The content decides, not the hash in the manifest or the file's times.
     is_wanted = data == state.wanted.get(path)
     if path in owned:
         state.present[path] = data
         if not is_wanted and digest(data) not in owned[path]:
             state.edited.append(path)
     elif is_wanted:
-        # A copy of exactly what gpuctl writes is adopted.
+        # Adopt a file that has exactly the wanted content.
         state.present[path] = data
     else:
         state.problems.append(f"`{shown_path(full)}` was not written by gpuctl, which needs the name: move it away")
 
 
 def _content(path: str) -> bytes | None:
-    """Return a plain file's content, a line that says what else stands there, or None if nothing does."""
+    """Return the content of a plain file, a line that describes anything else, or None if nothing exists."""
     mode = _mode(path)
     if mode is None:
         return None
@@ -183,7 +185,7 @@ def _content(path: str) -> bytes | None:
 def _read(path: str) -> bytes:
     """Read a plain file.
 
-    :raises OSError: it cannot be read, or a link has taken its place.
+    :raises OSError: the file cannot be read, or a link has replaced it.
     """
     with open(path, "rb", opener=lambda name, _: os.open(name, _PLAIN)) as stream:
         return stream.read()

@@ -1,4 +1,4 @@
-"""Writing that survives a power failure, and the directory in which a build prepares its files."""
+"""Durable file writes, and the staging directory of a build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PREPARED = re.compile(r"new-[0-9]+\Z")
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that does not exist yet, and sync it to the disk."""
+    """Create a file and sync it to the disk."""
     descriptor = os.open(path, _NEW, 0o666)
     try:
         view = memoryview(data)
@@ -33,7 +33,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Sync a directory's entries to the disk, on file systems that can."""
+    """Sync the entries of a directory to the disk, if the file system supports that."""
     descriptor = os.open(path, _FOLDER)
     try:
         with contextlib.suppress(OSError):
@@ -43,7 +43,7 @@ def sync_folder(path: Path) -> None:
 
 
 def remove_empty(tree: Path, folders: Iterable[str]) -> None:
-    """Remove the directories of a tree that are empty."""
+    """Remove those directories of a tree that are empty."""
     for folder in folders:
         try:
             os.rmdir(tree / folder)
@@ -54,10 +54,10 @@ def remove_empty(tree: Path, folders: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def staging_directory(directory: Path) -> Iterator[Path]:
-    """Lock a directory for one build at a time, and yield a directory inside it for prepared files.
+    """Lock a directory for one build, and yield a staging directory inside it.
 
-    git ignores that directory, and kubectl -R reads none of its files: no name ends in ``.yaml``. What a killed build
-    left in it is removed first, and the directory at the end. The lock ends with the process.
+    git ignores the staging directory, and kubectl -R reads none of its files, because no name ends in ``.yaml``. Files
+    left by a killed build are removed first; at the end the directory itself. The lock ends with the process.
 
     :raises BuildError: another process has the lock.
     """
@@ -77,7 +77,7 @@ def staging_directory(directory: Path) -> Iterator[Path]:
             _empty(staging)
             yield staging
         finally:
-            # What cannot be removed now, the next build removes.
+            # The next build removes what cannot be removed now.
             with contextlib.suppress(OSError):
                 _empty(staging)
                 if os.listdir(staging) == [_IGNORE]:

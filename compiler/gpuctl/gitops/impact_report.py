@@ -1,4 +1,4 @@
-"""An impact for people: Markdown that fits a pull request's comment, and text."""
+"""An impact as Markdown for a pull request's comment, or as text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpuctl.language.display_text import first_few, visible
 from gpuctl.objects.quantities import format_number
 
 _MANY = 50
-"""Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""
+"""Maximum number of list entries or table rows: a comment on GitHub has at most 65,536 characters."""
 _PATHS = 4
 _LONGEST_PATH = 120
 
 
 LiveSections = Sequence[tuple[str, Sequence[str]]]
-"""What is said of a cluster as it is: lists with their headings."""
+"""Lists about the live cluster, with their headings."""
 
 
 class _Style(NamedTuple):
-    """How a format writes a heading, a word that a user chose, a sentence, a table, and what may be folded away."""
+    """A format's functions for a heading, a word chosen by a user, a sentence, a table and a folded list."""
 
     heading: Callable[[str], str]
     word: Callable[[str], str]
@@ -35,12 +35,12 @@ class _Style(NamedTuple):
 
 
 def markdown(impact: Impact, live: LiveSections = ()) -> str:
-    """A comment on a pull request."""
+    """Return a comment for a pull request."""
     return "\n".join(_lines(impact, live, _MARKDOWN)) + "\n"
 
 
 def text(impact: Impact, live: LiveSections = ()) -> str:
-    """The same for a terminal."""
+    """Return the report for a terminal."""
     return "\n".join(_lines(impact, live, _TEXT)) + "\n"
 
 
@@ -172,7 +172,7 @@ def _quota_row(row: QuotaRow) -> list[str]:
 
 
 def _code(word: str) -> str:
-    """A code span, whatever is in the word. Source: CommonMark 0.31, 6.1."""
+    """Return a code span with any content. Source: CommonMark 0.31, 6.1."""
     word = visible(word)
     longest = max((len(run) for run in re.findall("`+", word)), default=0)
     fence = "`" * (longest + 1)
@@ -181,7 +181,7 @@ def _code(word: str) -> str:
 
 
 def _escaped(sentence: str) -> str:
-    """Text that no character of which means anything in Markdown; people mentioned in it get no mail."""
+    """Escape all Markdown characters; an ``@name`` sends no notification."""
     return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", visible(sentence)).replace("@", "@<!-- -->")
 
 

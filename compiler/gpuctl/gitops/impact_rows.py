@@ -1,4 +1,4 @@
-"""The tables of an impact: GPUs of pools, and quotas of namespaces, before and after."""
+"""The tables of an impact: GPUs of pools and quotas of namespaces, before and after."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ JOBS = "count/jobs.batch"
 
 
 class Amount(NamedTuple):
-    """GPUs asked for, at the fewest and at the most replicas, and how many there are (None: unknown).
+    """Requested GPUs with the minimum (``asked``) and the maximum (``most``) of replicas, and the GPUs that exist.
 
-    ``queued`` are those that jobs in queues ask for beside them.
+    ``there`` is None if their number is unknown. ``queued``: additional GPUs requested by jobs in queues.
     """
 
     asked: Fraction
@@ -24,12 +24,12 @@ class Amount(NamedTuple):
 
     @property
     def excess(self) -> Fraction:
-        """GPUs that are asked for and not there; 0 if it is unknown how many there are."""
+        """Requested GPUs beyond the existing ones; 0 if their number is unknown."""
         return Fraction(0) if self.there is None else max(self.most - self.there, Fraction(0))
 
 
 class PoolRow(NamedTuple):
-    """A pool and GPU type before and after: ``ANY_TYPE`` is of jobs that take any, ``ALL_TYPES`` the whole pool."""
+    """A pool and GPU type before and after. ``ANY_TYPE``: jobs that take any type; ``ALL_TYPES``: the whole pool."""
 
     pool: str
     gpu_type: str
@@ -38,7 +38,7 @@ class PoolRow(NamedTuple):
 
 
 class QuotaRow(NamedTuple):
-    """What a namespace's jobs ask of a resource, and its limit (None: none), before and after."""
+    """The requests of a namespace's jobs for a resource and its limit, before and after. A limit of None: no limit."""
 
     namespace: str
     resource: str
@@ -49,19 +49,19 @@ class QuotaRow(NamedTuple):
 
     @property
     def excess(self) -> tuple[Fraction, Fraction]:
-        """What is asked for beyond the limit, before and after."""
+        """Requests beyond the limit, before and after."""
         pairs = ((self.asked_before, self.hard_before), (self.asked_after, self.hard_after))
         before, after = (Fraction(0) if hard is None else max(asked - hard, Fraction(0)) for asked, hard in pairs)
         return before, after
 
     @property
     def changed(self) -> bool:
-        """Return True if the two sides differ."""
+        """True if the two states differ."""
         return (self.asked_before, self.hard_before) != (self.asked_after, self.hard_after)
 
 
 def pool_rows(before: DeclaredState, after: DeclaredState) -> Iterator[PoolRow]:
-    """A row for each pool and type that somebody asks for or has, and one for each pool of several types."""
+    """Yield a row for each pool and type that is requested or exists, and one for each pool with several types."""
     asked = {
         (demand.pool, demand.gpu_type)
         for state in (before, after)
@@ -91,7 +91,7 @@ def _amount(state: DeclaredState, pool: str, gpu_type: str) -> Amount:
     return Amount(
         sum((demand.total for demand in demands), Fraction(0)),
         sum((demand.total_most for demand in demands), Fraction(0)),
-        # How much of a card a share in memory is, nobody says.
+        # The part of a card that a share in memory takes is unknown.
         None if counts is None or any(demand.gpus is None for demand in demands) else sum(counts),
         sum((demand.total_most for demand in demands_of(state, pool, gpu_type, "queued")), Fraction(0)),
     )
@@ -110,7 +110,9 @@ def quota_rows(before: DeclaredState, after: DeclaredState) -> Iterator[QuotaRow
 
 
 def _asked(state: DeclaredState, namespace: str, resource: str) -> Fraction:
-    """What a namespace's jobs count against a key of a quota, at the most replicas; without those that hold no pods."""
+    """Return the charge of a namespace's jobs to a quota key with the maximum of replicas, without jobs that hold no
+    pods.
+    """
     mine = [(job, demand) for job, demand in state.jobs.items() if job.namespace == namespace]
     if resource == JOBS:
         return Fraction(sum(job.kind == "training" for job, _ in mine))

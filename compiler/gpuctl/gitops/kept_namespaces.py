@@ -1,7 +1,8 @@
-"""Namespaces in a directory of manifests: their files outlive the documents that needed them.
+"""Namespace files in a directory of manifests, which outlive the documents that needed them.
 
-A controller that prunes deletes what is gone from git, and a Namespace takes all that is in it along: volumes, Secrets,
-jobs that others started. So a Namespace's file goes when somebody names it, and not with the last document.
+A controller that prunes deletes objects that are gone from git. Deleting a Namespace deletes everything in it: volumes,
+Secrets, jobs of other users. Therefore a Namespace's file is removed only by name (``--remove-namespace``), not with
+the last document.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
 def keep_namespaces(
     directory: str | os.PathLike[str], result: Compilation, removed: Collection[str], options: OutputOptions
 ) -> list[Object]:
-    """The Namespaces whose files a directory has from earlier builds and this one does not yield, as lowered today.
+    """Return the Namespaces that a directory has from earlier builds and that this build does not render, lowered anew.
 
-    :param removed: the names of those whose files are to go.
-    :raises BuildError: the directory cannot be read; a document needs a namespace that is to go, or it has no file.
+    :param removed: names of Namespaces whose files are to be removed.
+    :raises BuildError: the directory cannot be read, or a name in ``removed`` is needed by a document or has no file.
     """
     needed = {item.object["metadata"]["name"] for item in result.lowered if item.object["kind"] == "Namespace"}
     paths = owned_paths(resolve_directory(directory), f"{CLUSTER}/namespace-")

@@ -1,8 +1,8 @@
-"""Trainings in a built directory that another version of gpuctl lowered otherwise from the same input.
+"""Trainings in a built directory that another version of gpuctl rendered differently from the same document.
 
-This version gives their objects other names, so that a GitOps controller would start them anew. A build can keep their
-files. The directory does not vouch for them, because a pull request can write any file and its line in the manifest:
-a file is kept only if a revision that the user trusts has the same bytes.
+This version gives their objects other names, so a GitOps controller would restart them. A build can keep their files. A
+pull request can write any file and its line in the manifest, so the directory itself is not trusted: a file is kept
+only if a revision that the user trusts has the same bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMED = 3
 
 
 class Generation(NamedTuple):
-    """A training's objects with one hash in their names."""
+    """The objects of a training with one hash in their names."""
 
     namespace: str
     name: str
@@ -39,9 +39,9 @@ class Generation(NamedTuple):
 
 
 class OlderTraining(NamedTuple):
-    """A training in a directory that another version of gpuctl lowered otherwise.
+    """A training in a directory that another version of gpuctl rendered differently.
 
-    ``files`` are the files there; ``replacing`` are the paths that this version writes instead of them.
+    ``files``: its files in the directory. ``replacing``: the paths that this version writes instead.
     """
 
     namespace: str
@@ -54,12 +54,12 @@ class OlderTraining(NamedTuple):
 
 
 def older_trainings(directory: Path, files: Mapping[str, File], key: str) -> list[OlderTraining]:
-    """Return the trainings of a directory that this version of gpuctl lowers otherwise from the same input.
+    """Return the trainings of a directory that this version of gpuctl renders differently from the same document.
 
-    Files that were edited since they were built do not count.
+    Trainings with files edited since their build are left out.
 
-    :param files: what this version makes of the documents.
-    :param key: the annotation with the digest of what a training was lowered from.
+    :param files: the files that this version renders.
+    :param key: the annotation with the digest of the training's input.
     :raises BuildError: the manifest of the directory is damaged, or a file cannot be read.
     """
     anew = {
@@ -93,17 +93,17 @@ def older_trainings(directory: Path, files: Mapping[str, File], key: str) -> lis
 
 
 def trusted_trainings(trainings: Iterable[OlderTraining], at: Mapping[str, bytes], name: str) -> list[OlderTraining]:
-    """Return the trainings whose files a revision of the directory has, byte for byte and as gpuctl's.
+    """Return the trainings whose files a trusted revision of the directory has, byte for byte and in its manifest.
 
-    :param at: path -> content at that revision, the manifest among them.
-    :param name: the manifest's name, for messages.
+    :param at: path -> content at that revision, the manifest included.
+    :param name: the name of the manifest, for messages.
     :raises BuildError: the manifest of the revision is damaged.
     """
     owned = parse_manifest(at.get(MANIFEST, b""), name)
     whole = _by_generation(owned)
 
     def is_vouched(training: OlderTraining) -> bool:
-        # All of a training: a pull request can also remove one of its files.
+        # All files of a training must match: a pull request can also remove one of them.
         generations = {generation for generation in map(_generation, training.files) if generation is not None}
         paths = {path for generation in generations for path in whole.get(generation, ())}
         files = training.files.values()
@@ -115,7 +115,7 @@ def trusted_trainings(trainings: Iterable[OlderTraining], at: Mapping[str, bytes
 
 
 def with_kept_files(files: Mapping[str, File], kept: Iterable[OlderTraining]) -> dict[str, File]:
-    """Return the files of a build that keeps trainings as they are in the directory."""
+    """Return the files of a build that keeps the directory's files of some trainings."""
     result = dict(files)
     for training in kept:
         for path in training.replacing:
@@ -125,7 +125,7 @@ def with_kept_files(files: Mapping[str, File], kept: Iterable[OlderTraining]) ->
 
 
 def relowering_error(trainings: Sequence[OlderTraining]) -> BuildError:
-    """Return the error of a build that would start trainings anew although nobody changed them."""
+    """Return the error for a build that would restart trainings although their documents did not change."""
     more = [f"{len(trainings) - _NAMED} more"] if len(trainings) > _NAMED else []
     names = ", ".join([*map(str, trainings[:_NAMED]), *more])
     return BuildError(
@@ -136,7 +136,7 @@ def relowering_error(trainings: Sequence[OlderTraining]) -> BuildError:
 
 
 def _by_generation(paths: Iterable[str]) -> dict[Generation, list[str]]:
-    """Return the paths whose objects are named as a training's with a hash, by that name."""
+    """Return paths by training generation; paths of objects without a hash in their name are left out."""
     found: dict[Generation, list[str]] = {}
     for path in paths:
         generation = _generation(path)
@@ -158,7 +158,7 @@ def _is_main(path: str) -> bool:
 def _standing(
     directory: Path, paths: Iterable[str], owned: OwnedHashes, job: str, source: str | None
 ) -> dict[str, File]:
-    """Return the files of a training's generation in a directory; none if one is missing or was edited."""
+    """Return the files of a training generation in a directory; empty if one is missing or was edited."""
     found = {}
     for path in paths:
         data = read_plain(directory / path)
@@ -180,7 +180,7 @@ def _annotation(obj: Any, key: str) -> str | None:
 
 
 def _object(data: bytes) -> Any:
-    """Return the object in a manifest, None if there is no such thing in it."""
+    """Return the object in a manifest, or None if it contains none."""
     try:
         value = yaml.load(data, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError):

@@ -1,6 +1,6 @@
-"""Which file each object goes to: ``{namespace | _cluster}/{kind}-{name}.yaml``, in lower case.
+"""The file of each object: ``{namespace | _cluster}/{kind}-{name}.yaml``, in lower case.
 
-A path depends on its object alone, so that a reviewer finds it and a change of one document changes one file.
+A path depends on its object alone, so a reviewer finds it, and a change of one document changes one file.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object
 
 CLUSTER = "_cluster"
-"""The directory of objects that are in no namespace. No namespace can have this name."""
+"""The directory of cluster-scoped objects. No namespace can have this name."""
 KUSTOMIZATION = "kustomization.yaml"
-# File names are limited to 255 bytes on all common file systems.
+# All common file systems limit file names to 255 bytes.
 _LONGEST_NAME = 255
-# What Windows, and with it a repository that somebody checks out there, refuses.
+# Names that Windows rejects; the repository may be checked out there.
 _ILLEGAL = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]|[. ]\Z|\A[. ]')
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)")
 
 
 class File(NamedTuple):
-    """A file to write. ``source`` is the place of its document; None if several documents share the object.
+    """A file to write. ``source``: the place of its document; None if several documents share the object.
 
     ``object`` is None for ``kustomization.yaml``, which is not applied to a cluster.
     """
@@ -45,12 +45,11 @@ def files_of(
     *,
     kept: Iterable[Object] = (),
 ) -> dict[str, File]:
-    """path -> file of all objects, in the order of application.
+    """Return path -> file for all objects, in the order of application.
 
-    ``source_name`` makes of a source's name one that is the same on every machine; ``kept`` are objects that no
-    document needs any more and whose files stay.
-
-    :raises BuildError: when two objects would share a file, or a name is illegal on a file system.
+    :param source_name: maps the name of a source to a name that is the same on every machine.
+    :param kept: objects that no document needs and whose files stay.
+    :raises BuildError: two objects would share a file, or a file system rejects a name.
     """
     files = {path_of(obj): File(path_of(obj), emit_object(obj).encode(), None, obj) for obj in kept}
     owners: dict[str, Lowered] = {}
@@ -87,14 +86,17 @@ def with_kustomization(files: Mapping[str, File]) -> dict[str, File]:
 
 
 def path_of(obj: Object) -> str:
-    """Where an object's file stands, relative to the directory, with ``/``."""
+    """Return the path of an object's file, relative to the directory, with ``/``."""
     metadata = obj["metadata"]
     return f"{metadata.get('namespace') or CLUSTER}/{obj['kind']}-{metadata['name']}.yaml".lower()
 
 
 @lru_cache(maxsize=2**14)
 def illegal(path: str) -> str | None:
-    """Why a path may not be one of ours, as a clause, or None: it leaves the directory, or a file system refuses it."""
+    """Return why ``build`` must not write a path, as a clause; None if it may.
+
+    The path may leave the directory, or file systems may reject it.
+    """
     if path == KUSTOMIZATION:
         return None
     parts = path.split("/")

@@ -1,8 +1,8 @@
-"""``.gpuctl-manifest``: which files of a directory are gpuctl's, their hashes, and what they were built from.
+"""``.gpuctl-manifest``: the files of a directory that gpuctl wrote, their hashes, and the sources of the build.
 
-One JSON object a line, sorted by path, so that git merges it as it merges text. The file has no extension, because
-kubectl -R and Argo CD read every ``*.json`` and ``*.yaml``. A path may stand in it twice: after a merge with conflicts,
-or while a build replaces the files. Then each of the hashes is one of gpuctl's.
+One JSON object per line, sorted by path, so that git merges it line by line. The file has no extension, because kubectl
+-R and Argo CD read every ``*.json`` and ``*.yaml``. A path may occur twice: after a merge with conflicts, or while a
+build replaces files. Then gpuctl wrote a file with each of the hashes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _SOURCE = "# source: "
 _CONFLICT = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
 OwnedHashes = dict[str, frozenset[str]]
-"""path -> the hashes that its content may have unless somebody edited it."""
+"""Path -> the possible hashes of its content, unless it was edited."""
 
 
 def digest(data: bytes) -> str:
-    """The hash that the manifest holds of a file."""
+    """Return the hash of a file's content for the manifest."""
     return hashlib.sha256(data).hexdigest()
 
 
 def render_manifest(files: Iterable[File], sources: Iterable[BuildSource] = ()) -> bytes:
-    """The manifest of files, whatever their order, and of the sources that they were built from."""
+    """Return the manifest of files, given in any order, and of their sources."""
     head = "".join(
         f"{_SOURCE}{_ENCODE({key: value for key, value in source._asdict().items() if value is not None})}\n"
         for source in sources
     )
     return (_HEADER + head + "".join(_line(file) for file in sorted(files, key=lambda file: file.path))).encode(
-        # A file name that is not UTF-8 comes as surrogates, whose escape is JSON's as well.
+        # A file name that is not UTF-8 contains surrogates; backslashreplace writes them as JSON escapes.
         "utf-8",
         "backslashreplace",
     )
@@ -57,9 +57,10 @@ def _line(file: File) -> str:
 
 
 def parse_manifest(data: bytes, name: str) -> OwnedHashes:
-    """What a manifest says; ``name`` is its path, for messages.
+    """Parse a manifest.
 
-    :raises BuildError: when it is not one, or names a path outside of the directory.
+    :param name: its path, for messages.
+    :raises BuildError: the text is not a manifest, or names a path outside of the directory.
     """
     try:
         lines = lines_of(data.decode("utf-8"))
@@ -76,7 +77,7 @@ def parse_manifest(data: bytes, name: str) -> OwnedHashes:
 
 
 def parse_sources(data: bytes) -> tuple[BuildSource, ...]:
-    """Return the sources that a manifest records; a line that is damaged records none."""
+    """Return the sources that a manifest records; damaged lines are skipped."""
     found = set()
     for line in lines_of(data.decode("utf-8", "replace")):
         if not line.startswith(_SOURCE):
@@ -92,7 +93,7 @@ def parse_sources(data: bytes) -> tuple[BuildSource, ...]:
 
 
 def is_merged(one: bytes, other: bytes) -> bool:
-    """Return True if two manifests have the same lines, in any order and number, as after a merge."""
+    """Return True if two manifests have the same set of lines, as after a merge."""
     return set(one.split(b"\n")) == set(other.split(b"\n"))
 
 

@@ -1,4 +1,4 @@
-"""Objects of two states side by side: of documents at two revisions, or of documents and a directory of manifests."""
+"""Objects of two states compared: documents at two revisions, or documents and a directory of manifests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST = 64 * 2**20
 
 
 class ObjectKey(NamedTuple):
-    """Which object of Kubernetes."""
+    """The identity of a Kubernetes object."""
 
     api_version: str
     kind: str
@@ -31,9 +31,9 @@ class ObjectKey(NamedTuple):
 
 
 class ObjectChange(NamedTuple):
-    """An object that differs: ``before`` is None for a new one, ``after`` for one that goes.
+    """An object that differs. ``before`` is None for a new object, ``after`` for a removed one.
 
-    Of a training whose name holds a hash they have different names.
+    A training with a hash in its name has another name before and after.
     """
 
     key: ObjectKey
@@ -42,8 +42,9 @@ class ObjectChange(NamedTuple):
 
     @property
     def action(self) -> str:
-        """``create``, ``update``, ``delete``, or ``replace``: by one of another name, or because it is a training whose
-        pods cannot change in place.
+        """``create``, ``update``, ``delete`` or ``replace``.
+
+        ``replace``: the object gets another name, or it is a training whose pods cannot change in place.
         """
         if self.before is None or self.after is None:
             return "create" if self.before is None else "delete"
@@ -60,18 +61,18 @@ class ObjectChange(NamedTuple):
 
 
 def by_key(objects: Iterable[Object]) -> dict[ObjectKey, Object]:
-    """Objects by what they are."""
+    """Return objects by key."""
     return {key_of(obj): obj for obj in objects}
 
 
 def key_of(obj: Object) -> ObjectKey:
-    """The key of an object."""
+    """Return the key of an object."""
     metadata = obj["metadata"]
     return ObjectKey(obj["apiVersion"], obj["kind"], metadata.get("namespace") or "", metadata["name"])
 
 
 def differences(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -> list[ObjectChange]:
-    """The objects that differ, by key. What a job has under another name now is one change, not two."""
+    """Return the objects that differ, sorted by key. A training's object whose name has a new hash is one change."""
     replaced = _replaced(before, after)
     keys = sorted({*before, *after} - set(replaced.values()))
     changes = (ObjectChange(key, before.get(replaced.get(key, key)), after.get(key)) for key in keys)
@@ -79,26 +80,26 @@ def differences(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object])
 
 
 def _replaced(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -> dict[ObjectKey, ObjectKey]:
-    """New key -> old key of the objects of a training that bear another hash, or none, in their names."""
+    """Return new key -> old key for objects of trainings whose hash in the name differs."""
     gone = {_bare(key, before[key]): key for key in before.keys() - after.keys()}
     new = {key: _bare(key, after[key]) for key in after.keys() - before.keys()}
     return {key: gone[bare] for key, bare in new.items() if bare in gone}
 
 
 def _bare(key: ObjectKey, obj: Object) -> ObjectKey:
-    """A key without the hash in its name."""
+    """Return a key without the hash in its name."""
     return key._replace(name=unhashed_name(obj))
 
 
 def has_generations(objects: dict[ObjectKey, Object]) -> bool:
-    """Whether trainings among objects bear hashes in their names."""
+    """Return True if any training among objects has a hash in its name."""
     return any(key.kind in CHANGEABLE and _bare(key, obj) != key for key, obj in objects.items())
 
 
 def objects_in(directory: Path) -> dict[ObjectKey, Object]:
-    """gpuctl's objects in the YAML files of a directory, however they were written there; others are passed over.
+    """Return gpuctl's objects in the YAML files of a directory, whichever tool wrote them; other objects are skipped.
 
-    :raises BuildError: the directory or a file in it cannot be read, or a file of ours is damaged.
+    :raises BuildError: the directory or a file cannot be read, or a file that mentions gpuctl is not YAML.
     """
     if not directory.is_dir():
         raise BuildError(f"`{directory}` is not a directory of manifests")
@@ -121,7 +122,7 @@ def _read(path: Path) -> Iterator[Object]:
     except OSError as error:
         raise BuildError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
     except (yaml.YAMLError, ValueError) as error:
-        # Templates of other tools need not be YAML; what is ours always is.
+        # Templates of other tools need not be YAML; files of gpuctl always are.
         if b"gpuctl" not in path.read_bytes():
             return
         raise BuildError(f"`{path}` is not YAML: {str(error).splitlines()[0]}") from None
@@ -129,7 +130,7 @@ def _read(path: Path) -> Iterator[Object]:
 
 
 def is_object(document: Any) -> bool:
-    """Whether a value that YAML holds is an object of Kubernetes."""
+    """Return True if a parsed YAML value is a Kubernetes object."""
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return False
     named = (document.get("apiVersion"), document.get("kind"), document["metadata"].get("name"))
@@ -137,7 +138,7 @@ def is_object(document: Any) -> bool:
 
 
 def without_delivery(obj: Object, keys: Collection[str]) -> Object:
-    """Return an object without the annotations that GitOps controllers need, and without those of ``keys``."""
+    """Return an object without annotations for GitOps controllers and without those in ``keys``."""
     metadata = dict(obj["metadata"])
     annotations = {
         key: value

@@ -1,7 +1,7 @@
-"""What a change of documents does to the machines: jobs, GPUs by pool and type, quotas, and what no longer fits.
+"""The impact of changed documents: jobs, GPUs by pool and type, quotas, and conflicts.
 
-Numbers are of what documents ask for, not of what runs. A service that scales counts twice: at its fewest replicas and
-at its most.
+The numbers are requests in documents, not usage. An autoscaled service counts with its minimum and its maximum of
+replicas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuctl.gitops.value_changes import value_changes
 
 
 class Cost(NamedTuple):
-    """Price per hour, at the fewest and at the most replicas."""
+    """Price per hour, with the minimum and the maximum of replicas."""
 
     least: Fraction
     most: Fraction
@@ -27,10 +27,10 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Impact:
-    """The difference of two states.
+    """The difference between two states.
 
-    ``costs`` are before and after, None without prices; ``unpriced`` are pools with GPUs in use that have none.
-    ``restarts`` are the jobs that start anew.
+    ``costs``: before and after, None without prices. ``unpriced``: used pools without a price. ``restarts``: jobs that
+    start anew.
     """
 
     added: list[ObjectKey]
@@ -51,9 +51,10 @@ def impact(
     rendered: RenderedNames = frozenset(),
     kept: RenderedNames = frozenset(),
 ) -> Impact:
-    """Return what going from one state to the other does.
+    """Return the difference between two states.
 
-    :param rendered: what was built of the first, and ``kept`` what of it a build of the second keeps.
+    :param rendered: the trainings built from the first state.
+    :param kept: those of ``rendered`` that a build of the second state keeps.
     """
     pools = list(pool_rows(before, after))
     quotas = list(quota_rows(before, after))

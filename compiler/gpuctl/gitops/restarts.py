@@ -1,7 +1,7 @@
-"""Which jobs a change starts anew.
+"""Jobs that a change restarts.
 
-Trainings, because what cannot change in place differs, so that their objects get other names; and services, because
-their pods are others.
+A training restarts if fields differ that cannot change in place, because its objects then get other names. A service
+restarts if its pod template differs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, is_hashed_name, spec_digest, unhashed_name
 
 RELOWERED = "lowered otherwise by this version"
-"""The reason of a restart that no change of a document causes."""
+"""The reason of a restart without a change of the document."""
 
 RenderedNames = frozenset[tuple[str, str]]
-"""Namespace and name of the Jobs and JobSets in directories of manifests."""
+"""Namespaces and names of the Jobs and JobSets in directories of manifests."""
 
 
 _POD = re.compile(r"spec\.(?:template|selector|serviceName|podManagementPolicy|volumeClaimTemplates)\b")
@@ -32,7 +32,7 @@ _POD = re.compile(r"spec\.(?:template|selector|serviceName|podManagementPolicy|v
 
 
 class Restart(NamedTuple):
-    """A job that starts anew, and why."""
+    """A job that restarts, and the reason."""
 
     job: JobId
     reason: str
@@ -44,16 +44,16 @@ def restarts(
     rendered: RenderedNames = frozenset(),
     kept: RenderedNames = frozenset(),
 ) -> list[Restart]:
-    """The jobs of both sides that do not go on as they are.
+    """Return the jobs of both states that restart.
 
-    :param rendered: what was built of ``before``, perhaps by another version of gpuctl.
-    :param kept: those of ``rendered`` that a build keeps as long as their documents do not change.
+    :param rendered: the trainings built from ``before``, perhaps by another version of gpuctl.
+    :param kept: those of ``rendered`` that a build keeps if their documents do not change.
     """
     found = []
     was, becomes = _trainings(before), _trainings(after)
     for job in sorted(was.keys() & becomes.keys()):
         old, new = spec_digest(was[job]), spec_digest(becomes[job])
-        # Another training may be called as a generation of this one would be: exp-202401 beside exp.
+        # Another training may have the name of a generation: exp-202401 beside exp.
         own = (name for place, name in rendered if place == job.namespace and job._replace(name=name) not in was)
         names = {name for name in own if is_hashed_name(name, job.name)}
         if was[job] == becomes[job] and any((job.namespace, name) in kept for name in names):
@@ -66,7 +66,7 @@ def restarts(
 
 
 def _services(before: DeclaredState, after: DeclaredState) -> Iterator[Restart]:
-    """The services of both sides whose pods are replaced."""
+    """Yield the services of both states whose pods are replaced."""
     for key, new in after.objects.items():
         old = before.objects.get(key)
         if old is None or key.kind not in ("Deployment", "StatefulSet"):
@@ -81,9 +81,9 @@ def _services(before: DeclaredState, after: DeclaredState) -> Iterator[Restart]:
 def renamed_trainings(
     before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object], document_key: str
 ) -> list[Restart]:
-    """The trainings among the objects of a built directory that get other names; their documents are not at hand.
+    """Return the trainings of a built directory that get other names, without their documents.
 
-    :param document_key: the annotation that tells where a document did not change.
+    :param document_key: the annotation that shows whether a document changed.
     """
     found = []
     for change in differences(dict(before), dict(after)):
@@ -98,7 +98,7 @@ def renamed_trainings(
 
 
 def _trainings(side: DeclaredState) -> dict[JobId, list[Object]]:
-    """The objects of each training."""
+    """Return the objects of each training."""
     found: dict[JobId, list[Object]] = {job: [] for job in side.jobs if job.kind == "training"}
     for key, obj in side.objects.items():
         job = JobId("training", key.namespace, (obj["metadata"].get("labels") or {}).get("app") or "")
@@ -113,22 +113,22 @@ def _why(before: list[Object], after: list[Object]) -> str:
 
 
 def _fields(before: Object, after: Object) -> str:
-    """The fields that differ and cannot change in place, the first few by name."""
+    """Return the first few fields that differ and cannot change in place."""
     kept = {f"spec.{field}" for field in CHANGEABLE[after["kind"]]}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
     return _shown([path for path in paths if path not in kept]) or "its name has a hash now"
 
 
 def _shown(paths: Iterable[str]) -> str:
-    """The first few paths, as short as they are clear."""
-    # Many variables follow from another field, which says more.
+    """Return the first few paths in short form."""
+    # Environment variables come last: they often follow from another field.
     named = [path.removeprefix("spec.template.spec.").removeprefix("spec.") for path in paths]
     named = sorted((path.removeprefix("containers[0].") for path in named), key=lambda path: path.startswith("env["))
     return first_few(named)
 
 
 def objects_of(files: Iterable[bytes]) -> dict[ObjectKey, Object]:
-    """The objects in manifests that gpuctl wrote; what somebody made unreadable is passed over."""
+    """Return the objects in manifests that gpuctl wrote; unreadable ones are skipped."""
     found: dict[ObjectKey, Object] = {}
     for data in files:
         try:

@@ -1,4 +1,4 @@
-"""Sources of a build, named alike on every machine."""
+"""Sources of a build, with names that are the same on every machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _NAMED = 3
 class BuildSource(NamedTuple):
     """An input of a build, as the manifest of the built directory records it.
 
-    ``path`` is relative to the root of the git work tree with the built directory; outside of git, to the directory's
-    parent. ``repository`` names another work tree, whose root ``path`` is relative to then; "" is outside of any.
-    ``cluster`` is the one that the build was for, None for all.
+    ``path`` is relative to the root of the git work tree with the built directory, or outside of git to the directory's
+    parent. ``repository`` names another work tree to which ``path`` is relative; "" is outside of any. ``cluster`` is
+    the cluster of the build, None for all.
     """
 
     path: str
@@ -46,7 +46,7 @@ def build_sources(
     """Return the sources of a build, sorted and unique.
 
     :param directory: the built directory, without links in its path.
-    :param identity: names a work tree, by its root, alike in all clones of its repository.
+    :param identity: returns a name for a work tree, by its root, that is the same in all clones of its repository.
     """
     base = _base(directory)
 
@@ -67,7 +67,7 @@ def build_sources(
 def sources_left_out(
     recorded: Iterable[BuildSource], given: Iterable[BuildSource], directory: Path
 ) -> list[BuildSource]:
-    """Return the recorded sources of a built directory that still exist, and that the given ones do not contain."""
+    """Return the recorded sources of a built directory that still exist and that the given ones do not contain."""
     base, given = _base(directory), list(given)
     return [
         source
@@ -78,7 +78,7 @@ def sources_left_out(
 
 
 def enumerated(sources: Sequence[BuildSource]) -> str:
-    """Name the first few sources, and how many more there are."""
+    """Return the first few sources, and how many more exist."""
     more = [f"{len(sources) - _NAMED} more"] if len(sources) > _NAMED else []
     return ", ".join([*map(str, sources[:_NAMED]), *more])
 
@@ -100,9 +100,9 @@ def _is_stream(name: str) -> bool:
 
 
 def source_names(inputs: Sequence[str]) -> Callable[[str], str]:
-    """A function that names sources relative to the nearest directory that contains all inputs, with ``/``.
+    """Return a function that names sources relative to the nearest common directory of all inputs, with ``/``.
 
-    Neither the current directory nor where a repository is checked out, nor how it was named, changes such a name.
+    Such a name depends neither on the current directory nor on where a repository is checked out or how it was named.
     """
     paths = [os.path.abspath(name) for name in inputs if name != "-"]
     folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in paths]
@@ -115,7 +115,7 @@ def source_names(inputs: Sequence[str]) -> Callable[[str], str]:
         if source == STDIN:
             return source
         path = os.path.abspath(source)
-        # POSIX keeps two leading slashes, and only `relpath` knows that they are one.
+        # POSIX keeps two leading slashes; only `relpath` treats them as one.
         is_inside = path.startswith(inside) and not path.startswith("//")
         return (path[len(inside) :] if is_inside else os.path.relpath(path, root)).replace(os.sep, "/")
 

@@ -1,4 +1,4 @@
-"""The differences of two documents, or of two objects, in their own fields."""
+"""The differences between two documents or objects, by field path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deepdiff.operator import BaseOperator
 
 
 class ValueChange(NamedTuple):
-    """A field that differs; None stands for absent."""
+    """A field that differs; None means absent."""
 
     path: str
     old: Any
@@ -20,12 +20,12 @@ def value_changes(before: Any, after: Any, path: str = "") -> list[ValueChange]:
     """Return where two values differ: ``spec.template.spec.containers[0].image``, with both values.
 
     The order is that of ``before``, then that of ``after``. Lists are compared item by item only if they are equally
-    long and contain nothing but mappings and lists: the words of a command line mean nothing without their neighbours.
+    long and contain only mappings and lists: a word of a command line means nothing without its neighbours.
 
-    :param path: where the two values stand, the beginning of all paths.
+    :param path: the path of both values, a prefix of all paths.
     """
     found: dict[tuple[int, ...], ValueChange] = {}
-    # A threshold of 0 reports single fields also of mappings that have few in common.
+    # A threshold of 0 reports single fields even of mappings with few fields in common.
     tree = DeepDiff(
         before,
         after,
@@ -35,7 +35,7 @@ def value_changes(before: Any, after: Any, path: str = "") -> list[ValueChange]:
         custom_operators=[_EqualValues()],
     )
     for level in (level for levels in tree.values() for level in levels):
-        # Python's equality counts: 1, 1.0 and True are the same.
+        # Python's equality decides: 1, 1.0 and True are the same.
         if level.t1 != level.t2:
             place, change = _change(before, after, path, level.path(output_format="list"))
             found[place] = change
@@ -43,7 +43,7 @@ def value_changes(before: Any, after: Any, path: str = "") -> list[ValueChange]:
 
 
 class _EqualValues(BaseOperator):
-    """Skips equal values at once: in most comparisons nearly all are."""
+    """Skips equal values at once: in most comparisons nearly all are equal."""
 
     def match(self, level: Any) -> bool:
         return bool(level.t1 == level.t2)
@@ -53,7 +53,7 @@ class _EqualValues(BaseOperator):
 
 
 def _change(before: Any, after: Any, path: str, keys: list[Any]) -> tuple[tuple[int, ...], ValueChange]:
-    """Return the change that the keys lead to, or that of the list around it, and its place in the order."""
+    """Return the change at some keys, or that of the list around it, and its place in the order."""
     place: list[int] = []
     for key in keys:
         if isinstance(before, dict):

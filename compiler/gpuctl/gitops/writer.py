@@ -1,8 +1,8 @@
-"""``build``: bring a directory of manifests up to date, and leave all files alone that gpuctl did not write.
+"""``build``: update a directory of manifests without changing files that gpuctl did not write.
 
-All new content is written beside first, in ``.gpuctl-build`` inside the directory. Then the manifest names the old and
-the new hash of each file, each file is replaced in one step, and the manifest is replaced by the new one last. A build
-that is killed in between leaves complete files, some old and some new, which the next build recognises and replaces.
+New content is first written to ``.gpuctl-build`` inside the directory. Then the manifest lists the old and the new hash
+of each file, each file is replaced atomically, and the new manifest is written last. A killed build leaves complete
+files, some old and some new, which the next build recognizes and replaces.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from gpuctl.gitops.sources import BuildSource, enumerated, sources_left_out
 
 
 class BuildOutcome(NamedTuple):
-    """The changes that a build made, or would make, to a directory, sorted by path (with the manifest), and the files
-    that were edited by hand."""
+    """The changes that a build made, or would make, sorted by path, the manifest included; and the files edited by
+    hand.
+    """
 
     directory: Path
     changes: list[FileChange]
@@ -33,7 +34,7 @@ class BuildOutcome(NamedTuple):
 
     @property
     def files(self) -> list[FileChange]:
-        """The changes without the manifest's, which follows from them."""
+        """The changes without the manifest's."""
         return [change for change in self.changes if change.path != MANIFEST]
 
 
@@ -52,12 +53,12 @@ def build(
     allow_source: bool = False,
     force: bool = False,
 ) -> BuildOutcome:
-    """Bring a directory to exactly these files and its foreign ones.
+    """Bring a directory to exactly these files, and keep foreign files.
 
-    :param sources: where the files come from; the manifest records them.
-    :param allow_source: remove also the files of recorded sources that ``sources`` do not contain.
-    :param force: overwrite, or remove, also what was edited by hand since the last build.
-    :raises BuildError: something is in the way, or fails. The message says if some files are new already.
+    :param sources: the sources of the files; the manifest records them.
+    :param allow_source: also remove files of recorded sources that ``sources`` do not contain.
+    :param force: also overwrite or remove files that were edited by hand since the last build.
+    :raises BuildError: the directory cannot be built. The message says if some files are new already.
     """
     target = resolve_directory(directory)
     request = _Request(files, sources, allow_source, force)
@@ -66,7 +67,7 @@ def build(
         _refuse(state, request)
         if state.changes or os.path.lexists(target / STAGING):
             with _made(target), staging_directory(target) as staging:
-                # Before the lock was taken another build may have changed the directory.
+                # Another build may have changed the directory before the lock was taken.
                 state = _inspect(target, request)
                 _refuse(state, request)
                 if state.changes:
@@ -83,9 +84,9 @@ def check(
     sources: Sequence[BuildSource] = (),
     allow_source: bool = False,
 ) -> BuildOutcome:
-    """What :func:`build` would do. Writes nothing.
+    """Return what :func:`build` would do, without writing.
 
-    :raises BuildError: when something is in a build's way, or cannot be read.
+    :raises BuildError: a build is impossible, or a file cannot be read.
     """
     target = resolve_directory(directory)
     request = _Request(files, sources, allow_source, force=False)
@@ -101,7 +102,7 @@ def check(
 
 
 def _inspect(target: Path, request: _Request) -> DirectoryState:
-    """Look at what is there. As long as no file differs, the sources of the manifest stay as they are recorded."""
+    """Compare the directory with the wanted files. If no file differs, the manifest keeps its recorded sources."""
     files = request.files.values()
     recorded = parse_sources(read_plain(target / MANIFEST))
     wanted = {**{file.path: file.data for file in files}, MANIFEST: render_manifest(files, recorded)}
@@ -116,7 +117,7 @@ def _inspect(target: Path, request: _Request) -> DirectoryState:
 
 
 def _other_sources(state: DirectoryState, request: _Request) -> list[str]:
-    """What is wrong with a build that would remove the files of sources that it does not read."""
+    """Return the problem of a build that would remove files of sources that it does not read."""
     gone = sum(change.action == "remove" for change in state.changes)
     missing = sources_left_out(state.sources, request.sources, state.directory)
     if not gone or not missing or request.allow_source:
@@ -130,7 +131,7 @@ def _other_sources(state: DirectoryState, request: _Request) -> list[str]:
 
 
 def resolve_directory(directory: str | os.PathLike[str]) -> Path:
-    """Where a directory really is. Links on the way to it are followed; whether it is one itself, others judge."""
+    """Return the real path of a directory. Links in its parents are resolved; a link as its last part is kept."""
     text = os.fspath(directory).rstrip(os.sep) or os.sep
     parent, name = os.path.split(text)
     if name in ("", ".", ".."):
@@ -145,7 +146,7 @@ def _outcome(state: DirectoryState) -> BuildOutcome:
 
 
 def _refuse(state: DirectoryState, request: _Request) -> None:
-    """Raise when something is in the way of a build."""
+    """Raise BuildError if a build is impossible."""
     problems = [*state.problems, *_other_sources(state, request)]
     if not request.force:
         problems += [
@@ -160,7 +161,7 @@ def _refuse(state: DirectoryState, request: _Request) -> None:
 
 
 def _replace_files(state: DirectoryState, staging: Path) -> None:
-    """Write all new content to ``shop``, then put it in its place, the manifest last.
+    """Write all new content to ``staging``, then move it to its place, the manifest last.
 
     :raises OSError: nothing was changed.
     :raises BuildError: a file was changed during the build, or the directory is half built.
@@ -203,7 +204,7 @@ def _reason(error: OSError) -> str:
 
 @contextlib.contextmanager
 def _made(target: Path) -> Iterator[None]:
-    """Make a directory and those above it. If the build fails, those that were made are removed."""
+    """Create a directory and its parents; remove them again if the build fails."""
     missing = [folder for folder in (target, *target.parents) if not os.path.lexists(folder)]
     try:
         for folder in reversed(missing):
