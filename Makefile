@@ -11,7 +11,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs clean
+.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -95,9 +95,13 @@ schemas: setup ## Generate schemas/, the SDKs' types, and the Kubernetes schemas
 	$(BIN)/python tools/sdk.py
 	$(BIN)/python tools/monitoring.py
 
-docs: setup ## Generate the field reference and the list of diagnostics
+docs: setup ## Generate the field reference and the list of diagnostics; list texts without a Chinese translation
 	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/diagnostic_docs.py
+	$(BIN)/python tools/translations.py
+
+translations: setup ## Fail if a text has no Chinese translation: a part of a release
+	$(BIN)/python tools/translations.py --release
 
 generators: ## Install the tools that tests hold the OpenAPI document against, in a cache outside the tree
 	tests/generators/build

@@ -1,6 +1,7 @@
-"""Write docs/diagnostics.md, the list of all diagnostics, from their catalogue. ``--check`` only says whether it would.
+"""Write docs/diagnostics.md, the list of all diagnostics, from their catalogue: ``make docs``.
 
-The output that is shown below an example is what ``gpuctl validate`` prints for it.
+The output below an example is what ``gpuctl validate`` prints for it. With ``--check`` nothing is written, and the exit
+code is 1 if the page is out of date.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SECTIONS = {
     "1": "Documents",
     "2": "Fields",
     "3": "Templates",
-    "4": "What documents say together",
+    "4": "Several documents",
     "5": "Command lines",
     "6": "Platform and output",
     "9": "gpuctl itself",
@@ -28,19 +29,19 @@ SECTIONS = {
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     lines = [
         "# Diagnostics",
         "",
         "<!-- Written by tools/diagnostic_docs.py from compiler/gpuctl/frontend/codes/: `make docs`. -->",
         "",
-        "What gpuctl says about documents. Codes are stable; `gpuctl explain GPU203` prints the same in a terminal.",
-        "`--strict` makes warnings errors.",
+        "The diagnostics of documents. Codes are stable; `gpuctl explain GPU203` prints the same in a terminal.",
+        "`--strict` turns warnings into errors.",
         "",
     ]
     for digit, title in SECTIONS.items():
         rules = [rule for rule in CODES.values() if rule.code[3] == digit]
-        lines += [f"## {title}", "", "| code | severity | what |", "| --- | --- | --- |"]
+        lines += [f"## {title}", "", "| code | severity | meaning |", "| --- | --- | --- |"]
         lines += [f"| [{rule.code}](#{rule.code.lower()}) | {rule.severity} | {rule.title} |" for rule in rules]
         lines.append("")
         for rule in rules:
@@ -60,7 +61,7 @@ def _section(rule: CodeRule) -> list[str]:
 
 
 def _output(rule: CodeRule) -> str:
-    """What the example prints under this code."""
+    """Return the output of the example for this code."""
     platform = gpuctl.Source("platform.yaml", rule.companion.replace(MARK, "")) if rule.companion else None
     source = gpuctl.Source("example.yaml", (rule.example or "").replace(MARK, ""))
     with tempfile.TemporaryDirectory() as empty:
@@ -69,7 +70,7 @@ def _output(rule: CodeRule) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` exit 1 when it is out of date."""
+    """Write or check the page; return the exit code."""
     text = page()
     if arguments == ["--check"]:
         if not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:

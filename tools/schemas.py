@@ -1,13 +1,13 @@
-"""Writes what is derived from the models: ``make schemas`` and ``make docs``.
+"""Write the files that are derived from the models: ``make schemas`` and ``make docs``.
 
 ``schemas/KIND.json``
     the JSON Schema of each kind, and ``schemas/gpuctl.json`` of all of them, for editors.
 ``docs/reference.md``, ``docs/reference.zh-CN.md``
-    the field reference: a heading for each kind, a table for each block. Its words come from the models; the Chinese
-    ones from ``tools/reference.zh-CN.yaml``, a list of ``en`` and ``zh``.
+    the field reference: a heading for each kind, a table for each block. The English texts come from the models, the
+    Chinese ones from ``tools/reference.zh-CN.yaml``, a list of ``en`` and ``zh``.
 
-With ``--check`` nothing is written, and the exit code is 1 when a file is not what this tool would write. A text that
-has no translation, and a translation that belongs to no text any more, are mistakes with and without ``--check``.
+A text without a translation stays English in the Chinese reference; ``tools/translations.py`` lists these. With
+``--check`` nothing is written, and the exit code is 1 if a file differs from what this tool would write.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpuctl.language.kinds import KINDS, model_of  # noqa: E402
 from gpuctl.language.reference import FieldEntry, fields_of, in_yaml  # noqa: E402
 
 Words = Callable[[str], str]
-"""The words of a language for an English text of the reference."""
+"""A function that translates an English text of the reference."""
 
 INTRODUCTION = """\
 # Field reference
@@ -59,9 +59,10 @@ CHINESE = "[English](reference.md) | 简体中文"
 
 
 class Translation:
-    """The Chinese texts of the reference, and what is wrong with them once the reference has been written.
+    """The Chinese texts of the reference. Call it with an English text.
 
-    A text without a translation stays as it is and is in :attr:`problems`, as is a translation that nothing uses.
+    A text without a translation is returned in English. After the reference was written, :attr:`problems` lists these
+    texts and the unused translations.
     """
 
     def __init__(self, pairs: Sequence[dict[str, str]]) -> None:
@@ -78,7 +79,7 @@ class Translation:
 
     @property
     def problems(self) -> list[str]:
-        """A sentence for each text that has no translation, or two, and each translation that has no text."""
+        """A sentence for each text with no translation or with two, and for each unused translation."""
         return [
             *(f"no translation of: {text}" for text in self._missing),
             *(f"two translations of: {text}" for text in self._twice),
@@ -86,20 +87,20 @@ class Translation:
         ]
 
 
-def outputs() -> tuple[dict[Path, str], list[str]]:
-    """Every file that this tool writes, with its text; and what is wrong with the translation."""
+def outputs() -> tuple[dict[Path, str], Translation]:
+    """Return the content of every file that this tool writes, and the translation after its use."""
     files = {ROOT / "schemas" / f"{kind}.json": to_json(schema_of(kind)) for kind in KINDS}
     files[ROOT / "schemas" / "gpuctl.json"] = to_json(combined_schema())
     files[ROOT / "docs" / "reference.md"] = reference()
     chinese = Translation(yaml.safe_load(TRANSLATIONS.read_text(encoding="utf-8")))
     files[ROOT / "docs" / "reference.zh-CN.md"] = reference(CHINESE, chinese)
-    return files, chinese.problems
+    return files, chinese
 
 
 def reference(switch: str = ENGLISH, words: Words = str) -> str:
-    """The field reference in Markdown: in English, or in the language that ``words`` translates to.
+    """Return the field reference in Markdown: in English, or in the language that ``words`` translates to.
 
-    ``switch`` is the line that leads from one language to the other.
+    :param switch: the line with the links between the languages.
     """
     introduction = _introduction(words)
     kinds = words(", ").join(f"[{kind}](#{kind})" for kind in KINDS)
@@ -113,19 +114,20 @@ def reference(switch: str = ENGLISH, words: Words = str) -> str:
 
 
 def _introduction(words: Words) -> str:
-    """The introduction; a paragraph that is translated is one line, as a line break in Chinese is shown as a blank."""
+    """Return the introduction. In a translation a paragraph is one line, because a line break in Chinese is shown as a
+    blank."""
 
     def translated(found: re.Match[str]) -> str:
         english = _flowed(found["text"])
         text = words(english)
-        return found["mark"] + (found["text"] if text == english else text)
+        return found["mark"] + (found["text"] if words is str else text)
 
     paragraph = r"^(?P<mark>(?:# |- )?)(?P<text>[^\s#<{-].*(?:\n(?!- ).+)*)"
     return re.sub(paragraph, translated, INTRODUCTION, flags=re.MULTILINE)
 
 
 def _blocks(kind: str, fields: Sequence[FieldEntry], documented: dict[type[Block], str], words: Words) -> Iterator[str]:
-    """The sections of the blocks below some fields; a block that several places share has one section."""
+    """Yield the sections of the blocks below some fields; a block that is used in several places has one section."""
     for entry in fields:
         block = entry.inner
         if block is None or documented[block] != _heading(entry):
@@ -148,7 +150,7 @@ def _table(fields: Sequence[FieldEntry], documented: dict[type[Block], str], wor
 
 
 def _type(entry: FieldEntry, documented: dict[type[Block], str], words: Words) -> str:
-    """The type in words, with a link to the section of the block that it holds."""
+    """Return the type in words, with a link to the section of its block."""
     text = words(entry.type_text)
     if entry.form.partial is not None:
         return text.replace(entry.form.partial, f"[{entry.form.partial}](#{entry.form.partial})")
@@ -159,18 +161,18 @@ def _type(entry: FieldEntry, documented: dict[type[Block], str], words: Words) -
 
 
 def _flowed(text: str) -> str:
-    """A docstring on one line."""
+    """Return a docstring on one line."""
     return " ".join(text.split())
 
 
 def _heading(entry: FieldEntry) -> str:
-    """The path of the block's fields without the field: ``training.storage.workdirs[]``."""
+    """Return the path of a block's fields, without the field: ``training.storage.workdirs[]``."""
     below = fields_of(entry.kind, entry.path)[0]
     return f"{entry.kind}.{below.dotted.rpartition('.')[0]}"
 
 
 def _anchor(heading: str) -> str:
-    """What GitHub makes of a heading."""
+    """Return the anchor that GitHub generates for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -179,16 +181,16 @@ def _code(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the files; the exit code."""
+    """Write or check the files; return the exit code."""
     parser = argparse.ArgumentParser(description="Write the JSON Schemas and the field reference.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check
-    files, problems = outputs()
+    files, _ = outputs()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     extra = sorted(set((ROOT / "schemas").glob("*.json")) - set(files))
     for path in stale:
         if check:
-            print(f"{path.relative_to(ROOT)} is not what the models say: run `make schemas`", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is out of date: run `make schemas`", file=sys.stderr)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(files[path], encoding="utf-8")
@@ -197,9 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{path.relative_to(ROOT)} belongs to no kind: remove it", file=sys.stderr)
         else:
             path.unlink()
-    for problem in problems:
-        print(f"tools/{TRANSLATIONS.name}: {problem}", file=sys.stderr)
-    return 1 if problems or (check and (stale or extra)) else 0
+    return 1 if check and (stale or extra) else 0
 
 
 if __name__ == "__main__":

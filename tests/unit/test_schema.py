@@ -585,33 +585,32 @@ def test_check_names_what_is_out_of_date(
     (tmp_path / "docs" / "reference.md").unlink()
     assert tool.main(["--check"]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "schemas/pool.json is not what the models say: run `make schemas`",
-        "docs/reference.md is not what the models say: run `make schemas`",
+        "schemas/pool.json is out of date: run `make schemas`",
+        "docs/reference.md is out of date: run `make schemas`",
         "schemas/poll.json belongs to no kind: remove it",
     ]
     assert tool.main([]) == 0
     assert tool.main(["--check"]) == 0
 
 
-def test_the_chinese_reference_has_every_text_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whoever changes a description is told to translate it; `make docs` and `--check` both fail until then."""
+def test_a_text_without_a_translation_stays_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contributor who cannot write Chinese changes a description: the reference is written, and no check fails."""
     pairs = yaml.load(tool.TRANSLATIONS.read_text(encoding="utf-8"), yaml.CSafeLoader)
     changed = next(pair for pair in pairs if pair["en"].startswith("Maximum run time of one attempt"))
-    changed["en"] = "Maximum run time of one attempt."
+    english, changed["en"] = changed["en"], "Maximum run time of one attempt."
     pairs.append(pairs[0])
     translations = tmp_path / "reference.zh-CN.yaml"
     translations.write_text(yaml.safe_dump(pairs), encoding="utf-8")
     monkeypatch.setattr(tool, "TRANSLATIONS", translations)
     monkeypatch.setattr(tool, "ROOT", tmp_path)
-    assert tool.main([]) == tool.main(["--check"]) == 1
-    said = [
-        "no translation of: Maximum run time of one attempt, counted while its pod runs, not while it waits for GPUs.",
+    assert tool.main([]) == tool.main(["--check"]) == 0
+    assert english in (tmp_path / "docs" / "reference.zh-CN.md").read_text(encoding="utf-8")
+    _, chinese = tool.outputs()
+    assert chinese.problems == [
+        f"no translation of: {english}",
         "two translations of: Field reference",
         "a translation of a text that is no longer in the reference: Maximum run time of one attempt.",
     ]
-    assert capsys.readouterr().err.splitlines() == [f"tools/reference.zh-CN.yaml: {line}" for line in said] * 2
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None])

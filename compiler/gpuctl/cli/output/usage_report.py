@@ -148,7 +148,7 @@ def _say(report: MonthReport, form: str, *values: object) -> str:
 
     :param form: the English text, a format string.
     """
-    return (CHINESE[form] if report.language == "zh" else form).format(*values)
+    return (CHINESE.get(form, form) if report.language == "zh" else form).format(*values)
 
 
 def _title(report: MonthReport) -> str:

@@ -1,0 +1,48 @@
+"""Missing Chinese translations: they stay English, are listed, and fail only a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import schemas
+import translations
+import yaml
+
+from gpuctl.cli.output import usage_report_zh
+
+
+@pytest.fixture
+def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Translations of the reference and of the report without one text each, and a page with an English line."""
+    pairs = yaml.safe_load(schemas.TRANSLATIONS.read_text(encoding="utf-8"))
+    file = tmp_path / "reference.zh-CN.yaml"
+    file.write_text(yaml.safe_dump([pair for pair in pairs if pair["en"] != "Field reference"]), encoding="utf-8")
+    monkeypatch.setattr(schemas, "TRANSLATIONS", file)
+    known = {form: text for form, text in usage_report_zh.CHINESE.items() if form != "Day by day"}
+    monkeypatch.setattr(usage_report_zh, "CHINESE", known)
+    (tmp_path / "docs").mkdir()
+    page = "# 页面\n\n已翻译，见 `the code`。\n\n| `field` | The new setting of the service. |\n"
+    (tmp_path / "docs" / "service.zh-CN.md").write_text(page, encoding="utf-8")
+    monkeypatch.setattr(translations, "ROOT", tmp_path)
+
+
+MISSING = [
+    "tools/reference.zh-CN.yaml: no translation of: Field reference",
+    "usage_report_zh.py: no translation of: Day by day",
+    "docs/service.zh-CN.md: not translated: | `field` | The new setting of the service. |",
+]
+
+
+@pytest.mark.usefixtures("incomplete")
+@pytest.mark.parametrize(("arguments", "code"), [([], 0), (["--release"], 1)])
+def test_missing_translations_fail_only_a_release(
+    arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert translations.main(arguments) == code
+    assert capsys.readouterr().err.splitlines() == MISSING
+
+
+def test_a_complete_translation_passes_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translations, "problems", lambda: iter(()))
+    assert translations.main(["--release"]) == 0

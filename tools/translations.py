@@ -1,0 +1,95 @@
+"""List the texts that have no Chinese translation: ``make docs``. A release fails on them: ``make translations``.
+
+A text without a translation stays English: a contributor who cannot write Chinese can add a field, a setting or a
+paragraph. The texts are:
+
+- those of the field reference, which ``tools/reference.zh-CN.yaml`` translates;
+- those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
+- lines of the Chinese pages (``*.zh-CN.md``) that are still English.
+
+Unused translations are listed too. With ``--release`` the exit code is 1 if anything is listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import schemas
+
+from gpuctl.cli.output import usage_report_zh
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIX = ".zh-CN.md"
+REPORT = ROOT / "compiler" / "gpuctl" / "cli" / "output" / "usage_report.py"
+NOT_TRANSLATED = frozenset({"{}", "not known", "nothing"})
+"""Constants in the report's calls that are not texts of their own."""
+
+CODE = re.compile(r"`[^`]+`")
+FENCED = re.compile(r"^```\w+\n.*?^```$", re.MULTILINE | re.DOTALL)
+ENGLISH = re.compile(
+    r"(?<![-\w])(the|a|an|of|and|or|is|are|was|has|have|to|in|on|at|by|with|without|from|for|that|which|what|it|its|this|not"
+    r"|no|as|when|where)(?![-\w])",
+    re.IGNORECASE,
+)
+"""Words that almost every English sentence has, and no Chinese one."""
+
+
+def english_lines(text: str) -> list[str]:
+    """Return the lines of a Chinese page that are English. Code, addresses, quotations and comments do not count."""
+    found = []
+    for line in FENCED.sub("", re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)).splitlines():
+        words = line
+        for same in (CODE, re.compile(r"\]\([^)]*\)"), re.compile(r'"[^"\n]*"')):
+            words = same.sub("", words)
+        if ENGLISH.search(words) and not line.startswith("[English]("):
+            found.append(line)
+    return found
+
+
+def report_forms(source: str) -> set[str]:
+    """Return the English texts of the monthly report: the constants that its function ``_say`` receives."""
+    forms: set[str] = set()
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_say":
+            forms |= {node.value for node in ast.walk(call.args[1]) if isinstance(node, ast.Constant)}
+    return forms - NOT_TRANSLATED
+
+
+def untranslated_forms() -> list[str]:
+    """Return the English texts of the monthly report that have no Chinese translation."""
+    known = usage_report_zh.CHINESE
+    forms = sorted(report_forms(REPORT.read_text(encoding="utf-8")))
+    return [form for form in forms if form not in known and not any(form in text for text in known)]
+
+
+def problems() -> Iterator[str]:
+    """Yield a sentence for each missing or unused translation."""
+    _, chinese = schemas.outputs()
+    yield from (f"tools/{schemas.TRANSLATIONS.name}: {problem}" for problem in chinese.problems)
+    yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
+    for directory in (ROOT, ROOT / "docs"):
+        for page in sorted(directory.glob(f"*{SUFFIX}")):
+            # The reference is generated: its texts are listed above.
+            if page.name != f"reference{SUFFIX}":
+                lines = english_lines(page.read_text(encoding="utf-8"))
+                yield from (f"{page.relative_to(ROOT)}: not translated: {line}" for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the list; return the exit code."""
+    parser = argparse.ArgumentParser(description="List the texts that have no Chinese translation.")
+    parser.add_argument("--release", action="store_true", help="exit 1 if there are any")
+    options = parser.parse_args(arguments)
+    found = list(problems())
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found and options.release else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
