@@ -27,7 +27,9 @@ from support.pages import ROOT, assert_output, blocks, prose, read, rows
 README, TWIN = "README.md", "README.zh-CN.md"
 LIBRARY = "docs/library.md"
 DOCUMENTS = sorted(
-    str(path.relative_to(ROOT)) for directory in (ROOT, ROOT / "docs") for path in directory.glob("*.md")
+    str(path.relative_to(ROOT))
+    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "design")
+    for path in directory.glob("*.md")
 )
 
 NOT_RUN = {
