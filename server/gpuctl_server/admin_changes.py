@@ -26,7 +26,7 @@ from gpuctl.objects.api_resources import Key
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.removing import delete_pools, delete_quotas
+from gpuctl.usecases.deletion_by_name import delete_pools, delete_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail

@@ -17,8 +17,8 @@ from gpuctl.reading.job_lookup import workload_of
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
-from gpuctl.usecases.looking import reader_of
-from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
+from gpuctl.usecases.read_context import context_of
+from gpuctl.usecases.run_recovery import Unfinished, look_at_unfinished, recover
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
@@ -331,7 +331,7 @@ def find_unfinished(service: Service, caller: Caller, session: Session, namespac
     """
     require_access(caller, AccessRequest("get", "recoveries", namespace))
     found = look_at_unfinished(
-        session, reader_of(session, service.platform, namespace).scope.namespace, service.platform
+        session, context_of(session, service.platform, namespace).scope.namespace, service.platform
     )
     places = {journal.namespace for journal in found.outlook.journals}
     places |= {problem.namespace for problem in found.outlook.problems}

@@ -16,7 +16,7 @@ from gpuctl.objects.api_resources import annotations_of, key_of
 from gpuctl.objects.workload_state import running
 from gpuctl.reading.job_lookup import workload_of
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
+from gpuctl.usecases.pause_and_resume import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import NOTHING, VALIDATED, intended, plan_answer

@@ -17,7 +17,7 @@ from gpuctl.reading.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.job_lookup import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.job_queries import document_history
-from gpuctl.usecases.looking import Reader, reader_of
+from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document, removed_training
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -32,7 +32,7 @@ from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents
 
 
-def visible_history(service: Service, caller: Caller, reader: Reader, name: str) -> DocumentHistory:
+def visible_history(service: Service, caller: Caller, reader: ReadContext, name: str) -> DocumentHistory:
     """Return the history of a job that the caller may see.
 
     :param reader: a read context of the caller; receives the notes about the history.
@@ -54,7 +54,7 @@ def visible_history(service: Service, caller: Caller, reader: Reader, name: str)
         return sees_job(caller, namespace, (document.get("resources") or {}).get("pool"))
 
     with service.live_session(caller) as session:
-        live = reader_of(session, service.platform, namespace)
+        live = context_of(session, service.platform, namespace)
         found = document_history(live, name, shows)
     for note in live.scope.notes:
         reader.scope.note(note)

@@ -21,7 +21,7 @@ from gpuctl.objects.api_resources import DEVICE_KINDS, WORKLOADS, Key, Object, k
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.node_rows import pool_name
 from gpuctl.usecases.compiling import platform_source
-from gpuctl.usecases.looking import Reader, reader_of
+from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.access.label_keys import LabelKeys
 from gpuctl_server.access.tokens import ServiceTokenFile
@@ -115,7 +115,7 @@ class Service:
 
     def read_context(
         self, caller: Caller | None, namespace: str | None = None
-    ) -> contextlib.AbstractContextManager[Reader]:
+    ) -> contextlib.AbstractContextManager[ReadContext]:
         """Open a context that reads from the mirror, or from the API server if the mirror does not have a list.
 
         :param caller: limits the objects to those that the caller may see; None: all, for internal use.
@@ -141,7 +141,7 @@ class Service:
     @contextlib.contextmanager
     def simulation_context(
         self, caller: Caller, namespace: str | None = None, max_age: MaxListAge | None = None
-    ) -> Iterator[Reader]:
+    ) -> Iterator[ReadContext]:
         """Open a context that reads all objects from the API server, with hidden names for those that the caller may
         not see.
 
@@ -154,7 +154,7 @@ class Service:
         if not alone:
             session.share(self.shared_lists, max_age)
         try:
-            yield reader_of(session, self.platform, namespace)
+            yield context_of(session, self.platform, namespace)
         finally:
             session.close()
 

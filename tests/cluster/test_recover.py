@@ -22,7 +22,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.workload_state import recreatable
-from gpuctl.usecases import recovering
+from gpuctl.usecases import run_recovery
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
 Object = dict[str, Any]
@@ -329,14 +329,14 @@ def test_a_namespace_that_is_being_terminated(
         assert f"the namespace {away} is being terminated, and everything in it goes" in shown
         assert "job.batch/b" in shown
     else:
-        look = recovering.look
+        look = run_recovery.look
 
         def look_and_lose(*arguments: Any, **options: Any) -> Any:
             found = look(*arguments, **options)
             terminate()
             return found
 
-        monkeypatch.setattr(recovering, "look", look_and_lose)
+        monkeypatch.setattr(run_recovery, "look", look_and_lose)
     done = place.anywhere("recover", "--yes")
     assert f"job.batch/b in {away}: the namespace {away} is being terminated" in done.out
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
@@ -348,7 +348,7 @@ def test_a_namespace_that_is_being_terminated(
 def test_a_held_lease_keeps_only_its_own_namespace(
     place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
+    monkeypatch.setattr(run_recovery, "LEASE_WAIT", 1.0)
     place.apply(training("a"))
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
     entries = killed(place, session, "a")

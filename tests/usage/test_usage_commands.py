@@ -21,7 +21,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import round_to_sum
 from gpuctl.reading.usage_records import IdleHolder, UsageRange
-from gpuctl.usecases.usage_ways import DatabaseWay
+from gpuctl.usecases.usage_backends import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import HOUR
@@ -110,12 +110,12 @@ def test_the_default_of_several_clusters_is_the_one_at_hand(tmp_path: Path) -> N
         both.cluster("uid-0", "empty")
     small_world(START).collected(path, START, END).close()
     asked = UsageRange(START, END)
-    with closing(DatabaseWay(str(path), lambda: "uid-1")) as way:
+    with closing(UsageDatabase(str(path), lambda: "uid-1")) as way:
         assert way.clusters() == ["prod", "empty"]
         assert way.snapshot("")["cluster_name"] == way.waste(asked, 5.0, Settings())["cluster"] == "prod"
         assert [row.use.held > 0 for row in way.ledger("cluster", asked, "total")] == [True]
     for uid in ("uid-9", None):
-        with closing(DatabaseWay(str(path), lambda uid=uid: uid)) as way:  # type: ignore[misc]
+        with closing(UsageDatabase(str(path), lambda uid=uid: uid)) as way:  # type: ignore[misc]
             assert way.clusters() == ["empty", "prod"]
             with pytest.raises(NotThere, match="none of them is that of the kubeconfig"):
                 way.snapshot("")

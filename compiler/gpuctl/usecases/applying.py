@@ -26,9 +26,9 @@ from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import cause_of
-from gpuctl.usecases.bringing_back import bring_back
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling
+from gpuctl.usecases.rollback_on_timeout import bring_back
 
 
 @dataclass(frozen=True)

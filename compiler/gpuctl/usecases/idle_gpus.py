@@ -13,13 +13,13 @@ from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.job_rows import read_jobs_without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder, UsageRange
-from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.usage_ways import UsageWay
+from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.usage_backends import UsageBackend
 
 _NAME = 317
 
 
-def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
+def idle_gpus(way: UsageBackend, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
     """Workloads that hold GPUs now and do nothing with them, those that idle with the most GPUs for longest first.
 
     :param below: percent of use under which an hour is idle.
@@ -49,7 +49,7 @@ def with_pauses(waste: IdleGpuReport, names: Mapping[str, str]) -> IdleGpuReport
     return replace(waste, workloads=paused)
 
 
-def pausable_names(reader: Reader) -> dict[str, str]:
+def pausable_names(reader: ReadContext) -> dict[str, str]:
     """Uid of the object that runs a job -> how `gpuctl pause` calls the job.
 
     :raises ClusterError: jobs may not be listed.

@@ -24,7 +24,7 @@ from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import to_rfc3339
 from gpuctl.reading.job_rows import read_jobs_without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 
 if TYPE_CHECKING:
     from gpuctl_usage.answers.waste_answers import IdleWorkload
@@ -98,7 +98,7 @@ class Judgement(NamedTuple):
     jobs: list[IdleJob]
 
 
-def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> Judgement:
+def judge(database: Database, reader: ReadContext, policy: UsageIdle, now: float) -> Judgement:
     """The workloads that are idle, those that idle with the most GPUs for longest first, and what is to be done.
 
     :raises NotThere: the database knows nothing of this cluster.
@@ -182,7 +182,7 @@ def _warned_at(live: Object, mark: str) -> float:
         return 0.0
 
 
-def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
+def carry_out(reader: ReadContext, job: IdleJob, now: float) -> None:
     """Pause a job, or write on it that its owner was warned; and tell so by an event.
 
     What is paused saves its progress before: idle GPUs are no reason to lose what they did earlier.

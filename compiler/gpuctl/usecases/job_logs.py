@@ -21,7 +21,7 @@ from gpuctl.reading.log_streams import (
     select_pods,
 )
 from gpuctl.reading.why.cause_summary import cause_of
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 
 FOLLOWED = 1000
 """Lines of the past, of each pod, of a log that is followed: the product's documents show ``kubectl logs -f
@@ -81,7 +81,7 @@ class FollowedLogs:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: ReadContext,
         job: Job,
         pods: list[Object],
         wanted: LogOptions,
@@ -129,7 +129,7 @@ class JobLogs:
     ``only`` is the uid of the one pod that is meant, None where all of the job's are.
     """
 
-    def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
+    def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
         """:raises NotThere: there is no such job or pod, or several."""
         self._reader = reader
         self._query = query

@@ -14,7 +14,7 @@ from gpuctl.reading.node_devices import read_devices
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.row_changes import watch_rows
 from gpuctl.reading.status import pod_status
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_jobs import gpu_use_of_service, pages_of_rows
 
@@ -85,7 +85,9 @@ class JobListing:
             self.stuck = row.identity
 
 
-def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False, weighing: Reader | None = None) -> JobListing:
+def list_jobs(
+    reader: ReadContext, query: JobQuery, *, in_pages: bool = False, weighing: ReadContext | None = None
+) -> JobListing:
     """Return the rows of jobs, by namespace and name.
 
     :param in_pages: yield rows as soon as a page of pods is read; the rows of a job may be apart then. It has no
@@ -112,7 +114,7 @@ def _rows_of_service(
 
 
 def _rows(
-    reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader, *, in_pages: bool
+    reader: ReadContext, query: JobQuery, listing: JobListing, weighing: ReadContext, *, in_pages: bool
 ) -> Iterator[JobTableRow]:
     labels = job_rows.platform_keys(reader.settings, reader.keys)
     wanted = query.filter
@@ -128,7 +130,7 @@ def _rows(
 
 
 def _explained(
-    reader: Reader, jobs: Sequence[Job], rows: Iterable[JobTableRow], query: JobQuery
+    reader: ReadContext, jobs: Sequence[Job], rows: Iterable[JobTableRow], query: JobQuery
 ) -> Iterator[JobTableRow]:
     """Rows in which what waits says for what."""
     from gpuctl.reading.why.waiting_reasons import WaitingReasons
@@ -146,7 +148,7 @@ def _explained(
         yield row._replace(status=row.status._replace(reason=said or row.status.reason))
 
 
-def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
+def _batches(reader: ReadContext, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
     if query.names:
         from gpuctl.reading.job_lookup import find_jobs
 
@@ -156,7 +158,7 @@ def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[lis
     return job_rows.read_job_pages(reader.scope, reader.keys, query.selector)
 
 
-def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[JobTableRow]]:
+def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:
     """Yield all rows, then those that have changed, until the caller stops."""
     if reader.service is not None:
         from gpuctl.usecases.service_waits import watch_by_service
@@ -172,7 +174,7 @@ def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[JobTableRow]]:
         yield [row for row in rows if wanted.matches(row)]
 
 
-class GpuUse(NamedTuple):
+class JobGpuUsage(NamedTuple):
     """GPUs of pods on nodes, of all nodes (None: of one namespace, or nodes may not be read), and waited for."""
 
     allocated: int
@@ -180,10 +182,10 @@ class GpuUse(NamedTuple):
     waiting: int
 
 
-def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
+def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
     """Return the GPUs that jobs hold and wait for; a service counts all jobs that may be seen."""
     if reader.service is not None:
-        return GpuUse(*gpu_use_of_service(reader.service, reader.scope))
+        return JobGpuUsage(*gpu_use_of_service(reader.service, reader.scope))
     jobs, labels = list(jobs), job_rows.platform_keys(reader.settings, reader.keys)
     nodes = reader.scope.all_if_allowed("Node", why="the total of GPUs is not shown")
     total = None
@@ -203,7 +205,7 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
         for pod in job.pods
         if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
     )
-    return GpuUse(allocated, total, max(0, asked - allocated))
+    return JobGpuUsage(allocated, total, max(0, asked - allocated))
 
 
 def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
@@ -213,7 +215,7 @@ def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
 
 
 def document_history(
-    reader: Reader, name: str, shows: Callable[[dict[str, Any]], bool] = lambda document: True
+    reader: ReadContext, name: str, shows: Callable[[dict[str, Any]], bool] = lambda document: True
 ) -> DocumentHistory:
     """Which documents were applied of the job that a name, or ``KIND/NAME``, means, though it need not be there.
 
@@ -229,7 +231,7 @@ def document_history(
 
 
 def wait_for_jobs(
-    reader: Reader,
+    reader: ReadContext,
     names: Sequence[str],
     condition: str,
     timeout: float | None = None,

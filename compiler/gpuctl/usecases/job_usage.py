@@ -8,13 +8,13 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.reading.gpu_time import sum_gpu_times
 from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.service_client import ServiceRefusal
+from gpuctl.usecases.usage_backends import UsageBackend, is_refused
 from gpuctl.usecases.usage_views import HOUR, timeline
-from gpuctl.usecases.usage_ways import UsageWay, is_refused
 
 HOURS = 24
 
 
-def job_usage(way: UsageWay, uid: str, namespace: str) -> UsageView | None:
+def job_usage(way: UsageBackend, uid: str, namespace: str) -> UsageView | None:
     """A job's last :data:`HOURS` hours; None where nothing is known of them, or not to whoever asks.
 
     :param uid: of the object that runs it.

@@ -15,8 +15,8 @@ from gpuctl.reading.month_report import MonthReport
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import GroupCost, GroupOf, group_costs, model_costs, total_costs
 from gpuctl.reading.usage_records import GroupUse, UsageRange
+from gpuctl.usecases.usage_backends import UsageBackend
 from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
-from gpuctl.usecases.usage_ways import UsageWay
 
 
 class ReportKey(NamedTuple):
@@ -38,7 +38,7 @@ def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
 
 
 def month_report(
-    way: UsageWay, month: str, asked: UsageRange, by: ReportKey, settings: Settings, made: float
+    way: UsageBackend, month: str, asked: UsageRange, by: ReportKey, settings: Settings, made: float
 ) -> MonthReport:
     """Return the report on the GPUs of a cluster in a month.
 
@@ -97,13 +97,13 @@ def month_report(
 _Groups = Mapping[str, Sequence[GroupUse]]
 
 
-def _all_groups(way: UsageWay, asked: UsageRange, by: ReportKey) -> _Groups:
+def _all_groups(way: UsageBackend, asked: UsageRange, by: ReportKey) -> _Groups:
     found = {level: _groups(way, level, asked) for level in ("namespace", "model", "workload")}
     return {**found, "label": _groups(way, by.kind, asked, by.key) if by.key else []}
 
 
 def _costs(
-    way: UsageWay, asked: UsageRange, by: ReportKey, groups: _Groups, prices: Mapping[str, float]
+    way: UsageBackend, asked: UsageRange, by: ReportKey, groups: _Groups, prices: Mapping[str, float]
 ) -> Mapping[str, Sequence[GroupCost]]:
     """Return the costs of the groups of each level in a time in which no price changes."""
     held = way.held_models(asked, by.kind, by.key)
@@ -122,7 +122,7 @@ def _costs(
     }
 
 
-def _checked_key(way: UsageWay, cluster: str, by: ReportKey) -> str:
+def _checked_key(way: UsageBackend, cluster: str, by: ReportKey) -> str:
     """Return the key; "" if it is the default and usage is not collected by it.
 
     :raises NotThere: usage is not collected by a key that was named.
@@ -142,7 +142,7 @@ def _checked_key(way: UsageWay, cluster: str, by: ReportKey) -> str:
     )
 
 
-def _groups(way: UsageWay, level: str, asked: UsageRange, key: str = "") -> Sequence[GroupUse]:
+def _groups(way: UsageBackend, level: str, asked: UsageRange, key: str = "") -> Sequence[GroupUse]:
     return usage_view(way, level, asked, ViewOptions(over_time=False), key).groups
 
 

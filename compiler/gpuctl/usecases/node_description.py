@@ -7,11 +7,11 @@ from gpuctl.kube.not_found import no_such
 from gpuctl.reading import inventory
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import read_nodes
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_nodes import node_path
 
 
-def describe_node(reader: Reader, name: str) -> NodeReport:
+def describe_node(reader: ReadContext, name: str) -> NodeReport:
     """Return one node, with what its pods request.
 
     :raises NotThere: it does not exist.

@@ -14,7 +14,7 @@ from gpuctl.reading import inventory
 from gpuctl.reading.label_rows import GpuLabelRow, GpuType, LabelRow, gpu_label_row, gpu_types, labels_with, node_labels
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import NodeDetails, NodeGpus, NodeRow, read_nodes
-from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_nodes import (
     dated_label_of_service,
@@ -59,7 +59,7 @@ class NodeListing:
     gpus: list[NodeGpus]
 
 
-def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
+def list_nodes(reader: ReadContext, query: NodeQuery) -> NodeListing:
     """Return the nodes by name.
 
     :raises NotThere: one of the names does not exist.
@@ -133,7 +133,7 @@ def _takes(wanted: NodeQuery, node: NodeDetails, gpus: PlatformGpus) -> bool:
     )
 
 
-def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) -> list[LabelRow]:
+def list_labels(reader: ReadContext, names: Sequence[str], key: str | None = None) -> list[LabelRow]:
     """Return the labels of nodes, or one label of them; without names of all nodes.
 
     :raises NotThere: there is no such node, or a node that is named lacks the label.
@@ -150,7 +150,7 @@ def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) ->
     return sorted(rows, key=lambda row: (row.node, row.key))
 
 
-def one_label(reader: Reader, name: str, key: str) -> LabelRow:
+def one_label(reader: ReadContext, name: str, key: str) -> LabelRow:
     """Return one label of one node, with its times.
 
     :raises NotThere: there is no such node, or the node lacks the label.
@@ -164,7 +164,7 @@ def one_label(reader: Reader, name: str, key: str) -> LabelRow:
     return found
 
 
-def _labels(reader: Reader, names: Sequence[str], key: str | None) -> list[LabelRow]:
+def _labels(reader: ReadContext, names: Sequence[str], key: str | None) -> list[LabelRow]:
     found = inventory.read_inventory(reader.scope, reader.keys, pods=False)
     check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
     nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
@@ -195,7 +195,7 @@ def labels_of_node(session: Session, name: str) -> list[LabelRow] | None:
     return None if node is None else node_labels(node)
 
 
-def list_gpu_labels(reader: Reader) -> list[GpuLabelRow]:
+def list_gpu_labels(reader: ReadContext) -> list[GpuLabelRow]:
     """Return of all nodes the labels about GPUs and the pools: pods are not looked at."""
     if reader.service is not None:
         return gpu_labels_of_service(reader.service)
@@ -203,7 +203,7 @@ def list_gpu_labels(reader: Reader) -> list[GpuLabelRow]:
     return [gpu_label_row(node) for node in read_nodes(found.nodes, None, reader.keys, PlatformGpus(reader.settings))]
 
 
-def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
+def list_gpu_types(reader: ReadContext, names: Sequence[str] = ()) -> list[GpuType]:
     """Return the types of GPU that nodes have, or those of the names, in either case.
 
     :raises NotThere: one of the names does not exist.

@@ -11,7 +11,7 @@ from gpuctl.reading.describe_job import JobDetail, JobHistory, read_job_detail, 
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.why.explanation import Explanation
 from gpuctl.reading.why.explanation import why as cause_of_job
-from gpuctl.usecases.looking import Reader, opened
+from gpuctl.usecases.read_context import ReadContext, open_context
 from gpuctl.usecases.service_find import job_of_service
 
 # Models are imported when there is an answer: what fails before, and the library, need none.
@@ -27,7 +27,7 @@ class FoundJob(NamedTuple):
     uid: str
 
 
-def describe_job(reader: Reader, name: str) -> JobDetail:
+def describe_job(reader: ReadContext, name: str) -> JobDetail:
     """Return the description of a job by its name, its id, ``KIND/NAME``, or the name of one of its pods.
 
     :raises NoSuchJob: there is no such job, or there are several.
@@ -36,7 +36,7 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
     return read_job_detail(reader.scope, job, reader.keys, reader.settings)
 
 
-def look_up_job(reader: Reader, name: str) -> FoundJob:
+def look_up_job(reader: ReadContext, name: str) -> FoundJob:
     """Return the description of a job by its name, from the cluster or from the service.
 
     :raises NoSuchJob: there is no such job, or there are several.
@@ -54,7 +54,7 @@ def look_up_job(reader: Reader, name: str) -> FoundJob:
         return FoundJob(DescribedJob.model_validate(value), value.get("uid") or "")
 
 
-def job_history(reader: Reader, name: str) -> JobHistory:
+def job_history(reader: ReadContext, name: str) -> JobHistory:
     """Return the stages, conditions and events of a job by its name.
 
     :raises NoSuchJob: there is no such job, or there are several.
@@ -83,11 +83,11 @@ def why(
     :raises InvalidDocuments: the platform's file has errors.
     :raises InvalidOptions: ``namespace`` is not a legal name of a namespace.
     """
-    with opened(cluster, platform, namespace) as reader:
+    with open_context(cluster, platform, namespace) as reader:
         return explain_job(reader, name)
 
 
-def explain_job(reader: Reader, name: str) -> Explanation:
+def explain_job(reader: ReadContext, name: str) -> Explanation:
     """Return the same as :func:`why`, by a reader of a cluster.
 
     :raises NoSuchJob: there is no such job, or there are several.
@@ -96,7 +96,7 @@ def explain_job(reader: Reader, name: str) -> Explanation:
     return cause_of_job(reader.scope, job, reader.keys, reader.settings)
 
 
-def cause_of(reader: Reader, name: str) -> WhyAnswer:
+def cause_of(reader: ReadContext, name: str) -> WhyAnswer:
     """Return the cause of a job's state, from the cluster or from the service. Notes go to the reader's scope.
 
     :raises NoSuchJob: there is no such job, or there are several.

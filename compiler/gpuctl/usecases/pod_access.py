@@ -15,7 +15,7 @@ from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.log_streams import select_container
 from gpuctl.reading.running_pod import running_pod
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 
 _QUEUED = 128
 
@@ -50,7 +50,7 @@ class PodChoice:
         return select_container(self.pod, name)
 
 
-def choose_pod(reader: Reader, name: str, pod: str | None = None, *, ready: bool = False) -> PodChoice:
+def choose_pod(reader: ReadContext, name: str, pod: str | None = None, *, ready: bool = False) -> PodChoice:
     """The pod of a job that commands go into. With ``ready`` one that serves is preferred.
 
     :param name: of the job, ``KIND/NAME``, or of a pod.
@@ -86,7 +86,7 @@ class PortForward:
     A pod that was named is the only one. ``report`` hears of connections that failed.
     """
 
-    def __init__(self, reader: Reader, choice: PodChoice, port: int, report: Callable[[str], None]) -> None:
+    def __init__(self, reader: ReadContext, choice: PodChoice, port: int, report: Callable[[str], None]) -> None:
         self._reader = reader
         self._choice = choice
         self._port = port

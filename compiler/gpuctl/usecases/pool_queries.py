@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.reading import inventory
 from gpuctl.reading.node_rows import NodeRow
 from gpuctl.reading.pool_rows import PoolFacts, PoolState, read_pools
-from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_nodes import nodes_of_service, pool_names_of_service, pools_of_service
 
 
@@ -19,7 +19,7 @@ class PoolView(NamedTuple):
     nodes: list[NodeRow]
 
 
-def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolView]:
+def list_pools(reader: ReadContext, names: Sequence[str] = ()) -> list[PoolView]:
     """Return the pools by name, ``default`` last, or those of the names.
 
     :raises NotThere: one of the names does not exist.
@@ -27,14 +27,14 @@ def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolView]:
     return _views(reader, names, with_nodes=False)
 
 
-def pool_names(reader: Reader) -> list[str]:
+def pool_names(reader: ReadContext) -> list[str]:
     """Return the names of the pools, ``default`` last."""
     if reader.service is not None:
         return pool_names_of_service(reader.service)
     return [pool.name for pool in pool_states(reader)]
 
 
-def describe_pool(reader: Reader, name: str) -> PoolView:
+def describe_pool(reader: ReadContext, name: str) -> PoolView:
     """Return one pool with its nodes.
 
     :raises NotThere: it does not exist.
@@ -43,7 +43,7 @@ def describe_pool(reader: Reader, name: str) -> PoolView:
     return view
 
 
-def _views(reader: Reader, names: Sequence[str], *, with_nodes: bool) -> list[PoolView]:
+def _views(reader: ReadContext, names: Sequence[str], *, with_nodes: bool) -> list[PoolView]:
     service = reader.service
     if service is not None:
         there = pool_names_of_service(service)
@@ -58,7 +58,7 @@ def _views(reader: Reader, names: Sequence[str], *, with_nodes: bool) -> list[Po
     return [PoolView(pool.row, [node.row for node in pool.nodes]) for pool in pools if not names or pool.name in names]
 
 
-def pool_states(reader: Reader) -> list[PoolState]:
+def pool_states(reader: ReadContext) -> list[PoolState]:
     """Read the pools of a cluster by name, ``default`` last."""
     found = inventory.read_inventory(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
     return read_pools(found, reader.settings, reader.keys)

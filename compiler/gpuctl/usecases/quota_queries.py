@@ -16,12 +16,12 @@ from gpuctl.reading.namespace_rows import Namespace, NamespaceRow, namespace_nam
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import PodOnNode, pod_on_node
 from gpuctl.reading.quota_rows import QuotaState, read_quotas, select_quotas
-from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceRefusal
 from gpuctl.usecases.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service
 
 
-def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
+def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> list[QuotaState]:
     """The quotas of users (namespaces), or of quotas' documents; without names all.
 
     :raises NotThere: there is none of a name.
@@ -64,7 +64,7 @@ def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaSt
     return list(found.values())
 
 
-def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
+def quota_holders(reader: ReadContext, namespace: str) -> list[PodOnNode] | None:
     """The pods that a namespace's quota counts; None where they may not be read."""
     if reader.service is not None:
         try:
@@ -80,7 +80,7 @@ def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
     return [pod_on_node(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
 
 
-def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bool = False) -> list[NamespaceRow]:
+def list_namespaces(reader: ReadContext, names: Sequence[str] = (), *, everything: bool = False) -> list[NamespaceRow]:
     """The namespaces that gpuctl made, or that have jobs or quotas of its; ``everything``: all; or those of the names.
 
     :raises NotThere: there is none of a name.
@@ -98,7 +98,7 @@ def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bo
     return [item for item in rows if not names or item.name in names]
 
 
-def describe_namespace(reader: Reader, name: str) -> Namespace:
+def describe_namespace(reader: ReadContext, name: str) -> Namespace:
     """One namespace, with all that is in it.
 
     :raises NotThere: it does not exist.

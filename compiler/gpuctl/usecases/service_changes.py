@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.reading.document_history import parsed_name
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_documents import gather, refuse_options
 from gpuctl.usecases.service_requests import ServiceChange, flag, patience_of, planning_query, run_query
@@ -116,14 +116,14 @@ def roll_back_by_service(
     return plan
 
 
-def pause_by_service(reader: Reader, names: Sequence[str], *, checkpoint: bool) -> Iterator[PausedJobAnswer]:
+def pause_by_service(reader: ReadContext, names: Sequence[str], *, checkpoint: bool) -> Iterator[PausedJobAnswer]:
     """Pause jobs through a service, one after another."""
     run = RunOptions(checkpoint=checkpoint)
     query = {"checkpoint": "" if checkpoint else "false"}
     return _suspended(reader, "/jobs/pause", names, query, patience_of(run, checkpoints=len(names)))
 
 
-def resume_by_service(reader: Reader, names: Sequence[str], *, confirmed: bool) -> Iterator[PausedJobAnswer]:
+def resume_by_service(reader: ReadContext, names: Sequence[str], *, confirmed: bool) -> Iterator[PausedJobAnswer]:
     """Resume paused jobs through a service, one after another.
 
     :param confirmed: other jobs may be evicted.
@@ -132,7 +132,7 @@ def resume_by_service(reader: Reader, names: Sequence[str], *, confirmed: bool) 
 
 
 def _suspended(
-    reader: Reader, path: str, names: Sequence[str], query: Mapping[str, str], within: float
+    reader: ReadContext, path: str, names: Sequence[str], query: Mapping[str, str], within: float
 ) -> Iterator[PausedJobAnswer]:
     assert reader.service is not None
     where = {"namespace": reader.scope.namespace or "", **query}

@@ -18,7 +18,7 @@ from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import Response, ServerAccess, Transport
 from gpuctl.language.display_text import visible
 from gpuctl.release import __version__
-from gpuctl.usecases.kept_servers import KeptServer
+from gpuctl.usecases.saved_logins import SavedLogin
 
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
@@ -70,7 +70,7 @@ class NeedsKubeconfig(ClusterError):
 class ServiceClient:
     """A service, asked by the owner of a token."""
 
-    def __init__(self, server: KeptServer) -> None:
+    def __init__(self, server: SavedLogin) -> None:
         """:raises ConfigurationError: the certificates to trust cannot be read."""
         self.url = server.url
         trust = TlsSettings(_authority(server.authority), "", True, server.authority)

@@ -22,7 +22,7 @@ from gpuctl.reading.log_parsing import LogLine
 from gpuctl.reading.log_streams import LogProblem
 from gpuctl.reading.log_tail import put_unless_stopped
 from gpuctl.usecases.job_logs import LogQuery
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
 
@@ -61,7 +61,7 @@ class _Event(NamedTuple):
 class PresentServiceLogs:
     """The lines that a job has printed so far, read from a service; used like ``PresentLogs``."""
 
-    def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
+    def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
         """:raises ClusterError: there is no such job, pod or log, or several; the service fails."""
         assert reader.service is not None
         self._service: ServiceClient = reader.service
@@ -108,7 +108,7 @@ class PresentServiceLogs:
 class FollowedServiceLogs:
     """The lines of a job that is followed through a service; used like ``FollowedLogs``."""
 
-    def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
+    def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
         """:raises ClusterError: there is no such job or pod, or several; the service fails."""
         assert reader.service is not None
         self._service: ServiceClient = reader.service

@@ -31,7 +31,7 @@ class SeenOutlook:
 
 @dataclass(frozen=True)
 class UnfinishedThere:
-    """Interrupted runs as a service answers them; see :class:`~gpuctl.usecases.recovering.Unfinished`."""
+    """Interrupted runs as a service answers them; see :class:`~gpuctl.usecases.run_recovery.Unfinished`."""
 
     outlook: SeenOutlook
     keys: Records

@@ -17,7 +17,7 @@ from gpuctl.reading.job_rows import Identity, JobTableRow
 from gpuctl.reading.row_changes import changed_rows
 from gpuctl.reading.status import Status
 from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
 
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 def wait_by_service(
-    reader: Reader, names: Sequence[str], condition: str, timeout: float | None, tell: Callable[[str], None]
+    reader: ReadContext, names: Sequence[str], condition: str, timeout: float | None, tell: Callable[[str], None]
 ) -> Iterator[WaitResult]:
     """Yield the result of each job, by the rules of :func:`gpuctl.reading.wait_until.wait_for`."""
     assert reader.service is not None

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, sum_gpu_times
 from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
-from gpuctl.usecases.usage_ways import UsageWay, is_refused
+from gpuctl.usecases.usage_backends import UsageBackend, is_refused
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -49,7 +49,7 @@ ORDERS: dict[str, _Order] = {
 """By what groups stand: the most GPU-hours first, the most idle ones; the least use, the least coverage; by name."""
 
 
-def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOptions, key: str = "") -> UsageView:
+def usage_view(way: UsageBackend, level: str, asked: UsageRange, options: ViewOptions, key: str = "") -> UsageView:
     """Groups of a level over a time.
 
     :raises ClusterError: it cannot be answered, or not to whoever asks.
@@ -131,13 +131,15 @@ def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[s
     return [of_holder.get(time) for time in times]
 
 
-def _capacities(way: UsageWay, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]) -> list[float | None]:
+def _capacities(
+    way: UsageBackend, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]
+) -> list[float | None]:
     """Return the capacity of the cluster in each of the times; None where it is not known or may not be seen."""
     found = {(row.time, row.end): row.use.capacity for row in _of_cluster(way, asked, step)}
     return [found.get(time) for time in times]
 
 
-def _of_cluster(way: UsageWay, asked: UsageRange, step: str) -> list[LedgerLine]:
+def _of_cluster(way: UsageBackend, asked: UsageRange, step: str) -> list[LedgerLine]:
     """Return the rows of the whole cluster; none if the caller may not see it."""
     try:
         return list(way.ledger("cluster", replace(asked, namespace=""), step))

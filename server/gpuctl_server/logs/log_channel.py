@@ -18,7 +18,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.log_follower import Notice, PodEnded
 from gpuctl.reading.log_streams import ContainerLog, LogBatch, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
-from gpuctl.usecases.looking import reader_of
+from gpuctl.usecases.read_context import context_of
 from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
 from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, LogPosition
 from gpuctl_server.request_log import LOG
@@ -277,7 +277,7 @@ class _ChannelReader:
         self._post(end)
 
     def _follow(self, session: Session) -> LogEnd:
-        reader = reader_of(session, self._platform, self._address.namespace)
+        reader = context_of(session, self._platform, self._address.namespace)
         query = LogQuery(tail=KEPT_LINES, container=self._address.container)
         logs = JobLogs(reader, self._address.job, query).followed(read_all=True)
         self._post(self._primed(logs))

@@ -28,7 +28,7 @@ from gpuctl.reading.job_rows import (
     read_jobs,
     with_claimed_gpus,
 )
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.request_log import LOG
@@ -161,7 +161,7 @@ class JobBoard:
         with mirrored(self._connection, self._mirror, self._platform) as reader:
             return self._read(reader, version)
 
-    def _read(self, reader: Reader, version: int) -> Board:
+    def _read(self, reader: ReadContext, version: int) -> Board:
         found = list(_jobs(reader))
         before = self._names.claimed
         self._count_claims(reader, found)
@@ -194,7 +194,7 @@ class JobBoard:
             _index(jobs, lambda item: (str(pod["metadata"]["name"]) for pod in item.job.pods)),
         )
 
-    def _count_claims(self, reader: Reader, jobs: Iterable[Job]) -> None:
+    def _count_claims(self, reader: ReadContext, jobs: Iterable[Job]) -> None:
         """Count the GPUs of resource claims again if a pod with claims has changed."""
         claiming = [pod for job in jobs for pod in job.pods if pod["spec"].get("resourceClaims")]
         if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
@@ -211,7 +211,7 @@ def _uid(pod: Object) -> str:
     return str(pod["metadata"]["uid"])
 
 
-def _jobs(reader: Reader) -> Iterable[Job]:
+def _jobs(reader: ReadContext) -> Iterable[Job]:
     """Yield all jobs. If reading them together fails, read each one separately, and leave out those that fail."""
     try:
         return read_jobs(reader.scope, reader.keys)
@@ -220,7 +220,7 @@ def _jobs(reader: Reader) -> Iterable[Job]:
         return _one_by_one(reader)
 
 
-def _one_by_one(reader: Reader) -> Iterator[Job]:
+def _one_by_one(reader: ReadContext) -> Iterator[Job]:
     apps: dict[tuple[str, str], tuple[list[Object], list[Object]]] = {}
     for kind in (*WORKLOADS, "Pod"):
         for obj in reader.scope.all(kind, labels=reader.keys.job_type):

@@ -10,7 +10,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, Resource
-from gpuctl.usecases.looking import Reader, reader_of
+from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector
 from gpuctl_server.mirror.visibility import Visibility
@@ -83,10 +83,10 @@ def mirrored(
     platform: Settings,
     visibility: Visibility | None = None,
     namespace: str | None = None,
-) -> Iterator[Reader]:
+) -> Iterator[ReadContext]:
     """Yield a read context on a mirrored session, which is closed with the block."""
     session = MirroredSession(connection, mirror, visibility)
     try:
-        yield reader_of(session, platform, namespace)
+        yield context_of(session, platform, namespace)
     finally:
         session.close()

@@ -18,7 +18,7 @@ from gpuctl.cli.output.plan_results import finish
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.deleting import delete_documents, delete_jobs
-from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
+from gpuctl.usecases.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
 from gpuctl.usecases.service_changes import delete_by_service, delete_named_by_service
 from gpuctl.usecases.service_client import not_by_service
 from gpuctl.usecases.several_clusters import prepare_delete

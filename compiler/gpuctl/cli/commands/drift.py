@@ -16,11 +16,11 @@ from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
 from gpuctl.cli.output.printing import show_value
 from gpuctl.language.masking import redact
 from gpuctl.usecases.change_options import DocumentOptions
-from gpuctl.usecases.drifting import documents_at, drift_of
+from gpuctl.usecases.drift_report import documents_at, drift_of
 from gpuctl.usecases.webhook import post
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.drifting import DriftReport
+    from gpuctl.usecases.drift_report import DriftReport
 
 _GIT = "git:"
 

@@ -14,8 +14,8 @@ from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pod_access import choose_pod
+from gpuctl.usecases.read_context import ReadContext
 
 # Bash if the image has it, else sh.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
@@ -70,7 +70,7 @@ def command(
         return _run(looking, choice.key, what)
 
 
-def _run(looking: Reader, pod: Key, what: Command) -> int:
+def _run(looking: ReadContext, pod: Key, what: Command) -> int:
     sys.stdout.flush()
     stdin = sys.stdin.fileno() if what.stdin else None
     try:

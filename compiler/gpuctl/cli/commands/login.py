@@ -8,7 +8,7 @@ import sys
 import click
 
 from gpuctl.cli.options.connection_options import cluster_errors
-from gpuctl.usecases.kept_servers import KeptServer, read_kept, server_url, write_kept
+from gpuctl.usecases.saved_logins import SavedLogin, read_kept, server_url, write_kept
 from gpuctl.usecases.service_client import ServiceClient
 
 _LONGEST = 64 * 1024
@@ -40,7 +40,7 @@ def command(url: str, token_stdin: bool, certificate_authority: str | None, inse
         kept = read_kept()
         token = _read_token() if token_stdin else _ask_for_token(address)
         authority = os.path.abspath(certificate_authority) if certificate_authority else ""
-        server = KeptServer(address, token, authority, insecure_plain_http)
+        server = SavedLogin(address, token, authority, insecure_plain_http)
         client = ServiceClient(server)
         try:
             client.check()

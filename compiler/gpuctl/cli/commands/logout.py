@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.options.connection_options import cluster_errors
-from gpuctl.usecases.kept_servers import read_kept, server_url, write_kept
+from gpuctl.usecases.saved_logins import read_kept, server_url, write_kept
 
 
 @click.command("logout", short_help="Forget the token of a service.", epilog="Example:\n\n  $ gpuctl logout")

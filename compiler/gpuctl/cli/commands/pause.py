@@ -12,8 +12,8 @@ from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.reading_options import reader
 from gpuctl.cli.output.change_results import show_paused
+from gpuctl.usecases.pause_and_resume import pause_jobs
 from gpuctl.usecases.service_changes import pause_by_service
-from gpuctl.usecases.suspending import pause_jobs
 
 
 @click.command("pause", short_help="End a job's pods and keep the job.", epilog="Example:\n\n  $ gpuctl pause qwen-sft")

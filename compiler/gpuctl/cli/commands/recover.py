@@ -18,11 +18,11 @@ from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
-from gpuctl.usecases.recovering import look_at_unfinished, recover
+from gpuctl.usecases.run_recovery import look_at_unfinished, recover
 from gpuctl.usecases.service_recovery import look_by_service, recover_by_service
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.recovering import Unfinished
+    from gpuctl.usecases.run_recovery import Unfinished
     from gpuctl.usecases.service_recovery import UnfinishedThere
 
 

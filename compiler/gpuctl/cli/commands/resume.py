@@ -12,8 +12,8 @@ from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.reading_options import reader
 from gpuctl.cli.output.change_results import show_paused
+from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.service_changes import resume_by_service
-from gpuctl.usecases.suspending import resume_jobs
 
 
 @click.command("resume", short_help="Go on with paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")

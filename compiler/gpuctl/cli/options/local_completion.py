@@ -13,7 +13,7 @@ from contextlib import suppress
 import click
 
 from gpuctl.cli.command_target import platform_files
-from gpuctl.usecases.kept_servers import read_kept
+from gpuctl.usecases.saved_logins import read_kept
 
 _LONGEST = 3.0
 """Seconds after which a completion is aborted, because the shell waits for it."""

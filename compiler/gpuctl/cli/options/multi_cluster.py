@@ -26,7 +26,7 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.usecases.change_options import DocumentOptions
-from gpuctl.usecases.placing import placed_on, with_input_kept
+from gpuctl.usecases.document_placement import clusters_of_documents, with_buffered_input
 from gpuctl.usecases.several_clusters import carry_out_each, plan_each
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def chosen_clusters(
 def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...]]:
     names = stated_clusters()
     if len(names) != 1:
-        documents = with_input_kept(documents)
-    names = names or tuple(placed_on(documents))
+        documents = with_buffered_input(documents)
+    names = names or tuple(clusters_of_documents(documents))
     return (replace(documents, cluster=names[0]) if len(names) == 1 else documents), names
 
 

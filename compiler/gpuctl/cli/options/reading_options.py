@@ -14,7 +14,7 @@ from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.usecases.looking import Reader, reader_by_service, reader_of
+from gpuctl.usecases.read_context import ReadContext, context_of, service_context
 from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def reader(
     all_namespaces: bool = False,
     as_json: bool = False,
     changes: bool = False,
-) -> Iterator[Reader]:
+) -> Iterator[ReadContext]:
     """Connect to the cluster or the service. At the end, print notes on what could not be read to standard error.
 
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
@@ -82,11 +82,11 @@ def reader(
         if service is not None:
             reject_platform(platform)
             asked: Session | ServiceClient = service
-            looking = reader_by_service(service, Settings(), namespace)
+            looking = service_context(service, Settings(), namespace)
         else:
             settings = platform_settings(platform)
             asked = session = open_cluster(kubeconfig, context, changes=changes, settings=settings)
-            looking = reader_of(session, settings, namespace)
+            looking = context_of(session, settings, namespace)
         try:
             yield looking
         finally:

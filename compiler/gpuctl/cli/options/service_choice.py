@@ -12,7 +12,7 @@ from gpuctl.cli.command_target import note_server, stated_server
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.local_completion import complete_server
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.usecases.kept_servers import read_kept, server_url
+from gpuctl.usecases.saved_logins import read_kept, server_url
 
 if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient

@@ -12,7 +12,7 @@ from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.recovering import Unfinished
+    from gpuctl.usecases.run_recovery import Unfinished
     from gpuctl.usecases.service_recovery import UnfinishedThere
 
 

@@ -28,8 +28,8 @@ from gpuctl.objects.workload_state import age
 from gpuctl.reading.timeline import STAGES
 from gpuctl.reading.usage_records import UsageView
 from gpuctl.usecases.job_usage import job_usage
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.one_job import FoundJob, look_up_job
+from gpuctl.usecases.read_context import ReadContext
 
 _SHOWN = 20
 """Maximum number of pods and events in the text output; JSON has all."""
@@ -72,7 +72,7 @@ def command(
     return 0
 
 
-def _usage(looking: Reader, found: FoundJob) -> UsageView | None:
+def _usage(looking: ReadContext, found: FoundJob) -> UsageView | None:
     """Return the recent usage of the job's GPUs; None if no usage is collected. Add a note if it cannot be read."""
     try:
         with configured_backend(looking) as way:

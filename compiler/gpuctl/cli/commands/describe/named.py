@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gpuctl.cli.options.reading_options import reader
 from gpuctl.cli.output.printing import show_value
-from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.read_context import ReadContext
 
 Found = TypeVar("Found")
 
@@ -16,9 +16,9 @@ def show_named(
     name: str,
     output: str,
     where: dict[str, Any],
-    find: Callable[[Reader, str], Found],
+    find: Callable[[ReadContext, str], Found],
     answer: Callable[[Found], dict[str, Any]],
-    show: Callable[[Reader, Found], None],
+    show: Callable[[ReadContext, Found], None],
 ) -> int:
     """Find the object with a name, ``pool/a`` or ``a``, and print it.
 

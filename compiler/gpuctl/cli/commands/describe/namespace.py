@@ -13,8 +13,8 @@ from gpuctl.cli.commands.describe.quota import show_quota
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.reading.namespace_rows import Namespace
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.quota_queries import describe_namespace
+from gpuctl.usecases.read_context import ReadContext
 
 
 @click.command(
@@ -34,7 +34,7 @@ def _answer(namespace: Namespace) -> dict[str, Any]:
     return NamespaceAnswer.of(namespace).as_json()
 
 
-def _show(_: Reader, namespace: Namespace) -> None:
+def _show(_: ReadContext, namespace: Namespace) -> None:
     sections.show_facts(
         [
             ("Name", namespace.name),

@@ -14,8 +14,8 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.objects.workload_state import age
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.node_description import describe_node
+from gpuctl.usecases.read_context import ReadContext
 
 
 @click.command(
@@ -31,7 +31,7 @@ def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     return show_named(name, "json" if as_json else output, where, describe_node, NodeReport.as_json, _show)
 
 
-def _show(_: Reader, node: NodeReport) -> None:
+def _show(_: ReadContext, node: NodeReport) -> None:
     k8s = node.k8s_status
     sections.show_facts(
         [

@@ -12,8 +12,8 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.cli.output.amounts import format_count
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pool_queries import PoolView, describe_pool
+from gpuctl.usecases.read_context import ReadContext
 
 
 @click.command(
@@ -33,7 +33,7 @@ def _answer(view: PoolView) -> dict[str, Any]:
     return PoolReport.of(view.pool).as_json()
 
 
-def _show(_: Reader, view: PoolView) -> None:
+def _show(_: ReadContext, view: PoolView) -> None:
     pool, nodes = view
     gpus = f"{pool.gpu_total} in all"
     if pool.gpu_used is not None:

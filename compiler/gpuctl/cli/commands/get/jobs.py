@@ -20,8 +20,8 @@ from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.job_rows import Job, JobTableRow
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs, watch_jobs
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pool_queries import pool_names
+from gpuctl.usecases.read_context import ReadContext
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
@@ -123,7 +123,7 @@ def _get(
             raise
 
 
-def _list(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
+def _list(looking: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
     if output_form.output in ("json", "yaml"):
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.job_list_answers import job_rows
@@ -141,7 +141,7 @@ def _list(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int
     return 0
 
 
-def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
+def _nothing(looking: ReadContext, query: JobQuery, statuses: set[str]) -> str:
     where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
     if query.pool and (unknown := _no_such_pool(looking, query.pool)):
         return unknown
@@ -149,7 +149,7 @@ def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
     return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
 
 
-def _no_such_pool(looking: Reader, name: str) -> str:
+def _no_such_pool(looking: ReadContext, name: str) -> str:
     """Return the message for a pool that does not exist; "" if it exists, or if the pools may not be read."""
     unseen = len(looking.scope.notes)
     try:
@@ -212,14 +212,14 @@ def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
     return cells
 
 
-def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
+def _footer(looking: ReadContext, jobs: Iterable[Job]) -> str:
     """Return ``GPUs: 24/32 allocated, 8 waiting``; without the total if nodes may not be listed."""
     use = gpu_use(looking, jobs)
     total = f"/{use.total}" if use.total is not None else ""
     return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
 
 
-def _watch(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
+def _watch(looking: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
     """Print all rows, then changed rows until Ctrl-C."""
     table = _table(output_form)
     for rows in watch_jobs(looking, query):

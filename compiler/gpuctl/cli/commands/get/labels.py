@@ -12,8 +12,8 @@ from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.node_queries import list_gpu_labels, list_labels, one_label
+from gpuctl.usecases.read_context import ReadContext
 
 
 @click.command(
@@ -53,7 +53,7 @@ def command(
     return 0
 
 
-def _show(looking: Reader, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
+def _show(looking: ReadContext, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
     if key is not None and output_form.is_machine and len(names) == 1:
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.node_label_answers import KeptLabel
@@ -67,7 +67,7 @@ def _show(looking: Reader, names: Sequence[str], key: str | None, output_form: L
         )
 
 
-def show_gpu_labels(looking: Reader, output_form: ListOptions) -> None:
+def show_gpu_labels(looking: ReadContext, output_form: ListOptions) -> None:
     """Print a row for each node: its GPU labels and its pool."""
     nodes = list_gpu_labels(looking)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")

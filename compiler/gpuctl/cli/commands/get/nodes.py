@@ -16,8 +16,8 @@ from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.label_rows import LabelRow
 from gpuctl.reading.node_rows import NodeGpus, NodeRow
-from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes
+from gpuctl.usecases.read_context import ReadContext
 
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
@@ -120,7 +120,7 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
     return "No nodes are like this."
 
 
-def _show_label(looking: Reader, key: str, found: NodeListing, output_form: ListOptions) -> None:
+def _show_label(looking: ReadContext, key: str, found: NodeListing, output_form: ListOptions) -> None:
     having = {label.node for label in found.labels}
     without = [node.name for node in found.nodes if node.name not in having]
     if without and having and not output_form.is_machine:
@@ -141,7 +141,7 @@ def show_labels(labels: Sequence[LabelRow], output_form: ListOptions, nothing: s
     show_list(output_form, answer, headers, (), entries, nothing)
 
 
-def _show_gpus(looking: Reader, nodes: Sequence[NodeGpus], output_form: ListOptions) -> None:
+def _show_gpus(looking: ReadContext, nodes: Sequence[NodeGpus], output_form: ListOptions) -> None:
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not output_form.is_machine:
         looking.scope.note(

@@ -17,8 +17,8 @@ from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.idle_policy import IdleJob, Judgement, carry_out, judge, notice
-from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.usage_ways import opened_database
+from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.usage_backends import opened_database
 from gpuctl.usecases.webhook import post
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _opened(address: str) -> Iterator[Database]:
 
 
 def _act(
-    usage: Database, looking: Reader, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
+    usage: Database, looking: ReadContext, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
 ) -> int:
     now = time.time()
     judged = judge(usage, looking, policy, now)
@@ -107,7 +107,7 @@ def _act(
 
 
 def _do(
-    looking: Reader, judged: Judgement, number: int, settings: UsageSettings, audit: Callable[[IdleJob, str], None]
+    looking: ReadContext, judged: Judgement, number: int, settings: UsageSettings, audit: Callable[[IdleJob, str], None]
 ) -> str:
     """Warn the owner of a job or pause it. Return the action taken."""
     job = judged.jobs[number]

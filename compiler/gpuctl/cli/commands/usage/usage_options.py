@@ -26,11 +26,11 @@ from gpuctl.kube.configuration import open_session
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import GpuTime, KnownTime
 from gpuctl.reading.usage_records import UsageRange
-from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
+from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.usage_backends import UsageDatabase, UsageService
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.usage_ways import UsageWay
+    from gpuctl.usecases.usage_backends import UsageBackend
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
@@ -105,7 +105,7 @@ def usage_way(
     as_json: bool = False,
     kubeconfig: str | None = None,
     context: str | None = None,
-) -> Iterator[UsageWay]:
+) -> Iterator[UsageBackend]:
     """Yield the stated database, else a service, else the database of the settings.
 
     Failures become messages and exit codes.
@@ -122,10 +122,10 @@ def usage_way(
             way.close()
 
 
-def _way(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageWay:
+def _way(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageBackend:
     if not database and not config and (service := chosen_service(())) is not None:
-        return ServiceWay(service)
-    return DatabaseWay(stated_database(database, config), own_uid)
+        return UsageService(service)
+    return UsageDatabase(stated_database(database, config), own_uid)
 
 
 def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
@@ -141,7 +141,7 @@ def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
 
 
 @contextmanager
-def configured_backend(looking: Reader) -> Iterator[UsageWay | None]:
+def configured_backend(looking: ReadContext) -> Iterator[UsageBackend | None]:
     """Yield the usage source of a command that shows other things too: the service, or the database of the settings.
 
     None if neither is configured.
@@ -151,7 +151,7 @@ def configured_backend(looking: Reader) -> Iterator[UsageWay | None]:
     :raises ClusterError: the source is configured, but cannot be used.
     """
     if looking.service is not None:
-        yield ServiceWay(looking.service)
+        yield UsageService(looking.service)
         return
     if not any(os.environ.get(name) for name in ("GPUCTL_SERVER_USAGE_DATABASE", "GPUCTL_SERVER_CONFIG")):
         # Reading the settings would take longer than the rest of the command.
@@ -163,7 +163,7 @@ def configured_backend(looking: Reader) -> Iterator[UsageWay | None]:
         # The file of settings does not name a database.
         yield None
         return
-    way = DatabaseWay(address, lambda: kube_system_uid(looking.scope.session))
+    way = UsageDatabase(address, lambda: kube_system_uid(looking.scope.session))
     try:
         yield way
     finally:

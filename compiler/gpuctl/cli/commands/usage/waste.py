@@ -30,8 +30,8 @@ from gpuctl.kube.configuration import open_session
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder
 from gpuctl.usecases.idle_gpus import idle_gpus, pausable_names, with_pauses
-from gpuctl.usecases.looking import reader_of
-from gpuctl.usecases.usage_ways import DatabaseWay
+from gpuctl.usecases.read_context import context_of
+from gpuctl.usecases.usage_backends import UsageDatabase
 
 HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDLE-GPU-HOURS")
 
@@ -84,11 +84,11 @@ def command(
     with usage_way(
         database, config, as_json=row_format.output == "json", kubeconfig=kubeconfig, context=context
     ) as way:
-        if not isinstance(way, DatabaseWay):
+        if not isinstance(way, UsageDatabase):
             _reject_cluster_options(platform, context, kubeconfig)
         settings = platform_settings(platform)
         waste = idle_gpus(way, asked, below, settings)
-        if isinstance(way, DatabaseWay) and waste.workloads:
+        if isinstance(way, UsageDatabase) and waste.workloads:
             waste = _with_pauses(waste, kubeconfig, context, platform)
     if row_format.output == "table":
         _show(waste, row_format)
@@ -121,7 +121,7 @@ def _with_pauses(
     try:
         session = open_session(kubeconfig=kubeconfig, context=context)
         try:
-            return with_pauses(waste, pausable_names(reader_of(session, platform_settings(platform))))
+            return with_pauses(waste, pausable_names(context_of(session, platform_settings(platform))))
         finally:
             session.close()
     except ClusterError as error:

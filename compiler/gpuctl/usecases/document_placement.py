@@ -26,7 +26,7 @@ class _ReadAgain(io.BytesIO):
         return super().read(size)
 
 
-def with_input_kept(documents: DocumentOptions) -> DocumentOptions:
+def with_buffered_input(documents: DocumentOptions) -> DocumentOptions:
     """The documents with standard input read, if it is one: it can be read once, and is compiled for each cluster."""
     if "-" not in documents.sources:
         return documents
@@ -39,7 +39,7 @@ def _is_pipe(source: str | os.PathLike[str] | Source) -> bool:
     return not (os.path.isfile(source) or os.path.isdir(source))
 
 
-def placed_on(documents: DocumentOptions) -> list[str]:
+def clusters_of_documents(documents: DocumentOptions) -> list[str]:
     """The clusters that the documents name, in the platform's order; none where no document has a placement.
 
     :raises InvalidOptions: some say where they belong and others do not.

@@ -24,7 +24,7 @@ _BASE = "/gpu-aggregation"
 _KINDS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
 
 
-class UsageWay(Protocol):
+class UsageBackend(Protocol):
     """A way to what is known of usage. All methods raise :class:`ClusterError`, with what the matter is."""
 
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
@@ -63,7 +63,7 @@ class UsageWay(Protocol):
         """Let go of it."""
 
 
-class DatabaseWay:
+class UsageDatabase:
     """The database itself."""
 
     def __init__(self, address: str, own_uid: Callable[[], str | None] = lambda: None) -> None:
@@ -189,7 +189,7 @@ class DatabaseWay:
             raise ConfigurationError(str(error)) from None
 
 
-class ServiceWay:
+class UsageService:
     """A service, which answers what may be seen by whom the token belongs to."""
 
     def __init__(self, service: ServiceClient) -> None:

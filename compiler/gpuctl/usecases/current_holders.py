@@ -10,7 +10,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, sum_gpu_times
 from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, UsageRange
-from gpuctl.usecases.usage_ways import UsageWay
+from gpuctl.usecases.usage_backends import UsageBackend
 
 _HOUR = 3600
 
@@ -18,7 +18,7 @@ _HOUR = 3600
 TOP_ORDERS = ("gpus", "use", "idle", "name")
 
 
-def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> CurrentHolders:
+def holders_now(way: UsageBackend, cluster: str, namespace: str, order: str) -> CurrentHolders:
     """Who holds GPUs, by the last snapshot.
 
     The hour that runs may have begun just now: what they did is that of it and of the one before.

@@ -17,7 +17,7 @@ _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class KeptServer(NamedTuple):
+class SavedLogin(NamedTuple):
     """A service and the token for it. ``authority`` is a file of certificates (PEM) to trust, "" for the system's;
     ``plain`` tells that http:// was said to be wanted."""
 
@@ -62,29 +62,29 @@ def kept_file() -> Path:
     return directory / "gpuctl" / "servers.json"
 
 
-class KeptServers(NamedTuple):
+class SavedLogins(NamedTuple):
     """``current`` is the address of the one that commands ask, "" for none."""
 
     current: str = ""
-    servers: tuple[KeptServer, ...] = ()
+    servers: tuple[SavedLogin, ...] = ()
 
-    def find(self, url: str) -> KeptServer | None:
+    def find(self, url: str) -> SavedLogin | None:
         """What is kept for an address."""
         return next((server for server in self.servers if server.url == url), None)
 
-    def with_server(self, server: KeptServer) -> KeptServers:
+    def with_server(self, server: SavedLogin) -> SavedLogins:
         """These and another, which commands ask from now on."""
         others = tuple(item for item in self.servers if item.url != server.url)
-        return KeptServers(server.url, (*others, server))
+        return SavedLogins(server.url, (*others, server))
 
-    def without(self, url: str) -> KeptServers:
+    def without(self, url: str) -> SavedLogins:
         """These without one."""
-        return KeptServers(
+        return SavedLogins(
             "" if self.current == url else self.current, tuple(item for item in self.servers if item.url != url)
         )
 
 
-def read_kept(path: Path | None = None) -> KeptServers:
+def read_kept(path: Path | None = None) -> SavedLogins:
     """What is kept; nothing where there is no file.
 
     :raises ConfigurationError: others may read it, or it is damaged.
@@ -101,7 +101,7 @@ def read_kept(path: Path | None = None) -> KeptServers:
                 )
             data = stream.read()
     except FileNotFoundError:
-        return KeptServers()
+        return SavedLogins()
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {(error.strerror or '').lower()}") from None
     try:
@@ -110,16 +110,16 @@ def read_kept(path: Path | None = None) -> KeptServers:
         raise ConfigurationError(f"{path} is damaged", "remove it, and run `gpuctl login` again") from None
 
 
-def _kept(value: Any) -> KeptServers:
+def _kept(value: Any) -> SavedLogins:
     servers = tuple(
-        KeptServer(str(url), str(item["token"]), str(item.get("authority", "")), item.get("plain") is True)
+        SavedLogin(str(url), str(item["token"]), str(item.get("authority", "")), item.get("plain") is True)
         for url, item in value["servers"].items()
     )
     current = str(value.get("current", ""))
-    return KeptServers(current if any(server.url == current for server in servers) else "", servers)
+    return SavedLogins(current if any(server.url == current for server in servers) else "", servers)
 
 
-def write_kept(kept: KeptServers, path: Path | None = None) -> None:
+def write_kept(kept: SavedLogins, path: Path | None = None) -> None:
     """Keep them, whole or not at all.
 
     :raises ConfigurationError: they cannot be written.

@@ -19,7 +19,7 @@ from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.service_client import NoCluster, ServiceClient
 
 
-class Reader(NamedTuple):
+class ReadContext(NamedTuple):
     """One look: ``scope`` is where, and afterwards has the notes on what could not be looked at; ``settings`` and
     ``keys`` are the platform's. ``service`` is asked instead of the cluster, None where there is a way to that."""
 
@@ -29,15 +29,15 @@ class Reader(NamedTuple):
     service: ServiceClient | None = None
 
 
-def reader_by_service(service: ServiceClient, settings: Settings, namespace: str | None = None) -> Reader:
-    """A look at what the service shows, as :func:`reader_of`. What the service does not offer refuses to be done.
+def service_context(service: ServiceClient, settings: Settings, namespace: str | None = None) -> ReadContext:
+    """A look at what the service shows, as :func:`context_of`. What the service does not offer refuses to be done.
 
     :raises InvalidOptions: the name is none of a namespace.
     """
-    return reader_of(cast(Session, NoCluster(service.url)), settings, namespace)._replace(service=service)
+    return context_of(cast(Session, NoCluster(service.url)), settings, namespace)._replace(service=service)
 
 
-def reader_of(session: Session, settings: Settings, namespace: str | None = None) -> Reader:
+def context_of(session: Session, settings: Settings, namespace: str | None = None) -> ReadContext:
     """A look at a namespace, or (None) at all that may be read; each look has one of its own.
 
     :raises InvalidOptions: the name is none of a namespace.
@@ -47,13 +47,13 @@ def reader_of(session: Session, settings: Settings, namespace: str | None = None
         from gpuctl.usecases.change_options import InvalidOptions
 
         raise InvalidOptions(f"`{visible(namespace)}` is not a legal namespace name")
-    return Reader(Scope(session, namespace), settings, records(settings))
+    return ReadContext(Scope(session, namespace), settings, records(settings))
 
 
 @contextmanager
-def opened(
+def open_context(
     cluster: Connection | None, platform: str | os.PathLike[str] | Settings | None, namespace: str | None
-) -> Iterator[Reader]:
+) -> Iterator[ReadContext]:
     """A look at a cluster that stays open, or (None) at the one of the kubeconfig, which is left afterwards.
 
     :raises InvalidDocuments: the platform's file has errors.
@@ -65,7 +65,7 @@ def opened(
 
         platform = read_platform(platform).settings
     with session_of(cluster) as session:
-        yield reader_of(session, platform, namespace)
+        yield context_of(session, platform, namespace)
 
 
 def check_names(what: str, names: Iterable[str], there: Iterable[str]) -> None:
