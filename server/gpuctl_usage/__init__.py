@@ -1,1 +1,1 @@
-"""Who held the GPUs of a cluster, and what the GPUs did: collected, kept, added up and answered."""
+"""GPU usage of a cluster: which pods held GPUs and how busy the GPUs were; collected, stored, rolled up and queried."""

@@ -1,7 +1,7 @@
-"""What is known of a cluster's past: who held GPUs from when to when, which GPUs were there, and what they did.
+"""Facts about a cluster's past: GPU holdings, GPU capacity, quotas and measurements.
 
-Times are seconds since 1970, UTC; everything is half-open: from ``start`` on, before ``end``. GPUs may be fractions: a
-quarter of a shared card is 0.25.
+Times are seconds since 1970 (UTC). Intervals are half-open: [start, end). GPU counts may be fractions: a quarter of a
+shared card is 0.25.
 """
 
 from __future__ import annotations
@@ -14,47 +14,50 @@ from typing import NamedTuple
 HOUR = 3600
 DAY = 24 * HOUR
 UNSET = "__unset__"
-"""The value of a label that a workload does not have: with it, the values of a label add up to the cluster."""
+"""Value of a label that a workload does not have. With it, the values of a label add up to the cluster."""
 PROCESS_UTILIZATION, PROCESS_MEMORY = 1, 2
-"""Of a measurement: its utilisation, or its memory, is that of the pod's own processes, and not that of the card."""
+"""Flags of a measurement: its utilization, or its memory, is that of the pod's own processes, not of the whole card."""
 
 
 class CapacityState(str, Enum):
-    """Whether what is free on a node could be used."""
+    """State of a node that decides how its unallocated GPUs are counted."""
 
     READY = "ready"
     CORDONED = "cordoned"
     NOT_READY = "not-ready"
     UNSIZED = "unsized"
-    """A pod on it has a share of a card whose size is unknown: how much of the node is free is unknown, too."""
+    """A pod on the node holds a share of a card whose size is unknown, so the free part of the node is unknown as well.
+    """
 
 
 class EndReason(str, Enum):
-    """How it is known that something ended."""
+    """Evidence for the end of a holding."""
 
     FINISHED = "finished"
-    """Its containers said when."""
+    """The pod's containers report when they finished."""
     DELETED = "deleted"
-    """It was seen to go."""
+    """The deletion of the pod or node was observed."""
     CHANGED = "changed"
-    """It goes on, in an interval of its own: with other labels, or another state."""
+    """The pod still holds its GPUs; a new interval continues with other labels or another state."""
     LAST_SEEN = "last-seen"
-    """It was gone after an outage, and this is when it was last seen."""
+    """The object was missing after an outage of the collector; the end is when it was last seen."""
 
 
 class SharedGpuMetrics(str, Enum):
-    """What exporters tell of pods that share a card."""
+    """Kind of the metrics that an exporter reports for pods that share a card."""
 
     DETECT = "detect"
-    """What their values say."""
+    """Detected from the values."""
     COPIES = "copies"
-    """The use of the card, of every pod the same."""
+    """Utilization of the whole card, the same for every pod."""
     PER_PROCESS = "per-process"
-    """The use by each pod's own processes: together they are the card's."""
+    """Utilization by each pod's own processes; the values of all pods add up to the card's."""
 
 
 class WorkloadKey(NamedTuple):
-    """The top workload of a pod: its owner that has none, as far as there are any; of a bare pod the pod itself."""
+    """Key of a pod's top-level workload: the last owner in its chain of owner references, or the pod itself if it has
+    no owner.
+    """
 
     namespace: str
     kind: str
@@ -63,11 +66,11 @@ class WorkloadKey(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """A pod holds GPUs of a node: from ``PodScheduled`` to the end of its last container, or until it was deleted.
+    """GPUs that a pod holds on a node, from ``PodScheduled`` until its last container ends or the pod is deleted.
 
-    :param labels: of allowed keys, of the workload, else the pod, else the namespace; likewise ``annotations``.
-    :param started: when its containers began to run; None while they do not.
-    :param end: None while it lasts.
+    :param labels: the collected label keys with their values: from the workload, else the pod, else the namespace.
+    Likewise ``annotations``. :param started: when the pod's containers started; None before that. :param end: None
+    while the pod holds the GPUs.
     """
 
     pod_uid: str
@@ -86,7 +89,7 @@ class Holding(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """A node has GPUs, and a state."""
+    """GPUs of a node and the node's state in an interval."""
 
     node: str
     model: str
@@ -97,9 +100,9 @@ class Capacity(NamedTuple):
 
 
 class GpuQuota(NamedTuple):
-    """A namespace may hold so many GPUs at most, as its ResourceQuotas say.
+    """Maximum number of GPUs that a namespace's ResourceQuotas allow, in an interval.
 
-    :param end: None while it is in force.
+    :param end: None while the quota is in force.
     """
 
     namespace: str
@@ -109,20 +112,17 @@ class GpuQuota(NamedTuple):
 
 
 class GpuSeries(NamedTuple):
-    """What one GPU did for one pod, as its exporter measured it again and again.
+    """Measurements of one GPU for one pod.
 
-    The arrays (type code ``d``) are of one length: a measurement is what stands at one place of all of them. It speaks
-    of the time before it, so one on the full hour is of the hour that ends. The same GPU and pod may come in several
-    series, in any order and overlapping: what was measured at one time counts once.
+    All arrays (type code ``d``) have the same length; index i of each belongs to measurement i. A measurement covers
+    the time before it, so one taken on the full hour belongs to the hour that ends. The same GPU and pod may have
+    several series, in any order and overlapping; measurements with equal times count once.
 
-    :param pod: "" where no pod is named: then it is of the card.
-    :param times: seconds since 1970.
-    :param utilization: percent of the GPU, 0 to 100; always a number: where nothing was measured, there is no
-        measurement.
-    :param memory_used: GiB, NaN where it was not measured; None where it was never measured. Likewise ``memory_total``.
-    :param metric: what has it from an exporter that may tell pods of one GPU apart; "" where none does.
-    :param apart: of each measurement :data:`PROCESS_UTILIZATION` and :data:`PROCESS_MEMORY`, as far as it is so (type
-        code ``b``); None where none is.
+    :param pod: "" if the series names no pod: it describes the card. :param times: seconds since 1970. :param
+    utilization: percent of the GPU, 0 to 100; never NaN. :param memory_used: GiB; NaN for a measurement without memory,
+    None if no measurement has it. Likewise ``memory_total``. :param metric: name of the metric if its exporter can
+    report per-process values; else "". :param process_flags: :data:`PROCESS_UTILIZATION` and :data:`PROCESS_MEMORY` of
+    each measurement (type code ``b``); None if no measurement has a flag.
     """
 
     node: str
@@ -138,9 +138,9 @@ class GpuSeries(NamedTuple):
 
 
 class WorkloadAllocation(NamedTuple):
-    """What a workload holds at a moment.
+    """GPUs that a workload holds at a moment.
 
-    :param utilization: percent, the GPU-weighted mean of its GPUs; None where nothing measures them.
+    :param utilization: percent, mean of the workload's GPUs weighted by GPU count; None if they are not measured.
     """
 
     workload: WorkloadKey
@@ -149,9 +149,9 @@ class WorkloadAllocation(NamedTuple):
 
 
 class AllocationSnapshot(NamedTuple):
-    """Who holds GPUs at a moment.
+    """Allocation of a cluster's GPUs at a moment.
 
-    :param capacity: GPUs that there are; ``allocated``: those of them that are held.
+    :param capacity: GPUs in the cluster; ``allocated``: GPUs held by pods.
     """
 
     time: float
@@ -161,10 +161,10 @@ class AllocationSnapshot(NamedTuple):
 
 
 class PeriodCapacity(NamedTuple):
-    """An hour or a day, as far as it is known, and the GPU-seconds that the cluster had in it.
+    """The known part of an hour or day, with the GPU-seconds that the cluster had in it.
 
-    :param is_day: of how many seconds of a day something is known is all that it says of them: it is as if they were
-        its last ones.
+    :param is_day: True for a day. Only the number of known seconds of a day is kept: they are treated as its last
+    seconds.
     """
 
     start: float
@@ -174,10 +174,10 @@ class PeriodCapacity(NamedTuple):
 
 
 class RetentionDays(NamedTuple):
-    """For how many days things are kept.
+    """Retention of the usage data, in days.
 
-    :param details: of snapshots, what each workload held; ``snapshots``: their totals.
-    :param hours: hours that are rolled up, and who held GPUs then; ``days``: days, which stay when their hours go.
+    :param details: allocation of each workload in snapshots; ``snapshots``: totals of snapshots. :param hours: hourly
+    sums, holdings and capacities; ``days``: daily sums.
     """
 
     details: int

@@ -1,4 +1,4 @@
-"""Settings as people state them: flags, then the environment (``GPUCTL_SERVER_...``), then a file."""
+"""Settings from three layers: flags, then the environment (``GPUCTL_SERVER_...``), then a file."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FILE = "GPUCTL_SERVER_CONFIG"
 
 
 class SettingsProblem(ValueError):
-    """Settings that are none; ``str()`` says which, for people."""
+    """Invalid settings; ``str()`` is the message for the user."""
 
 
 class LayeredSettings(BaseSettings):
-    """The service's settings, or those of them that a part of it needs."""
+    """Base of the service's settings and of those of its parts."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX)
     known_prefix: ClassVar[str] = "GPUCTL_SERVER_USAGE_"
-    """Every variable that begins like this has to be a setting of the class."""
+    """Every environment variable with this prefix must be a setting of the class."""
 
     @classmethod
     def made(cls: type[Settings], given: Mapping[str, Any]) -> Settings:
-        """The settings, with what was given before the environment and the file.
+        """Return the settings; ``given`` takes precedence over the environment and the file.
 
-        :raises SettingsProblem: they have errors.
+        :raises SettingsProblem: the settings are invalid or the file cannot be read.
         """
         cls._refuse_unknown_variables()
         try:
@@ -68,6 +68,5 @@ class LayeredSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment before the file."""
         path = os.environ.get(FILE)
         return (init_settings, env_settings, *((YamlConfigSettingsSource(settings_cls, path),) if path else ()))

@@ -1,4 +1,4 @@
-"""What is kept of an hour or a day: sums and histograms. Averages, rates and percentiles are made of them when read."""
+"""Stored form of an hour or day: sums and histograms. Averages, rates and percentiles are computed when they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuctl_usage.facts import WorkloadKey
 
 
 class Level(str, Enum):
-    """By what the sums are grouped."""
+    """The dimension by which sums are grouped."""
 
     CLUSTER = "cluster"
     NAMESPACE = "namespace"
@@ -28,25 +28,23 @@ CAPACITY_FIELDS = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "unsized_gpu_s")
 
 @dataclass(slots=True)
 class Sums:
-    """Of one group over one hour or day; ``_s`` is seconds, or times seconds.
+    """Sums of one group over one hour or day. The suffix ``_s`` means seconds, or a quantity times seconds.
 
-    :param alloc_gpu_s: GPU-seconds that were held; ``running_gpu_s``: while the containers ran.
-    :param cap_gpu_s: GPU-seconds that there were; 0 where the group has no capacity of its own.
-    :param obs_gpu_s: GPU-seconds of which a measurement says what they did; never more than ``alloc_gpu_s``.
-    :param util_gpu_s: percent times GPU-seconds: divided by ``obs_gpu_s`` it is the mean utilisation.
-    :param by_process_gpu_s: those of ``obs_gpu_s`` that are parts of a shared GPU of which the exporter tells what the
-        processes of each pod used; ``beyond_gpu_s``: what these used of it beyond what their pods held.
-    :param util_min: of the GPU-weighted means of each minute; None where nothing was measured. Likewise ``util_max``.
-    :param histogram: percent, rounded to the nearest whole (0 to 100) -> minutes whose mean was that.
-    :param memory_obs_gpu_s: GPU-seconds whose memory was measured; the two sums are GiB times GPU-seconds.
-    :param memory_max: GiB of one GPU, the most in a sample.
-    :param pod_s: pods that held GPUs, times seconds; ``pods_min`` and ``pods_max`` at any moment of the time in which
-        there was one.
-    :param workloads: how many held GPUs.
-    :param samples: measurements that count; ``buckets``: pieces of five minutes in which something was measured.
-    :param free_gpu_s: of ready nodes, held by nobody; ``unusable_gpu_s``: of others, held by nobody;
-        ``unsized_gpu_s``: of nodes on which a pod has a share of unknown size, held by that pod or by nobody. Cluster,
-        node and model have them.
+    :param alloc_gpu_s: GPU-seconds held by pods; ``running_gpu_s``: only while their containers ran. :param cap_gpu_s:
+    GPU-seconds of capacity; 0 for groups that have no capacity of their own. :param obs_gpu_s: held GPU-seconds covered
+    by measurements; never more than ``alloc_gpu_s``. :param util_gpu_s: percent times GPU-seconds; divided by
+    ``obs_gpu_s`` it is the mean utilization. :param by_process_gpu_s: part of ``obs_gpu_s`` measured by per-process
+    metrics of shared cards; ``beyond_gpu_s``: GPU-seconds that those processes used beyond the share that their pod
+    held. :param util_min: lowest one-minute average utilization, percent, weighted by GPU; None if nothing was
+    measured. ``util_max``: the highest. :param histogram: average utilization of a minute, rounded to whole percent (0
+    to 100) -> number of minutes. :param memory_obs_gpu_s: GPU-seconds with a memory measurement; ``memory_used_gpu_s``
+    and ``memory_total_gpu_s``: GiB times GPU-seconds. :param memory_max: highest memory of one GPU in a measurement,
+    GiB. :param pod_s: number of pods that held GPUs, times seconds; ``pods_min`` and ``pods_max``: lowest and highest
+    number at any moment with at least one pod. :param workloads: number of workloads that held GPUs. :param samples:
+    number of measurements; ``buckets``: number of five-minute intervals with at least one measurement. :param
+    free_gpu_s: unallocated GPU-seconds on ready nodes; ``unusable_gpu_s``: unallocated on other nodes;
+    ``unsized_gpu_s``: not otherwise allocated on nodes where a pod has a share of unknown size. Only the levels
+    cluster, node and model have these three.
     """
 
     alloc_gpu_s: float = 0.0
@@ -76,11 +74,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Group:
-    """Whom sums are about.
+    """The group that sums belong to.
 
-    :param key: of a label or annotation its key, of a workload ``namespace/kind/name``; else "".
-    :param value: namespace, value of the label (or :data:`~gpuctl_usage.facts.UNSET`), uid of the workload, node or
-        model.
+    :param key: key of the label or annotation, or ``namespace/kind/name`` of the workload; else "". :param value:
+    namespace, value of the label (or :data:`~gpuctl_usage.facts.UNSET`), uid of the workload, node or model.
     """
 
     level: Level
@@ -89,7 +86,7 @@ class Group:
 
 
 class LabeledWorkload(NamedTuple):
-    """A workload that held GPUs, and as what it did: its labels and annotations, by key."""
+    """A workload that held GPUs, with the labels and annotations that it had, sorted by key."""
 
     workload: WorkloadKey
     labels: tuple[tuple[str, str], ...]
@@ -98,14 +95,13 @@ class LabeledWorkload(NamedTuple):
 
 @dataclass
 class RolledUp:
-    """An hour or a day of a cluster: the sums of every group that held GPUs or has some.
+    """An hour or day of a cluster: the sums of every group that held GPUs or has capacity.
 
-    :param start: seconds since 1970, at a whole hour (UTC); ``seconds`` how much of it there has been: less than the
-        whole while it runs.
-    :param digest: of everything that it is made of: the same digest, the same sums.
-    :param dropped: measurements that do not count: of pods that held no GPU of that node at that time.
-    :param holders: of whom it is: how many workloads there were over several hours is no sum.
-    :param missed: seconds at the beginning of an hour before collecting began; they are not part of ``seconds``.
+    :param start: seconds since 1970, on a full hour (UTC); ``seconds``: covered length, less than the whole while the
+    hour or day is running. :param digest: hash of the inputs: equal digests mean equal sums. :param dropped:
+    measurements left out because their pod held no GPU on that node at that time. :param holders: workloads with their
+    labels; needed to count the distinct workloads of several hours. :param missed: seconds at the beginning of an hour
+    before collecting began; not part of ``seconds``.
     """
 
     start: int
@@ -118,5 +114,5 @@ class RolledUp:
 
     @property
     def known_until(self) -> float:
-        """The last known moment of an hour."""
+        """Return the end of the known part of an hour."""
         return self.start + self.missed + self.seconds

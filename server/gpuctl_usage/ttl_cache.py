@@ -1,4 +1,4 @@
-"""Answers that are not asked for again for a while."""
+"""A cache whose entries expire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class TtlCache(Generic[Key, Value]):
-    """Answers that hold for a while. Of those who ask for the same at once one finds out, the others wait."""
+    """A thread-safe cache with a time to live. Concurrent requests for one key compute the value once."""
 
     def __init__(self, lasts: float) -> None:
         self._lasts = lasts
@@ -23,7 +23,7 @@ class TtlCache(Generic[Key, Value]):
         self._asking: dict[Key, threading.Lock] = {}
 
     def get(self, key: Key, find: Callable[[], Value]) -> Value:
-        """What is known of a key, or found out now."""
+        """Return the cached value of a key, or compute it with ``find`` and cache it."""
         with self._lock:
             known = self._known(key)
             if known is not None:

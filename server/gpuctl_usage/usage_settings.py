@@ -1,4 +1,4 @@
-"""How the usage of GPUs is kept: settings in the service's own file and environment (``GPUCTL_SERVER_...``)."""
+"""Settings of usage collection, part of the service's file and environment (``GPUCTL_SERVER_...``)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UsageKeptHours = Annotated[
 ]
 UsageKeptDays = Annotated[_Days, Field(description="Days for which days are kept, which weeks and months are made of.")]
 LISTENED = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]*):(?P<port>[0-9]{1,5})"
-"""HOST:PORT, of which the host may be left out; one of IPv6 stands in brackets."""
+"""HOST:PORT. The host may be empty; an IPv6 address is in brackets."""
 UsageMetrics = Annotated[
     str | None,
     Field(
@@ -58,7 +58,7 @@ DEFAULT_RETENTION = RetentionDays(details=14, snapshots=400, hours=400, days=366
 
 
 class UsageSettings(LayeredSettings):
-    """What the collector needs; what else the service's file has is not its business."""
+    """Settings of the collector; other settings of the service's file are ignored."""
 
     model_config = SettingsConfigDict(extra="ignore")
 

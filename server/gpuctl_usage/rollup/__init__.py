@@ -1,1 +1,1 @@
-"""Hours rolled up out of who held GPUs, which GPUs there were and what they did; days out of hours. It is all pure."""
+"""Pure functions that roll up holdings, capacities and measurements into hours, and hours into days."""

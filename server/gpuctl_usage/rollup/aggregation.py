@@ -1,4 +1,4 @@
-"""The groups that a holding belongs to, and what is added up for each of them."""
+"""Grouping of holdings, and aggregation of their sums for each group."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BUCKET_MINUTES = 5
 
 
 class GroupingKeys(NamedTuple):
-    """By which labels and annotations usage is grouped."""
+    """Label and annotation keys by which usage is grouped."""
 
     labels: Collection[str]
     annotations: Collection[str]
 
 
 def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> GroupingKeys:
-    """Those that are asked for, and those that a holding has."""
+    """Return the given keys and all keys of the holdings, sorted."""
     all_labels, all_annotations = set(labels), set(annotations)
     for holding in holdings:
         all_labels.update(holding.labels)
@@ -32,7 +32,7 @@ def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations
 
 
 def groups_of(holding: Holding, keys: GroupingKeys) -> Iterator[Group]:
-    """Every group that a holding counts for: of each level one, of labels and annotations one for each key."""
+    """Yield every group that a holding belongs to: one of each level, for labels and annotations one per key."""
     workload = holding.workload
     yield CLUSTER
     yield Group(Level.NAMESPACE, "", holding.namespace)
@@ -49,7 +49,7 @@ def _valued(level: Level, keys: Iterable[str], values: Mapping[str, str]) -> Ite
 
 
 class GroupAggregate:
-    """What becomes the sums of one group for an hour."""
+    """Accumulates the sums of one group for an hour."""
 
     def __init__(self) -> None:
         self.sums = Sums()
@@ -58,7 +58,6 @@ class GroupAggregate:
         self._workloads: set[WorkloadKey] = set()
 
     def add_holding(self, clipped: ClippedHolding) -> None:
-        """Count what a spell held."""
         self.sums.alloc_gpu_s += clipped.alloc_gpu_s
         self.sums.running_gpu_s += clipped.running_s * clipped.holding.gpus
         self.sums.pod_s += clipped.clipped_end - clipped.clipped_start
@@ -66,7 +65,6 @@ class GroupAggregate:
         self._workloads.add(clipped.holding.workload)
 
     def add_observation(self, observed: Observed) -> None:
-        """Count what is measured of a spell."""
         sums = self.sums
         sums.obs_gpu_s += observed.obs_gpu_s
         sums.util_gpu_s += observed.util_gpu_s
@@ -81,7 +79,9 @@ class GroupAggregate:
         self._util = list(map(add, self._util, observed.minutes_util))
 
     def finish(self) -> Sums:
-        """The sums, with what only all of it together tells."""
+        """Return the sums, including the figures that need the whole hour: minimum, maximum, histogram and distinct
+        counts.
+        """
         sums = self.sums
         means = [_mean(util, obs) for util, obs in zip(self._util, self._obs, strict=True) if obs > 0]
         if means:
@@ -96,19 +96,21 @@ class GroupAggregate:
 
 
 def _mean(util: float, obs: float) -> float:
-    """Of a minute; nine digits, so that half a percent is rounded the same whatever it was added up from."""
+    """Return the mean of a minute, rounded to nine digits: half a percent must round the same way in any order of
+    addition.
+    """
     return min(100.0, round(util / obs, 9))
 
 
 def _min_and_max_overlap(spans: Iterable[tuple[float, float]]) -> tuple[int, int]:
-    """How many of the spans there are at any moment in which there is one."""
+    """Return the lowest and highest number of simultaneous spans, over the moments that have at least one."""
     turns: dict[float, int] = {}
     for low, high in spans:
         turns[low] = turns.get(low, 0) + 1
         turns[high] = turns.get(high, 0) - 1
     count, counts = 0, set()
     for time in sorted(turns):
-        # What ends and what begins at one moment are never seen together.
+        # Counted after all changes of one moment: a span that ends when another begins does not overlap it.
         count += turns[time]
         counts.add(count)
     counts.discard(0)
@@ -116,18 +118,18 @@ def _min_and_max_overlap(spans: Iterable[tuple[float, float]]) -> tuple[int, int
 
 
 def smallest(one: float | None, other: float | None) -> float | None:
-    """Of what is known."""
+    """Return the smaller value; None counts as absent."""
     known = [value for value in (one, other) if value is not None]
     return min(known, default=None)
 
 
 def largest(one: float | None, other: float | None) -> float | None:
-    """Of what is known."""
+    """Return the larger value; None counts as absent."""
     known = [value for value in (one, other) if value is not None]
     return max(known, default=None)
 
 
 def in_order(sums: Mapping[Group, Sums]) -> dict[Group, Sums]:
-    """Always the same order: by level, the widest first, then by key and value."""
+    """Return the sums ordered by level, key and value, so that equal sums have one order."""
     levels = {level: number for number, level in enumerate(Level)}
     return dict(sorted(sums.items(), key=lambda item: (levels[item[0].level], item[0].key, item[0].value)))

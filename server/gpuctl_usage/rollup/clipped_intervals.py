@@ -1,4 +1,4 @@
-"""Who held GPUs, and which GPUs there were, within an hour: each pod and each node once at any moment."""
+"""Holdings and capacities clipped to an hour, so that each pod and each node has at most one interval at any moment."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpuctl_usage.facts import Capacity, Holding
 
 Interval = TypeVar("Interval", Holding, Capacity)
 PodKey = tuple[str, str, str]
-"""Node, namespace and name of a pod: how its measurements say whose they are."""
+"""Node, namespace and name of a pod, by which measurements are assigned to it."""
 
 
 @dataclass
 class ClippedHolding:
-    """A holding as the hour sees it; times are seconds since the hour began, and may lie outside of it.
+    """A holding clipped to an hour. Times are seconds since the start of the hour.
 
-    :param started: when its containers began to run; infinite while they do not.
-    :param clipped_start: where its part of the hour begins; ``clipped_end``: where it ends, not after
-        ``clipped_start`` if it has none: it may
-        begin so soon after the hour that its measurements speak of the hour too.
+    :param begin: start of the whole holding, ``finish`` its end; both may lie outside of the hour. :param started: when
+    the pod's containers started; infinite before that. :param clipped_start: start of the part within the hour,
+    ``clipped_end`` its end. If the holding begins shortly after the hour, ``clipped_end`` is not after
+    ``clipped_start``: it is kept because its first measurement may cover the end of the hour.
     """
 
     holding: Holding
@@ -34,27 +34,27 @@ class ClippedHolding:
 
     @property
     def overlaps(self) -> bool:
-        """Whether it held GPUs within the hour."""
+        """Return True if the pod held GPUs within the hour."""
         return self.clipped_start < self.clipped_end
 
     @property
     def running_s(self) -> float:
-        """Seconds of the hour in which its containers ran."""
+        """Return the seconds of the hour in which the pod's containers ran."""
         return max(0.0, self.clipped_end - max(self.clipped_start, self.started))
 
     @property
     def alloc_gpu_s(self) -> float:
-        """GPU-seconds of the hour that it held."""
+        """Return the GPU-seconds held within the hour."""
         return (self.clipped_end - self.clipped_start) * self.holding.gpus
 
     @property
     def place(self) -> PodKey:
-        """By which measurements find it."""
+        """Return the key by which measurements find the holding."""
         return self.holding.node, self.holding.namespace, self.holding.pod
 
 
 class ClippedCapacity(NamedTuple):
-    """A capacity as the hour sees it, cut to the hour."""
+    """A capacity clipped to an hour. Times are seconds since the start of the hour."""
 
     capacity: Capacity
     clipped_start: float
@@ -64,7 +64,7 @@ class ClippedCapacity(NamedTuple):
 def clip_holdings(
     start: float, seconds: float, holdings: Iterable[Holding], beyond: float = 0.0
 ) -> list[ClippedHolding]:
-    """Those of the holdings that held something within the hour, or until ``beyond`` seconds after it; in one order."""
+    """Return the holdings that overlap the hour or begin within ``beyond`` seconds after it, in a fixed order."""
     found = []
     for holding in _once([holding for holding in holdings if holding.gpus > 0], lambda holding: holding.pod_uid):
         begin, finish, started = (_since(start, time) for time in (holding.start, holding.end, holding.started))
@@ -75,7 +75,7 @@ def clip_holdings(
 
 
 def clip_capacities(start: float, seconds: float, capacities: Iterable[Capacity]) -> list[ClippedCapacity]:
-    """Those of the capacities that there were within the hour, by node and time."""
+    """Return the capacities that overlap the hour, by node and time."""
     found = []
     for capacity in _once(list(capacities), lambda capacity: capacity.node):
         clipped = ClippedCapacity(
@@ -87,18 +87,18 @@ def clip_capacities(start: float, seconds: float, capacities: Iterable[Capacity]
 
 
 def _since(start: float, time: float | None) -> float:
-    """What has not come yet comes after everything."""
+    """Return seconds since ``start``; infinity for None."""
     return math.inf if time is None else float(time - start)
 
 
 def _once(intervals: Iterable[Interval], whose: Callable[[Interval], str]) -> list[Interval]:
-    """Intervals that do not overlap: one ends where the next of the same pod or node begins.
+    """Return intervals that do not overlap: each ends no later than the next one of the same pod or node begins.
 
-    Of two that begin together the one that ends first counts: what is known to have ended is the later knowledge.
+    If two begin together, the one that ends first wins: a known end is the later information.
     """
 
     def order(interval: Interval) -> tuple[str, float, float, str]:
-        # The last breaks a tie by everything that there is, so that the order in which they come never decides.
+        # The text breaks ties by all fields, so that the result does not depend on the input order.
         return whose(interval), interval.start, _since(0, interval.end), _text(interval)
 
     found = []

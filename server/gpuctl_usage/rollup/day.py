@@ -1,4 +1,4 @@
-"""A day added up from its hours."""
+"""Rollup of a day from its hours."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ADDED = (*(part.name for part in fields(Sums) if part.name.endswith("_s")), "sa
 
 
 def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
-    """The sums of a day, exactly those that it would have if it was rolled up as one.
+    """Return the sums of a day, equal to a rollup of the whole day at once.
 
-    How many workloads there were is no sum: one that ran for three hours is one. It is counted among the holdings.
+    The number of workloads is not additive (a workload that ran for three hours counts once), so it is counted from the
+    holdings.
 
-    :param hours: of one UTC day, each once.
-    :param holdings: those that the hours were rolled up from.
-    :raises ValueError: without hours, and for hours that are not of one day, or twice the same.
+    :param hours: hours of one UTC day, each once. :param holdings: the holdings that the hours were rolled up from.
+    :raises ValueError: there are no hours, they belong to different days, or one is repeated.
     """
     hours = sorted(hours, key=lambda hour: hour.start)
     if len({hour.start for hour in hours}) != len(hours) or len({hour.start // DAY for hour in hours}) != 1:
@@ -49,7 +49,7 @@ def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
 
 
 def _keys(hours: Iterable[RolledUp]) -> GroupingKeys:
-    """By which labels and annotations any of the hours is grouped."""
+    """Return the label and annotation keys of all hours."""
     found: dict[Level, set[str]] = {Level.LABEL: set(), Level.ANNOTATION: set()}
     for hour in hours:
         for group in hour.sums:
@@ -59,7 +59,9 @@ def _keys(hours: Iterable[RolledUp]) -> GroupingKeys:
 
 
 def _with_unset(hour: RolledUp, keys: GroupingKeys) -> Iterator[tuple[Group, Sums]]:
-    """All that an hour has; for keys that it does not know, all that was held in it had no such label."""
+    """Yield the sums of an hour. For keys that the hour lacks, everything it held counts as
+    :data:`~gpuctl_usage.facts.UNSET`.
+    """
     yield from hour.sums.items()
     cluster = hour.sums.get(CLUSTER, Sums())
     if not cluster.pods_max:
@@ -87,7 +89,7 @@ def _add(day: Sums, hour: Sums) -> None:
 def _workloads(
     start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: GroupingKeys
 ) -> Counter[Group]:
-    """How many workloads of each group held GPUs in one of the hours."""
+    """Count the distinct workloads of each group that held GPUs in at least one of the hours."""
     windows = [(hour.start + hour.missed - start, hour.known_until - start) for hour in hours]
     found = {
         (group, clipped.holding.workload)

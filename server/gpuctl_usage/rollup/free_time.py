@@ -1,4 +1,4 @@
-"""What nobody held of the GPUs that there were, node by node."""
+"""Unallocated GPU time of each node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl_usage.rollup.clipped_intervals import ClippedCapacity, ClippedHoldin
 
 
 class FreeTime(NamedTuple):
-    """GPU-seconds of a node while it had one capacity; see :class:`~gpuctl_usage.sums.Sums`."""
+    """GPU-seconds of a node during one capacity interval; see :class:`~gpuctl_usage.sums.Sums`."""
 
     node: str
     model: str
@@ -24,10 +24,10 @@ class FreeTime(NamedTuple):
 def free_times(
     clipped_capacities: Sequence[ClippedCapacity], clipped_holdings: Iterable[ClippedHolding]
 ) -> Iterator[FreeTime]:
-    """Of every stock; both are in the order of nodes.
+    """Yield the unallocated time of each capacity. Both arguments are ordered by node.
 
-    Where more is held than a node has, nothing of it is free, and what is missing is taken from no other node: then the
-    ledger does not close.
+    If pods hold more than a node has, its unallocated time is 0; the excess is not taken from other nodes. The ledger
+    does not close then.
     """
     held: dict[str, list[ClippedHolding]] = {}
     for clipped in clipped_holdings:
@@ -41,7 +41,6 @@ def free_times(
 
 def _free_time(clipped: ClippedCapacity, levels: Iterable[tuple[float, float, float]]) -> FreeTime:
     capacity, low, high = clipped
-    # All of it is nobody's, but for what a level says.
     nobodys = capacity.gpus * (high - low)
     for begin, end, gpus in levels:
         length = min(end, high) - max(begin, low)
@@ -65,7 +64,7 @@ _PLACES = {
 
 
 def _levels(clipped_holdings: Iterable[ClippedHolding]) -> list[tuple[float, float, float]]:
-    """From when to when how many GPUs are held."""
+    """Return intervals with a constant number of held GPUs: (begin, end, GPUs)."""
     turns = []
     for number, clipped in enumerate(clipped_holdings):
         turns += [(clipped.clipped_start, number, clipped.holding.gpus), (clipped.clipped_end, number, 0.0)]

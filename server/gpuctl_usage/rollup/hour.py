@@ -1,4 +1,4 @@
-"""An hour rolled up: a pure function of who held GPUs, which there were, and what was measured."""
+"""Rollup of an hour: a pure function of holdings, capacities and measurements."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from gpuctl_usage.rollup.shared_cards import mark_process_metrics
 from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 MOST_INTERVALS = 2.5
-"""How many scrape intervals a measurement speaks for at most: one scrape that is missing makes no gap, two do."""
+"""Maximum number of scrape intervals that a measurement covers: one missed scrape makes no gap, two do."""
 
 
 def reach(interval: float) -> float:
-    """Seconds that a measurement speaks for at most: so long after an hour, one may still be of it.
+    """Return the maximum number of seconds that a measurement covers. A measurement this long after an hour may still
+    cover its end.
 
-    :param interval: seconds from one scrape to the next.
+    :param interval: seconds between scrapes.
     """
     return MOST_INTERVALS * interval
 
@@ -40,16 +41,15 @@ def roll_up(
     annotation_keys: Iterable[str] = (),
     shared: SharedGpuMetrics = SharedGpuMetrics.DETECT,
 ) -> RolledUp:
-    """The sums of an hour.
+    """Return the sums of an hour.
 
-    :param start: seconds since 1970, at a whole hour; ``seconds``: how much of it there has been, 3600 once it is over.
+    :param start: seconds since 1970, on a full hour; ``seconds``: elapsed length of the hour, 3600 once it is over.
     :param holdings: all that overlap the hour or the :func:`reach` after it; ``capacities``: all that overlap the hour.
-    :param samples: all measurements after ``start`` until :func:`reach` after the end. Without those after the end,
-        what was between the last one and the end is not observed. More than all of these changes nothing.
-    :param interval: seconds from one scrape to the next.
-    :param label_keys: by which usage is grouped, whether or not anybody has them; likewise ``annotation_keys``.
-    :param shared: what is told of pods that share a card.
-    :raises ValueError: for what is no hour, and for a series that is none.
+    :param samples: all measurements after ``start`` until :func:`reach` after the end. Without those after the end, the
+    time after the last measurement counts as not measured. Further measurements change nothing. :param interval:
+    seconds between scrapes. :param label_keys: label keys to group by, even if no workload has them; likewise
+    ``annotation_keys``. :param shared: what the metrics of pods that share a card contain. :raises ValueError: the
+    arguments do not describe an hour, or a series is invalid.
     """
     if start % HOUR or not 0 <= seconds <= HOUR or interval <= 0:
         raise ValueError(f"{seconds} seconds from {start} on, scraped every {interval} seconds, are not of one hour")

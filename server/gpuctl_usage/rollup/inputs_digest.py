@@ -1,4 +1,4 @@
-"""Whether an hour would be rolled up to what it was before: a digest of all that it is made of, and of nothing else."""
+"""Digest of exactly the inputs of an hour's rollup: if it has not changed, the sums have not changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from gpuctl_usage.rollup.clipped_intervals import ClippedCapacity, ClippedHoldin
 from gpuctl_usage.rollup.sample_series import SampleSeries
 
 RULES_VERSION = 1
-"""Of these rules. One more when the same inputs give other sums: then every hour that is still open is written anew."""
+"""Version of the rollup rules. Increase it when the same inputs give other sums; then every hour that is not final is
+written again.
+"""
 
 
 def digest_of(
@@ -19,9 +21,11 @@ def digest_of(
     clipped_capacities: Iterable[ClippedCapacity],
     measured: Mapping[PodKey, Sequence[SampleSeries]],
 ) -> str:
-    """Of what counts within the hour: that a pod or node goes on after it, or ends later, changes nothing.
+    """Return the digest of what counts within the hour. Whether a holding continues after the horizon does not change
+    it.
 
-    :param horizon: how long after its begin things still count, in seconds: a little longer than the hour.
+    :param horizon: seconds after the start of the hour up to which inputs count: the hour plus the reach of a
+    measurement.
     """
     digest = hashlib.sha256(repr((RULES_VERSION, *frame)).encode())
     for clipped in clipped_holdings:

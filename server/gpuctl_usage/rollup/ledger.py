@@ -1,4 +1,4 @@
-"""The ledger: what became of every GPU-second that there was, and where the sums do not agree with each other."""
+"""The ledger: accounts for every GPU-second of capacity, and lists sums that contradict each other."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, Group, Level, RolledUp, Sums
 
 WITH_CAPACITY = frozenset({Level.CLUSTER, Level.NODE, Level.MODEL})
-"""What has GPUs; the others only hold some."""
+"""Levels whose groups have GPUs of their own; the groups of other levels only hold GPUs."""
 PARTS = (Level.NAMESPACE, Level.WORKLOAD, Level.NODE, Level.MODEL)
-"""Into what every cluster is divided: the groups of each of them add up to it."""
+"""Levels whose groups add up to the cluster."""
 KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
-"""Each key of these divides it too."""
+"""Levels of which the groups of each key add up to the cluster."""
 HELD = (*HELD_FIELDS, "running_gpu_s", "pod_s", "samples")
 TOLERANCE = 1e-6
-"""What additions of floating point numbers may lose, as a part of the amount and in GPU-seconds."""
+"""Rounding error of floating point sums that is accepted, relative to the amount and in GPU-seconds."""
 
 
 class Ledger(NamedTuple):
-    """GPU-seconds. ``capacity`` is what there was: of what has no GPUs of its own, what it held.
+    """GPU-seconds of a group by what became of them.
 
-    :param busy: observed, times how much of them was used; ``held_idle``: observed and not used;
-        ``held_unobserved``: nobody knows.
-    :param free: could have been used, and nobody held them; ``unusable``: on nodes that take no pods, held by nobody.
-    :param unsized: held by pods whose share of a card is of unknown size, or by nobody.
+    :param capacity: GPU-seconds available; for groups without GPUs of their own, GPU-seconds held. :param busy:
+    measured GPU-seconds times utilization; ``held_idle``: the rest of the measured ones; ``held_unobserved``: held
+    without a measurement. :param free: unallocated on ready nodes; ``unusable``: unallocated on nodes that do not
+    accept pods. :param unsized: on nodes where a pod has a share of unknown size, not otherwise allocated.
     """
 
     capacity: float
@@ -38,22 +38,23 @@ class Ledger(NamedTuple):
 
     @property
     def missing(self) -> float:
-        """What is missing in the ledger; negative when more became of the GPUs than there was of them."""
+        """Return the capacity that is not accounted for; negative if more is accounted for than existed."""
         return self.capacity - (
             self.busy + self.held_idle + self.held_unobserved + self.free + self.unusable + self.unsized
         )
 
     @property
     def closes(self) -> bool:
-        """Whether the capacity is accounted for, and no part of it is less than nothing."""
+        """Return True if the capacity is accounted for and no part is negative."""
         least = -TOLERANCE * max(1.0, self.capacity)
         return abs(self.missing) <= -least and min(self) >= least
 
 
 class Discrepancy(NamedTuple):
-    """Sums of an hour or day that cannot all be right.
+    """Contradicting sums of an hour or day.
 
-    :param missing: in the unit of what does not add up, by ``what``; negative when there is too much.
+    :param what: "ledger", or the field of Sums that does not add up. :param missing: difference, in the unit of
+    ``what``; negative if there is too much.
     """
 
     group: Group
@@ -62,7 +63,7 @@ class Discrepancy(NamedTuple):
 
 
 def ledger(sums: Sums, level: Level = Level.CLUSTER) -> Ledger:
-    """What became of the GPUs of a group of this level."""
+    """Return the ledger of a group of this level."""
     busy = sums.util_gpu_s / 100
     return Ledger(
         capacity=sums.cap_gpu_s if level in WITH_CAPACITY else sums.alloc_gpu_s,
@@ -76,7 +77,7 @@ def ledger(sums: Sums, level: Level = Level.CLUSTER) -> Ledger:
 
 
 def discrepancies(rolled: RolledUp) -> list[Discrepancy]:
-    """Ledgers that do not close, and divisions of the cluster that do not add up to it."""
+    """Return the ledgers that do not close, and the levels whose groups do not add up to the cluster."""
     found = []
     for group, sums in rolled.sums.items():
         account = ledger(sums, group.level)

@@ -1,8 +1,8 @@
-"""Measurements that a later answer of Prometheus lacks.
+"""Merging of new and stored measurements of an hour.
 
-Prometheus may answer less than it did before: a shard is away, a block is lost, its retention has passed, or another
-Prometheus is asked. What was measured once stays measured: the measurements of an hour are kept until the hour is
-settled, and those that the new answer lacks are added to it.
+Prometheus may return less than before: a shard is down, a block is lost, its retention has passed, or another
+Prometheus is asked. Measurements of an hour are therefore stored until the hour is final, and those that a new response
+lacks are added to it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gpuctl_usage.facts import HOUR, GpuSeries
 from gpuctl_usage.sums import Level, RolledUp, Sums
 
 _LEAST = 1e-6
-"""Seconds: less is what additions lose."""
+"""Rounding error of sums, in seconds."""
 _Gpu = tuple[str, str, str, str]
 
 
 class MissingMeasurements(NamedTuple):
-    """A pod of which the new answer lacks measurements. ``gpu_s``: GPU-seconds that they cover."""
+    """A pod for which the new response lacks measurements. ``gpu_s``: GPU-seconds that those cover."""
 
     node: str
     namespace: str
@@ -31,7 +31,7 @@ class MissingMeasurements(NamedTuple):
 
 
 class MergedMeasurements(NamedTuple):
-    """The new measurements and the kept ones that they lack, with the pods of which they cover less time."""
+    """The new measurements with the stored ones that they lack, and the pods of which the new ones cover less time."""
 
     series: list[GpuSeries]
     lost: list[MissingMeasurements]
@@ -40,9 +40,9 @@ class MergedMeasurements(NamedTuple):
 def merge_measurements(
     kept: Iterable[GpuSeries], fresh: Sequence[GpuSeries], start: float, reach: float
 ) -> MergedMeasurements:
-    """Return the fresh measurements of an hour, and the kept ones of other times.
+    """Return the fresh measurements of an hour and the stored ones with other times.
 
-    :param start: of the hour; ``reach``: seconds that a measurement covers at most.
+    :param start: start of the hour; ``reach``: maximum number of seconds that a measurement covers.
     """
     by_gpu: dict[_Gpu, list[GpuSeries]] = defaultdict(list)
     for one in fresh:
@@ -57,7 +57,7 @@ def merge_measurements(
         missing = [number for number, time in enumerate(one.times) if time not in times]
         if not missing:
             continue
-        # Also where later measurements reach back over the gap: they may be those of the next pod of this name.
+        # Added even if later measurements cover the gap: those may belong to the next pod of this name.
         added.append(_chosen(one, missing))
         more = _covered({*times, *one.times}, start, reach) - _covered(times, start, reach)
         if one.pod and more > _LEAST:
@@ -68,7 +68,7 @@ def merge_measurements(
 
 
 def find_reduced_coverage(before: RolledUp, now: RolledUp) -> list[MissingMeasurements]:
-    """Return the nodes and workloads of which less is measured than before, though they held as much."""
+    """Return the nodes and workloads that have less measured time than before although they held as much."""
     found = []
     for group, sums in before.sums.items():
         if group.level not in (Level.NODE, Level.WORKLOAD):
@@ -78,7 +78,7 @@ def find_reduced_coverage(before: RolledUp, now: RolledUp) -> list[MissingMeasur
         if less > _LEAST * max(1.0, sums.obs_gpu_s):
             is_node = group.level is Level.NODE
             found.append(MissingMeasurements(group.value if is_node else "", "" if is_node else group.key, "", less))
-    # Nodes and workloads are measured by the same measurements.
+    # The same measurements count for nodes and workloads: one of the two lists is enough.
     return [item for item in found if item.node] or found
 
 
@@ -87,7 +87,7 @@ def _gpu(one: GpuSeries) -> _Gpu:
 
 
 def _covered(times: Iterable[float], start: float, reach: float) -> float:
-    """Return the seconds of the hour that measurements of these times cover."""
+    """Return the seconds of the hour that measurements at these times cover."""
     end = start + HOUR
     return sum(
         max(0.0, min(time, end) - max(before, time - reach, start))

@@ -1,16 +1,15 @@
-"""What the GPUs of a pod did while it held them, moment by moment and in sums.
+"""Utilization and memory of the GPUs of a pod while the pod held them.
 
-A measurement speaks of the time since the one before it, at most so many scrape intervals as
-:data:`~gpuctl_usage.rollup.hour.MOST_INTERVALS` says. It is of the pod that held GPUs at its time, and says nothing
-of the time before that pod held them. At a moment each GPU that is measured stands for an equal share of what the pod
-holds, and for one whole GPU at most: of a pod that holds eight GPUs of which six are measured, six are observed; of one
-that holds a quarter of a shared GPU, a quarter.
+A measurement covers the time since the previous one, at most :data:`~gpuctl_usage.rollup.hour.MOST_INTERVALS` scrape
+intervals. It belongs to the pod that held the GPU at its time and covers no time before that pod held it. Each measured
+GPU stands for an equal share of what the pod holds, and for one whole GPU at most: with six of eight GPUs measured, six
+are observed; a pod that holds a quarter of a shared GPU has a quarter observed.
 
-Of a shared GPU the exporter tells the use of the card, or that of each pod's own processes (:mod:`.shared_cards`). In
-the former case what a pod holds is as busy as the card. In the latter it is as busy as the pod keeps it: 20 percent of
-the card are 80 of a quarter. A pod may use more than its quarter while others do not use theirs: then its quarter is
-busy, and no more, for nobody is busy with more than they hold. The rest is counted besides, so that nothing of the
-card's use is lost; it makes nobody's part of the card busy, least of all that of a pod that does nothing.
+For a shared GPU the exporter reports either the utilization of the card or that of each pod's own processes
+(:mod:`.shared_cards`). In the first case the pod's share is as busy as the card. In the second it is as busy as the pod
+makes it: 20 percent of the card are 80 percent of a quarter. A pod may use more than its quarter while other pods are
+idle; its share then counts as 100 percent busy, and the excess is counted separately (``beyond_gpu_s``). The excess is
+not added to the share of any other pod.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MINUTES = 60
 
 
 class Observed(NamedTuple):
-    """What a spell's measurements add up to; the words are those of :class:`~gpuctl_usage.sums.Sums`.
+    """Measured sums of one clipped holding; the fields are those of :class:`~gpuctl_usage.sums.Sums`.
 
     :param minutes_obs: GPU-seconds of each minute of the hour; ``minutes_util``: percent times GPU-seconds.
     """
@@ -50,11 +49,10 @@ class Observed(NamedTuple):
 
 
 class SampleIntervals(NamedTuple):
-    """The measurements of one GPU as stretches of time, in seconds of the hour, which do not overlap.
+    """Measurements of one GPU as disjoint intervals, in seconds of the hour.
 
-    :param memory: used and total; None where not one of them is known, NaN where this one is not.
-    :param apart: of each what of it is of the pod's processes alone, as of :class:`~gpuctl_usage.facts.GpuSeries`; None
-        where nothing is.
+    :param memory: used and total, GiB; NaN where unknown, None if all are unknown. :param process_flags: see
+    :class:`~gpuctl_usage.facts.GpuSeries`.
     """
 
     begins: Sequence[float]
@@ -65,12 +63,12 @@ class SampleIntervals(NamedTuple):
 
 
 class SteadyInterval(NamedTuple):
-    """A stretch of time in which nothing changes: how many GPUs are measured, and the sums of what they say.
+    """An interval in which no measurement begins or ends, with the sums over the measured GPUs.
 
-    :param value: of those of which the use of the card is told; ``own``: of each of the others, percent of the card
-        that the pod's processes use.
-    :param known: how many of them have told their memory; ``most``: the most used memory of one, -1 when none has.
-    :param used: as ``value``; ``own_used``: of each of the others. ``most`` is of those of ``used``.
+    :param gpus: number of measured GPUs. :param value: summed utilization of the GPUs measured per card; ``own``:
+    utilization of each GPU measured per process, percent of the card. :param known: number of GPUs with known memory;
+    ``total``: summed total memory, GiB. :param used: summed used memory of the GPUs measured per card; ``most``: the
+    highest of them, -1 if there is none; ``own_used``: used memory of each GPU measured per process.
     """
 
     begin: float
@@ -86,7 +84,7 @@ class SteadyInterval(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """Measurements after ``after``, until ``until`` and with it, are of this spell."""
+    """The holding that owns the measurements in (after, until]."""
 
     after: float
     until: float
@@ -94,9 +92,10 @@ class Ownership(NamedTuple):
 
 
 def ownership(alike: Sequence[ClippedHolding]) -> list[Ownership]:
-    """Whose the measurements are at which time, of spells whose pods have one name on one node.
+    """Return which holding owns the measurements at which times, for pods of one name on one node.
 
-    When two overlap, which only happens when the end of one is not known well, they are of the one that began last.
+    Two holdings overlap only if the end of one is not known exactly; the one that began last then owns the
+    measurements.
     """
     if all(one.finish <= following.begin for one, following in pairwise(alike)):
         return [Ownership(clipped.begin, clipped.finish, clipped) for clipped in alike]
@@ -113,9 +112,9 @@ def ownership(alike: Sequence[ClippedHolding]) -> list[Ownership]:
 def observe(
     seconds: float, reach: float, alike: Sequence[ClippedHolding], tracks: Sequence[SampleSeries]
 ) -> Iterator[tuple[int, Observed]]:
-    """What is measured of spells whose pods have one name on one node, by their places among them.
+    """Yield the measured sums of holdings whose pods have one name on one node, with their indexes in ``alike``.
 
-    :param reach: seconds that a measurement speaks for at most.
+    :param reach: maximum number of seconds that a measurement covers.
     """
     owned = sorted(ownership(alike), key=lambda one: one.clipped.holding.pod_uid)
     for uid, same in groupby(owned, key=lambda one: one.clipped.holding.pod_uid):
@@ -123,7 +122,7 @@ def observe(
         if any(track.process_flags for track in tracks) and all(
             one.clipped.holding.gpus >= len(tracks) for one in ours
         ):
-            # Of a card that a pod has to itself both are the same.
+            # If the pod has the card to itself, both kinds of metrics are equal.
             tracks = [track._replace(process_flags=None) for track in tracks]
         stretches = [_stretches(track, reach, ours) for track in tracks]
         pieces = list(_pieces([one for one in stretches if len(one.ends)]))
@@ -133,7 +132,7 @@ def observe(
 
 
 def count_unowned_samples(seconds: float, alike: Sequence[ClippedHolding], tracks: Sequence[SampleSeries]) -> int:
-    """How many measurements of the hour are of no spell."""
+    """Return the number of measurements of the hour that belong to no holding."""
     every = sum(bisect_right(track.times, seconds) for track in tracks)
     owned = ownership(alike)
     return every - sum(_samples(seconds, clipped, owned, tracks) for clipped in alike)
@@ -169,7 +168,7 @@ def _pieces(stretches: Sequence[SampleIntervals]) -> Iterable[SteadyInterval]:
     if not stretches:
         return ()
     first = stretches[0]
-    # The GPUs of a node are scraped together: their times are the same, and columns are added up much faster.
+    # The GPUs of a node are usually scraped together and then have equal times: adding columns is much faster.
     together = all(one.ends == first.ends and one.begins == first.begins for one in stretches[1:])
     if together and not any(one.process_flags for one in stretches):
         memories = [one.memory for one in stretches if one.memory is not None]
@@ -197,14 +196,14 @@ def _alike(
 
 
 def _swept(stretches: Sequence[SampleIntervals]) -> Iterator[SteadyInterval]:
-    """Where GPUs are measured at different times: from each begin or end of a stretch to the next one."""
+    """Yield the intervals between all begins and ends, for GPUs that were measured at different times."""
     turns = []
     for number, one in enumerate(stretches):
         for place, (begin, end) in enumerate(zip(one.begins, one.ends, strict=True)):
             turns += [(begin, True, number, place), (end, False, number, place)]
     active: dict[int, _Active] = {}
     before = -math.inf
-    # At one time what ends comes before what begins.
+    # At equal times an end sorts before a begin.
     for time, begins, number, place in sorted(turns):
         if active and before < time:
             yield _steady(before, time, list(active.values()))
@@ -277,7 +276,7 @@ def _observed(clipped: ClippedHolding, pieces: Iterable[SteadyInterval], samples
         weight = (end - begin) * share
         minutes_obs[minute] += weight * count
         minutes_util[minute] += weight * value
-    # Never more than was held, also in the last digits.
+    # Limit rounding errors: observed time never exceeds held time.
     obs = min(sum(minutes_obs), clipped.alloc_gpu_s)
     return Observed(
         obs_gpu_s=obs,

@@ -1,4 +1,4 @@
-"""What the capacity of a namespace was over a time: its quota's, and while none was in force the cluster's."""
+"""Capacity of a namespace over time: its quota, or the cluster's capacity while no quota was in force."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _QuotaPeriod(NamedTuple):
 
 
 class QuotaTimeline:
-    """The quotas of a namespace, one after the other: each is in force until the next one begins, at the latest."""
+    """The quotas of a namespace in order of time: each is in force until its end or until the next one begins."""
 
     def __init__(self, quotas: Iterable[GpuQuota]) -> None:
         ends = ((quota, math.inf if quota.end is None else quota.end) for quota in quotas)
@@ -32,16 +32,16 @@ class QuotaTimeline:
 
     @property
     def bounds(self) -> set[float]:
-        """When anything changes."""
+        """Return the times at which a quota begins or ends."""
         return {*self._starts, *self._ends}
 
     def within(self, start: float, end: float) -> Sequence[_QuotaPeriod]:
-        """The spells that have a moment in common with [start, end), in order, with the GPUs of each."""
+        """Return the quota periods that overlap [start, end), in order."""
         return self._periods[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
 
 
 class CapacityTimeline:
-    """The hours and days of a step that are known, and what a namespace had in them."""
+    """The known hours and days of a step, with the cluster's capacity in them."""
 
     def __init__(self, kept: Iterable[PeriodCapacity]) -> None:
         self._kept = sorted(item for item in kept if item.start < item.end)
@@ -51,15 +51,16 @@ class CapacityTimeline:
         self._cap_gpu_s = list(accumulate((item.cap_gpu_s for item in self._kept), initial=0.0))
 
     def capacity(self, quotas: QuotaTimeline) -> float | None:
-        """GPU-seconds; None where there is no quota, and nothing is known of the cluster's.
+        """Return the namespace's capacity in GPU-seconds; None if there is no quota and the cluster's capacity is
+        unknown.
 
-        In an hour or day that has a quota for a part of the time, the rest has the cluster's average of it.
+        If a quota covers only part of an hour or day, the rest has the cluster's average capacity of that hour or day.
         """
         if not self._kept:
             return None
         theirs = quotas.within(self._starts[0], self._ends[-1])
         if len(theirs) == 1 and theirs[0].start <= self._starts[0] and theirs[0].end >= self._ends[-1]:
-            # Most often it does not change.
+            # The usual case: one quota for the whole step.
             return theirs[0].gpus * self._seconds[-1]
         allowed = limited = instead = 0.0
         for start, end, gpus in theirs:
@@ -69,12 +70,12 @@ class CapacityTimeline:
             instead += capacity - before_that
         if not limited:
             return self._cap_gpu_s[-1] or None
-        # No GPUs are left where the cluster had none, either: what additions lose is not a capacity.
+        # If only a rounding error remains, the cluster has no capacity outside of the quotas.
         is_all = math.isclose(instead, self._cap_gpu_s[-1])
         return allowed if is_all else allowed + self._cap_gpu_s[-1] - instead
 
     def _until(self, time: float) -> tuple[float, float]:
-        """Of what is known before a time: how many seconds, and the GPU-seconds that the cluster had."""
+        """Return the known seconds before a time, and the cluster's GPU-seconds in them."""
         place = bisect_right(self._starts, time) - 1
         if place < 0:
             return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""What exporters measured, put in order: each GPU of each pod once at any time, and only around the hour."""
+"""Measurements of exporters, ordered and without duplicates, cut to an hour."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from gpuctl_usage.rollup.clipped_intervals import PodKey
 
 
 class SampleSeries(NamedTuple):
-    """The measurements of one GPU for the pods of one name on one node; no two of one time, in the order of time.
+    """Measurements of one GPU for the pods of one name on one node, in ascending order of distinct times.
 
-    :param times: seconds since the hour began.
-    :param memory: used and total; NaN or None where it was not measured.
-    :param apart: as of :class:`~gpuctl_usage.facts.GpuSeries`.
+    :param times: seconds since the start of the hour. :param memory: used and total, GiB; NaN or None where not
+    measured. :param process_flags: see :class:`~gpuctl_usage.facts.GpuSeries`.
     """
 
     gpu: str
@@ -32,10 +31,11 @@ class SampleSeries(NamedTuple):
 def series_by_pod(
     start: float, seconds: float, samples: Iterable[GpuSeries], reach: float
 ) -> dict[PodKey, list[SampleSeries]]:
-    """By pod, those that speak of the hour: after its begin, and the first after its end if that reaches into it.
+    """Return the measurements of the hour by pod: those within it, and the first one after its end if it covers the
+    end.
 
-    :param reach: seconds that a measurement speaks for at most.
-    :raises ValueError: for a series that is none: arrays of different lengths, a utilization that is no percentage.
+    :param reach: maximum number of seconds that a measurement covers. :raises ValueError: the arrays of a series differ
+    in length, or a utilization is not a percentage.
     """
     found: dict[PodKey, dict[str, list[GpuSeries]]] = defaultdict(lambda: defaultdict(list))
     for one in samples:
@@ -55,13 +55,13 @@ def _check(series: GpuSeries) -> None:
     name = f"GPU {series.gpu} of {series.node} for {series.namespace}/{series.pod}"
     if any(len(part) != size for part in (values, *memory)):
         raise ValueError(f"{name}: the arrays of a series are of one length")
-    # A NaN makes the sum one, while minimum and maximum may pass it over.
+    # One NaN makes the sum NaN; min() and max() may skip it.
     if size and not (min(values) >= 0 and max(values) <= 100 and math.isfinite(sum(values))):
         raise ValueError(f"{name}: utilization is from 0 to 100 percent")
 
 
 def _ordered(series: list[GpuSeries]) -> GpuSeries:
-    """One series of several; of two measurements of one time the higher counts, whoever comes first."""
+    """Merge several series into one. Of two measurements with equal times the higher one counts, in any order."""
     first = series[0]
     if len(series) == 1 and all(map(lt, first.times, first.times[1:])):
         return first
@@ -75,7 +75,7 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
             best[time] = max(best.get(time, (-1.0, -1.0, -1.0, 0)), (value, *memory_of, mark))
     times = array("d", sorted(best))
     values, used_all, total_all, marks_all = zip(*(best[time] for time in times), strict=True)
-    # As one series would have it: so that the same measurements in two parts have the same digest.
+    # None instead of all NaN, as in a single series: the same measurements in two parts must have the same digest.
     known = any(one.memory_used is not None for one in series)
     return first._replace(
         times=times,

@@ -1,18 +1,18 @@
-"""Whether what an exporter tells of several pods on one card is the card's use, or that of each pod's own processes.
+"""Detection of per-process metrics: an exporter reports for several pods on one card either the card's values or those
+of each pod's own processes.
 
-Where pods take turns on a card (time-slicing, MPS), NVIDIA's exporter has a series of each pod if it is told so
-(``KUBERNETES_VIRTUAL_GPUS``). Until 4.5.2-4.8.1 all of them are copies of what was measured of the card. Since
-4.5.3-4.8.2 ``DCGM_FI_DEV_GPU_UTIL`` and ``DCGM_FI_DEV_FB_USED`` are those of the processes of each pod (0 of one that
-has none), beside a series of the card that names no pod; all other metrics are copies still, and of MIG's instances the
-utilisation too. Source: dcgm-exporter, ``internal/pkg/transformation/kubernetes.go`` and ``process_metrics.go``.
+If pods share a card by time (time-slicing, MPS), NVIDIA's exporter reports a series for each pod when
+``KUBERNETES_VIRTUAL_GPUS`` is set. Up to 4.5.2-4.8.1 all of these are copies of the card's values. Since 4.5.3-4.8.2
+``DCGM_FI_DEV_GPU_UTIL`` and ``DCGM_FI_DEV_FB_USED`` are those of each pod's processes (0 for a pod without processes),
+beside a series of the card without a pod. All other metrics are still copies, and so is the utilization of MIG
+instances. Source: dcgm-exporter, ``internal/pkg/transformation/kubernetes.go`` and ``process_metrics.go``.
 
-Nothing else says which of them it is, so that values have to. A node has one exporter, and copies are made of one
-reading: at one time they are equal, whatever was scraped when. So the sign of processes is that two pods of a card, or
-a pod and the card, have different values at one time, and that of copies that several pods have the same value, more
-than 0. A pod alone says nothing, and neither does a card of which all are at 0. By chance both happen: two processes
-may have equal parts for a moment, and a rule of Prometheus may mix two readings. What counts is therefore what lasts:
-five times in a row that say the same. Until the first of them it is as it is then; where nothing lasts, it is copies,
-as of most exporters there are.
+Only the values show which kind it is. A node has one exporter, and copies come from one reading, so they are equal at
+one time. Two pods of a card (or a pod and the card) with different values at one time indicate per-process metrics;
+several pods with the same value above 0 indicate copies. A pod alone on a card, or a card whose values are all 0,
+indicates nothing. Both signs also occur by chance: two processes may have equal values for a moment, and a recording
+rule may mix two readings. A kind is therefore accepted after :data:`LASTING` consecutive times with the same sign.
+Before the first accepted kind, that kind is assumed; if none is accepted, the metrics are copies, as of most exporters.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from typing import NamedTuple
 from gpuctl_usage.facts import PROCESS_MEMORY, PROCESS_UTILIZATION, GpuSeries, SharedGpuMetrics
 
 LASTING = 5
-"""Times in a row that have to say the same."""
+"""Number of consecutive times that must show the same kind."""
 
 
 class _Phase(NamedTuple):
-    """From a time on values are of processes, or not."""
+    """From this time on, values are per process, or copies."""
 
     time: float
     per_process: bool
@@ -41,16 +41,16 @@ class _Phase(NamedTuple):
 _Pods = dict[tuple[str, str], float]
 _CARD = ("", "")
 _Cards = dict[str, dict[float, _Pods]]
-"""By card and time what each pod has, and :data:`_CARD` the card itself."""
+"""Card -> time -> value of each pod; the key :data:`_CARD` is the card itself."""
 
 
 def mark_process_metrics(
     samples: Iterable[GpuSeries], start: float, end: float, how: SharedGpuMetrics
 ) -> list[GpuSeries]:
-    """Series of pods, which say of what of them is of processes. Where processes of one card have used more than all of
-    it, they get their parts of all of it.
+    """Return the series of pods with ``process_flags`` set. If the processes of a card together report more than 100
+    percent, their values are scaled down to 100.
 
-    :param start: of the measurements after it, until ``end``, it is made out what they are.
+    :param start: the kind of the metrics is detected from measurements in (start, end].
     """
     every = list(samples)
     ours = [one for one in every if one.pod]
@@ -66,7 +66,7 @@ def mark_process_metrics(
         by_use, by_memory = (_phases(cards, start, end, how) for cards in (uses, memories))
         if not any(turn.per_process for turn in (*by_use, *by_memory)):
             continue
-        parts = {gpu: _parts(card) for gpu, card in uses.items()}
+        parts = {gpu: _scale_factors(card) for gpu, card in uses.items()}
         for one in same:
             if one.pod:
                 told[id(one)] = _marked(one, by_use, by_memory, parts.get(one.gpu, {}))
@@ -76,7 +76,7 @@ def mark_process_metrics(
 def nodes_with_process_metrics(
     samples: Iterable[GpuSeries], start: float, end: float, how: SharedGpuMetrics
 ) -> frozenset[str]:
-    """The nodes whose exporter tells what processes use, of which at any time."""
+    """Return the nodes whose exporter reported per-process utilization at any time."""
     told = mark_process_metrics(samples, start, end, how)
     return frozenset(
         one.node for one in told if one.process_flags and any(mark & PROCESS_UTILIZATION for mark in one.process_flags)
@@ -84,7 +84,7 @@ def nodes_with_process_metrics(
 
 
 def nodes_with_shared_cards(samples: Iterable[GpuSeries]) -> frozenset[str]:
-    """The nodes of which a card has had several pods at a time, and not one after the other."""
+    """Return the nodes with a card that had several pods at the same time."""
     spans: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for one in samples:
         if one.pod and one.metric:
@@ -98,7 +98,7 @@ def nodes_with_shared_cards(samples: Iterable[GpuSeries]) -> frozenset[str]:
 
 
 def _of_shared(source: Sequence[GpuSeries], *, memory: bool) -> _Cards:
-    """What cards had of which several pods tell, by one exporter."""
+    """Return the values of the cards for which one exporter reports several pods."""
     by_card: dict[str, list[GpuSeries]] = defaultdict(list)
     for one in source:
         by_card[one.gpu].append(one)
@@ -116,7 +116,7 @@ def _by_time(series: Iterable[GpuSeries], *, memory: bool) -> dict[float, _Pods]
         whose = one.namespace, one.pod
         for time, value in zip(one.times, values or (), strict=False):
             if not math.isnan(value):
-                # A pod that has two turns of a card is told of twice.
+                # A pod with two replicas of a shared card has two series.
                 found[time][whose] = max(value, found[time].get(whose, 0.0))
     return found
 
@@ -141,7 +141,7 @@ def _phases(cards: _Cards, start: float, end: float, how: SharedGpuMetrics) -> l
 
 
 def _shows_processes(pods: _Pods) -> bool | None:
-    """True for processes, False for copies, None where both would look so."""
+    """Return True for per-process values, False for copies, None if they could be both."""
     if len(pods) - (_CARD in pods) < 2:
         return None
     values = set(pods.values())
@@ -155,8 +155,8 @@ def _apart(turns: Sequence[_Phase], times: Sequence[float]) -> Sequence[bool]:
     return [turns[max(0, bisect_right(begins, time) - 1)].per_process for time in times]
 
 
-def _parts(card: dict[float, _Pods]) -> dict[float, float]:
-    """By what the values are multiplied at times at which they are more than a card together."""
+def _scale_factors(card: dict[float, _Pods]) -> dict[float, float]:
+    """Return the scale factors for times at which the pods of a card together report more than 100 percent."""
     found = {}
     for time, pods in card.items():
         together = math.fsum(value for whose, value in pods.items() if whose != _CARD)
