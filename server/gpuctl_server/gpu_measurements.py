@@ -45,7 +45,7 @@ def _by_gpu(service: Service, name: str, nodes: list[str], deadline: float) -> d
     if service.prometheus is None or not query.query or left <= 0:
         return {}
     try:
-        found = service.prometheus.now(query.filled({"nodes": nodes, "pods": [], "namespace": "", "job": ""}), left)
+        found = service.prometheus.query(query.filled({"nodes": nodes, "pods": [], "namespace": "", "job": ""}), left)
     except PrometheusProblem:
         return {}
     return {

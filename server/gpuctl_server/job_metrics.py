@@ -120,7 +120,7 @@ def _over_time(
 ) -> list[Series]:
     if not query.query or not values["pods"]:
         return []
-    found = prometheus.over_time(query.filled(values), *times, max(0.1, deadline - time.monotonic()))
+    found = prometheus.query_range(query.filled(values), *times, max(0.1, deadline - time.monotonic()))
     if len(found) > 1:
         raise PrometheusProblem(f"its query returns {len(found)} series; it must return one, as with avg(...)")
     return found
@@ -141,7 +141,7 @@ def _now(
     if not query.query or not values["pods"] or left <= 0:
         return None
     try:
-        found = prometheus.now(query.filled(values), left)
+        found = prometheus.query(query.filled(values), left)
     except PrometheusProblem:
         return None
     return found[0].samples[-1].value if len(found) == 1 and found[0].samples else None

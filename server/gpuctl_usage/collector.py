@@ -338,7 +338,7 @@ class Collector:
         for facts in (pods[uid] for uid in pods.keys() - self._unsized):
             LOG.warning(
                 "the size of a pod's share of a card is unknown: label its node with nvidia.com/gpu.memory (MiB)",
-                extra={"pod": f"{facts.namespace}/{facts.name}", "node": facts.node, "asked": dict(facts.asked)},
+                extra={"pod": f"{facts.namespace}/{facts.name}", "node": facts.node, "asked": dict(facts.gpu_requests)},
             )
         self._unsized = set(pods)
 

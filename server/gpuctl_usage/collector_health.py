@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from gpuctl_usage.facts import Capacity, Holding
 
-STUCK = 300.0
+STUCK_AFTER = 300.0
 """Seconds without a sign of life after which a collector does nothing any more: no step of it takes as long."""
-UNWRITTEN = 120.0
+WRITE_TIMEOUT = 120.0
 """Seconds without a write after which nothing is collected: where nothing changes, there is one every ten."""
 
 
@@ -85,12 +85,12 @@ class CollectorHealth:
     @property
     def is_alive(self) -> bool:
         """Whether it goes on."""
-        return time.monotonic() - self._last_loop < STUCK
+        return time.monotonic() - self._last_loop < STUCK_AFTER
 
     @property
     def is_collecting(self) -> bool:
         """Whether all that happens is known, and written down."""
-        recently = self.written_at is not None and time.time() - self.written_at < UNWRITTEN
+        recently = self.written_at is not None and time.time() - self.written_at < WRITE_TIMEOUT
         return self.is_alive and self.listed and recently and not self.problem
 
     def state(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from gpuctl_usage.collector_metrics import CONTENT_TYPE, metrics_of
 from gpuctl_usage.usage_settings import LISTENED
 
 LOG = logging.getLogger("gpuctl_usage")
-_PATIENCE = 10.0
+_CLIENT_TIMEOUT = 10.0
 """Seconds that a client may take to ask, and to read."""
 _JSON = "application/json"
 
@@ -66,7 +66,7 @@ def _server(host: str, port: int, health: CollectorHealth) -> ThreadingHTTPServe
             """Whoever asked has gone."""
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = _PATIENCE
+        timeout = _CLIENT_TIMEOUT
         server_version, sys_version = "gpuctl", ""
 
         def do_GET(self) -> None:

@@ -34,9 +34,9 @@ GIVE_UP_AFTER = 6 * HOUR
 """Seconds after its end from which it stays as it is, however little of it was measured."""
 FULL_COVERAGE = 0.98
 """Coverage from which on nothing more is waited for."""
-_AGAIN = 15 * 60.0
-_SOON_AGAIN = 15.0
-_TOLD = 5
+_RETRY_AFTER = 15 * 60.0
+_RETRY_SOON = 15.0
+_MAX_LOGGED = 5
 """Discrepancies of an hour that are told; how many there are is told with each."""
 
 
@@ -117,7 +117,7 @@ class HourRoller:
             return self._roll(start, now, even_if_less)
         except DatabaseProblem:
             # What it was made of is still there, and it is soon done again.
-            self._not_before[start] = now + _SOON_AGAIN
+            self._not_before[start] = now + _RETRY_SOON
             raise
 
     def _roll(self, start: int, now: float, even_if_less: bool) -> bool:
@@ -128,7 +128,7 @@ class HourRoller:
         over = seconds == HOUR
         if over:
             # An hour that still runs is due as soon as it is over.
-            self._not_before[start] = now + _AGAIN
+            self._not_before[start] = now + _RETRY_AFTER
         known = self._states.get(start)
         changes = self._database.late_changes(self._cluster)
         earlier = self._database.measurements(self._cluster, start)
@@ -199,11 +199,11 @@ class HourRoller:
         if lost and self._lost.get(start) != amount:
             self._lost[start] = amount
             places = sorted({"/".join(filter(None, item[:3])) for item in lost})
-            more = f" and {len(places) - _TOLD} more" if len(places) > _TOLD else ""
+            more = f" and {len(places) - _MAX_LOGGED} more" if len(places) > _MAX_LOGGED else ""
             # In the message as well: `gpuctl usage rollup` has no log of fields.
             LOG.warning(
                 "the hour of %s: Prometheus lacks %s GPU-hours of what was measured before, of %s%s: %s",
-                *(utc_timestamp(start), f"{amount:g}", ", ".join(places[:_TOLD]), more),
+                *(utc_timestamp(start), f"{amount:g}", ", ".join(places[:_MAX_LOGGED]), more),
                 "replaced by less" if even_if_less else "the earlier measurements are kept",
                 extra={"hour": utc_timestamp(start), "gpu_hours": amount},
             )
@@ -261,7 +261,7 @@ def hours_between(start: float, end: float) -> Iterable[int]:
 def log_discrepancies(rolled: RolledUp, said: str) -> list[Discrepancy]:
     """Say that the ledger does not close: somebody held more than there was, or something is counted twice; where."""
     found = discrepancies(rolled)
-    for item in found[:_TOLD]:
+    for item in found[:_MAX_LOGGED]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
         told = {
             "hour": utc_timestamp(rolled.start),

@@ -19,10 +19,10 @@ from gpuctl_usage.ttl_cache import TtlCache
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of an answer that is read, where a caller names no other limit."""
-_CONNECT = 2.0
-_RECENT = 15.0
+_CONNECT_TIMEOUT = 2.0
+_RESULT_TTL = 15.0
 """Seconds for which a single value is not asked for again."""
-_AWAY = 5.0
+_RETRY_AFTER = 5.0
 """Seconds for which one that does not answer is not asked for single values again."""
 
 
@@ -48,7 +48,7 @@ class Series(NamedTuple):
     samples: list[Sample]
 
 
-class Measured(NamedTuple):
+class RawSeries(NamedTuple):
     """As :class:`Series`, of many values: two arrays (type code ``d``) of one length; values may be anything."""
 
     labels: Mapping[str, str]
@@ -70,20 +70,20 @@ class Prometheus:
         self._token = token
         self._largest = largest
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=8, retries=False)
-        self._recent: TtlCache[str, list[Series]] = TtlCache(_RECENT)
+        self._recent: TtlCache[str, list[Series]] = TtlCache(_RESULT_TTL)
         self._lock = threading.Lock()
         self._away_until = 0.0
 
-    def over_time(self, query: str, start: int, end: int, step: int, within: float) -> list[Series]:
+    def query_range(self, query: str, start: int, end: int, step: int, timeout: float) -> list[Series]:
         """The series of a query from a time to another (seconds since 1970), a value every ``step`` seconds.
 
         :param within: how many seconds it may take.
         :raises PrometheusProblem: there is no answer.
         """
         fields = {"query": query, "start": str(start), "end": str(end), "step": str(step)}
-        return self._ask("query_range", fields, within)
+        return self._ask("query_range", fields, timeout)
 
-    def stored(self, selector: str, start: float, end: float, within: float) -> list[Measured]:
+    def raw_samples(self, selector: str, start: float, end: float, timeout: float) -> list[RawSeries]:
         """What is stored of a selector, each value at its own time, after ``start`` and up to ``end``, both at whole
         milliseconds.
 
@@ -93,22 +93,22 @@ class Prometheus:
         # Prometheus 2 includes both ends of a range, Prometheus 3 the later one only.
         length = round((end - start) * 1000)
         fields = {"query": f"{selector}[{length}ms]", "time": f"{end:.3f}"}
-        found: list[Measured] = []
-        for item in self._result("query", fields, within):
+        found: list[RawSeries] = []
+        for item in self._result("query", fields, timeout):
             pairs = [(at, text) for at, text in item["values"] if at > start]
             if pairs:
                 times, values = zip(*pairs, strict=True)
-                found.append(Measured(dict(item["metric"]), array("d", times), array("d", map(float, values))))
+                found.append(RawSeries(dict(item["metric"]), array("d", times), array("d", map(float, values))))
         return found
 
-    def at(self, query: str, when: float, within: float) -> list[Series]:
+    def query_at(self, query: str, when: float, timeout: float) -> list[Series]:
         """The values of a query at a time, each a series of one.
 
         :raises PrometheusProblem: there is no answer.
         """
-        return self._ask("query", {"query": query, "time": f"{when:.3f}"}, within)
+        return self._ask("query", {"query": query, "time": f"{when:.3f}"}, timeout)
 
-    def now(self, query: str, within: float) -> list[Series]:
+    def query(self, query: str, timeout: float) -> list[Series]:
         """The values of a query now, or some seconds ago, each a series of one.
 
         :raises PrometheusProblem: there is no answer; at once where there was none a moment ago.
@@ -119,19 +119,19 @@ class Prometheus:
                 raise PrometheusProblem(f"{self.name} has not answered")
             begun = time.monotonic()
             try:
-                return self._ask("query", {"query": query}, within)
+                return self._ask("query", {"query": query}, timeout)
             except PrometheusProblem:
-                if time.monotonic() > begun + within / 2:
-                    self._away_until = time.monotonic() + _AWAY
+                if time.monotonic() > begun + timeout / 2:
+                    self._away_until = time.monotonic() + _RETRY_AFTER
                 raise
 
         return self._recent.get(query, ask)
 
-    def _ask(self, path: str, fields: Mapping[str, str], within: float) -> list[Series]:
-        return [_series(item) for item in self._result(path, fields, within)]
+    def _ask(self, path: str, fields: Mapping[str, str], timeout: float) -> list[Series]:
+        return [_series(item) for item in self._result(path, fields, timeout)]
 
-    def _result(self, path: str, fields: Mapping[str, str], within: float) -> list[dict[str, Any]]:
-        value = self._answer(path, fields, time.monotonic() + within)
+    def _result(self, path: str, fields: Mapping[str, str], timeout: float) -> list[dict[str, Any]]:
+        value = self._answer(path, fields, time.monotonic() + timeout)
         data = value.get("data")
         found = data.get("result") if isinstance(data, dict) else None
         if not isinstance(found, list) or not all(map(_is_series, found)):
@@ -139,7 +139,7 @@ class Prometheus:
         return found
 
     def _answer(self, path: str, fields: Mapping[str, str], deadline: float) -> dict[str, Any]:
-        left = max(0.1, deadline - time.monotonic())
+        remaining = max(0.1, deadline - time.monotonic())
         try:
             response = self._pool.request(
                 "POST",
@@ -149,7 +149,7 @@ class Prometheus:
                 headers=self._authorized(),
                 # Where it leads may be anywhere, and it would be given the credentials.
                 redirect=False,
-                timeout=Timeout(connect=min(_CONNECT, left), read=left),
+                timeout=Timeout(connect=min(_CONNECT_TIMEOUT, remaining), read=remaining),
                 preload_content=False,
             )
             try:
@@ -165,8 +165,8 @@ class Prometheus:
             value = None
         if response.status == 200 and isinstance(value, dict) and value.get("status") == "success":
             return value
-        said = value.get("error") if isinstance(value, dict) else None
-        text = f": {visible(str(said))[:300]}" if said else ""
+        reported = value.get("error") if isinstance(value, dict) else None
+        text = f": {visible(str(reported))[:300]}" if reported else ""
         raise PrometheusProblem(f"{self.name} answered with the status {response.status}{text}")
 
     def _body(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:

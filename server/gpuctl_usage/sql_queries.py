@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from gpuctl.objects.durations import rough_duration
 from gpuctl_usage.parquet_export import COLUMNS, DuckdbMissing
 
-SECONDS = 60.0
+DEFAULT_TIMEOUT = 60.0
 """For which a question may compute, where nobody says."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
@@ -20,7 +20,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # By default it takes 80 % of the machine, which others use as well.
     "memory_limit": "4GB",
 }
-_INTERRUPTED_AGAIN = 0.05
+_INTERRUPT_EVERY = 0.05
 
 
 Result = TypeVar("Result")
@@ -55,7 +55,7 @@ def check_sql(question: str) -> None:
             raise InvalidSql(str(error).strip()) from None
 
 
-def run_sql(directory: Path, question: str, limit: int, seconds: float = SECONDS) -> SqlResult:
+def run_sql(directory: Path, question: str, limit: int, seconds: float = DEFAULT_TIMEOUT) -> SqlResult:
     """The answer to one SELECT over the tables of a directory, of which each is a view.
 
     Neither other files nor the network can be reached, nothing can be written or set.
@@ -86,7 +86,7 @@ def run_sql(directory: Path, question: str, limit: int, seconds: float = SECONDS
             raise InvalidSql("a time is before the year 1 or after 9999; CAST(... AS VARCHAR) shows it") from None
         except duckdb.Error as error:
             raise InvalidSql(str(error).strip()) from None
-    return SqlResult(_apart(columns), rows[:limit], len(rows) > limit)
+    return SqlResult(_unique_names(columns), rows[:limit], len(rows) > limit)
 
 
 def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Result:
@@ -106,7 +106,7 @@ def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Resul
             # What has not begun to compute does not hear that it is to end.
             while not doing.done():
                 connection.interrupt()
-                wait([doing], _INTERRUPTED_AGAIN)
+                wait([doing], _INTERRUPT_EVERY)
         return doing.result()
 
 
@@ -136,7 +136,7 @@ def _open(connection: Any, directory: Path) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def _apart(names: list[str]) -> list[str]:
+def _unique_names(names: list[str]) -> list[str]:
     """Names of columns, each another one: a question may name several alike."""
     found: list[str] = []
     for name in names:

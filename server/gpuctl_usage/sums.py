@@ -1,4 +1,7 @@
-"""Stored form of an hour or day: sums and histograms. Averages, rates and percentiles are computed when they are read."""
+"""Stored form of an hour or day: sums and histograms.
+
+Averages, rates and percentiles are computed when they are read.
+"""
 
 from __future__ import annotations
 

@@ -306,5 +306,5 @@ def test_prometheus_takes_any_name(tmp_path: Path, name: str) -> None:
         prometheus = Prometheus(url)
         for text in ('m{pod=~"$pods"}', 'm{pod="$job"}', 'm{pod=~"$job"}'):
             query = MetricQuery(query=text).filled({"job": name, "pods": [name], "namespace": "", "nodes": []})
-            [series] = prometheus.over_time(query, BEGIN, BEGIN, 15, 30)
+            [series] = prometheus.query_range(query, BEGIN, BEGIN, 15, 30)
             assert (series.labels["pod"], series.samples[0].value) == (name, 3)

@@ -124,7 +124,7 @@ NAMED = {
 
 
 def test_which_claims_a_pod_has() -> None:
-    assert (pod(1, **EXTENDED).by_claim, pod(1, **EXTENDED).asked) == (True, (("nvidia.com/gpu", 4.0),))
+    assert (pod(1, **EXTENDED).by_claim, pod(1, **EXTENDED).gpu_requests) == (True, (("nvidia.com/gpu", 4.0),))
     assert pod(1, **EXTENDED).claims == ()
     assert pod(2, **NAMED).claims == ("nic", "p2-gpu-x7")
     by_class = {"container": {"resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "4"}}}}
@@ -138,7 +138,7 @@ def test_the_ledger_closes(offered: dict[str, float]) -> None:
     intervals.put_devices(offered, T0 - 10.0)
     intervals.put_node(node(), T0 - 9.0)
     intervals.all_listed(T0 - 8.0)
-    claimed = pod(2, **NAMED)._replace(asked=((DEVICES, 2.0),), by_claim=True)
+    claimed = pod(2, **NAMED)._replace(gpu_requests=((DEVICES, 2.0),), by_claim=True)
     for facts in (pod(1, **EXTENDED), claimed):
         intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", facts.name, facts.uid)), T0 + 1.0)
     assert sum(item.gpus for item in intervals.open_holdings()) == 6
@@ -155,7 +155,7 @@ def test_a_part_of_a_gpu_is_of_unknown_size() -> None:
     intervals.put_devices({"n1": 8.0}, T0 - 10.0)
     intervals.put_node(node(), T0 - 9.0)
     intervals.all_listed(T0 - 8.0)
-    facts = pod(2, **NAMED)._replace(asked=((UNSIZED_DEVICES, 1.0),), by_claim=True)
+    facts = pod(2, **NAMED)._replace(gpu_requests=((UNSIZED_DEVICES, 1.0),), by_claim=True)
     intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p2", "u2")), T0 + 1.0)
     assert intervals.open_holdings() == []
     assert [item.state for item in intervals.open_capacities()] == [CapacityState.UNSIZED]

@@ -312,7 +312,7 @@ def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> 
     with running_prometheus(tmp_path, targets=[exporter.address], how={"honor_labels": True}) as url:
         prometheus = Prometheus(url)
         place.until(
-            lambda: sum(sample.samples[0].value for sample in prometheus.at(_SCRAPED, time.time(), 10)) >= 10,
+            lambda: sum(sample.samples[0].value for sample in prometheus.query_at(_SCRAPED, time.time(), 10)) >= 10,
             "the exporter to be asked a few times",
         )
         settings = {"prometheus": url, "usage_scrape_interval": "1"}

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gpuctl_usage.collector_health import STUCK, UNWRITTEN, CollectorHealth
+from gpuctl_usage.collector_health import STUCK_AFTER, WRITE_TIMEOUT, CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState
 from gpuctl_usage.health_listener import HealthListener, ListenError
@@ -90,8 +90,8 @@ def test_it_does_not_collect() -> None:
     assert not collects(listed=False)
     assert not collects(problem="the disk is full")
     assert not collects(written_at=None)
-    assert not collects(written_at=time.time() - UNWRITTEN - 1)
-    assert not collects(_turned=time.monotonic() - STUCK - 1)
+    assert not collects(written_at=time.time() - WRITE_TIMEOUT - 1)
+    assert not collects(_turned=time.monotonic() - STUCK_AFTER - 1)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_it_answers() -> None:
         health.write_failed("the disk is full")
         assert httpx.get(f"{url}/readyz").json()["problem"] == "the disk is full"
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}, "a start does not mend a disk"
-        health._turned -= STUCK
+        health._turned -= STUCK_AFTER
         assert httpx.get(f"{url}/healthz").status_code == 503
         metrics = httpx.get(f"{url}/metrics")
         assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -213,7 +213,7 @@ class Disturbed:
         """Wait until Prometheus has asked the exporter a few times: it begins seconds after its start."""
         asking = Prometheus(self.prometheus.url)
         query = "count_over_time(DCGM_FI_DEV_GPU_UTIL[3s]) >= 2"
-        self.until(lambda: asking.at(query, time.time(), 10), "Prometheus")
+        self.until(lambda: asking.query_at(query, time.time(), 10), "Prometheus")
 
     def see_to_it(self) -> None:
         """Start the collector again if it has ended: as Kubernetes would, also where its database was away."""

@@ -58,8 +58,8 @@ class OneShard(Prometheus):
         named = query.replace('"}[', f'",{self._shard}}}[').replace("UTIL[", f"UTIL{{{self._shard}}}[")
         return super().at(named, time, patience)
 
-    def stored(self, metric, start, end, patience):  # type: ignore[no-untyped-def]
-        found = super().stored(metric, start, end, patience)
+    def raw_samples(self, metric, start, end, patience):  # type: ignore[no-untyped-def]
+        found = super().raw_samples(metric, start, end, patience)
         return [one for one in found if f'shard="{one.labels.get("shard")}"' == self._shard]
 
 

@@ -21,9 +21,9 @@ from gpuctl_usage.ttl_cache import TtlCache
 
 _DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.ASCII)
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
-_HOLDS = 60.0
+_CLAIM_TTL = 60.0
 """Seconds for which a claim is not asked for again."""
-_WHOLE = "gpu"
+_WHOLE_GPU_TYPE = "gpu"
 """The type of a device that is a whole GPU, where its driver says it; others are instances of MIG, say."""
 
 
@@ -43,7 +43,7 @@ class ClaimedDevices:
         self._version = ""
         self._whole: frozenset[Device] | None = None
         self._pods: dict[str, GpuRequests] = {}
-        self._claims: TtlCache[str, Object | None] = TtlCache(_HOLDS)
+        self._claims: TtlCache[str, Object | None] = TtlCache(_CLAIM_TTL)
 
     def offered(self) -> dict[str, float]:
         """Return the number of GPUs that drivers offer on each node.
@@ -78,7 +78,7 @@ class ClaimedDevices:
             known = ((UNSIZED_DEVICES, 1.0),) if None in counts else ((DEVICES, total),) if total else ()
             if known:
                 self._pods[facts.uid] = known
-        return facts._replace(asked=(*facts.asked, *known), by_claim=facts.by_claim or bool(known))
+        return facts._replace(gpu_requests=(*facts.gpu_requests, *known), by_claim=facts.by_claim or bool(known))
 
     def forget(self, facts: PodFacts) -> None:
         """Forget a pod that was deleted."""
@@ -140,7 +140,7 @@ def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]
 def _is_whole(device: Mapping[str, Any]) -> bool:
     attributes = device.get("attributes") or {}
     said = next((value.get("string") for name, value in attributes.items() if name.rpartition("/")[2] == "type"), None)
-    return said == _WHOLE if said is not None else not device.get("consumesCounters")
+    return said == _WHOLE_GPU_TYPE if said is not None else not device.get("consumesCounters")
 
 
 def claimed_gpus(claim: Object, whole: frozenset[Device] | None) -> float | None:

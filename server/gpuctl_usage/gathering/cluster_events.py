@@ -15,11 +15,11 @@ from gpuctl_usage.gathering.object_facts import FactMaker, Facts
 from gpuctl_usage.gathering.server_clock import ServerClock
 
 KINDS = ("Node", "Namespace", "ResourceQuota", "Pod")
-_AGAIN = 15.0
+_RETRY_AFTER = 15.0
 """Seconds after which a list that may not be read is tried again."""
-_SILENCE = 150.0
+_WATCH_TIMEOUT = 150.0
 """Seconds: a watch that has said nothing for so long, when it should have once a minute, was interrupted."""
-_CATCHING_UP = 2.0
+_CATCH_UP = 2.0
 """Seconds in which all comes that happened while it was."""
 
 
@@ -52,7 +52,7 @@ class ClusterEvents:
                 [WatchedList(kind, None)],
                 on_event=partial(self._handle, kind),
                 transform=self._keep,
-                retry_after=_AGAIN,
+                retry_after=_RETRY_AFTER,
             )
             for kind in KINDS
         }
@@ -133,8 +133,8 @@ class ClusterEvents:
         """When a list last said something; it is noted when that was too long ago."""
         known = self._reflectors[kind].synced_until
         before = at if known is None else self._clock.then(known)
-        if at - before > _SILENCE:
-            self._gaps[kind] = (before, time.monotonic() + _CATCHING_UP)
+        if at - before > _WATCH_TIMEOUT:
+            self._gaps[kind] = (before, time.monotonic() + _CATCH_UP)
         return before
 
     def _missed(self, kind: str, at: float) -> float | None:

@@ -12,19 +12,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from gpuctl_usage.facts import GpuSeries, SharedGpuMetrics
-from gpuctl_usage.prometheus import AnswerTooLarge, Measured, Prometheus, PrometheusProblem
+from gpuctl_usage.prometheus import AnswerTooLarge, Prometheus, PrometheusProblem, RawSeries
 from gpuctl_usage.rollup.shared_cards import nodes_with_process_metrics, nodes_with_shared_cards
 
 MIB, MB = 2**20, 10**6
 _GIB = 2**30
-_BLANK = 1e15
+_DCGM_BLANK = 1e15
 """What is larger than this is how DCGM says that it knows nothing."""
 _MOST_PERCENT = 100.5
 """Rounding may pass 100; what is more than this is no share."""
-_PATIENCE = 60.0
+_QUERY_TIMEOUT = 60.0
 """Seconds that a question may take."""
 _ATTEMPTS = 3
-_SHORTEST = 15.0
+_SHORTEST_RANGE = 15.0
 """Seconds: less than this at once is not asked for."""
 _LONGEST_NAME = 253
 
@@ -65,7 +65,7 @@ _FIRST, _SECOND = ADAPTERS[:2]
 
 _NODES = ("Hostname", "hostname", "node", "kubernetes_node", "instance")
 _GPUS = ("gpu", "gpu_id", "GPU_I_ID")
-_IN_SLICES = "/"
+_MIG_SEPARATOR = "/"
 """In the name of an instance of MIG, after the GPU that it is a part of: nothing tells processes of one apart."""
 
 
@@ -82,7 +82,7 @@ class _Device(NamedTuple):
     gpu: str
 
 
-class _Name(NamedTuple):
+class _SeriesKey(NamedTuple):
     device: _Device
     place: PodPlace
 
@@ -115,7 +115,7 @@ class GpuSamples:
         """
         counts = self._counts(start, end)
         taken: set[_Device] = set()
-        found: dict[_Name, GpuSeries] = {}
+        found: dict[_SeriesKey, GpuSeries] = {}
         for adapter in ADAPTERS:
             if not counts.get(adapter.utilization):
                 continue
@@ -124,7 +124,7 @@ class GpuSamples:
             # Both of DCGM's are there most often: where the first has measured all, the second is not asked for.
             if adapter is _SECOND and taken and not shared and not self._is_more(start, end):
                 continue
-            made = _Series(adapter, nodes, holders, taken - shared)
+            made = _SeriesBuilder(adapter, nodes, holders, taken - shared)
             self._fill(made, start, end)
             more = made.found
             if shared:
@@ -136,7 +136,7 @@ class GpuSamples:
             taken |= made.devices
         return list(found.values())
 
-    def _shared(self, found: Mapping[_Name, GpuSeries]) -> frozenset[_Device]:
+    def _shared(self, found: Mapping[_SeriesKey, GpuSeries]) -> frozenset[_Device]:
         """The GPUs of nodes where pods share some, unless it is set that nothing tells them apart."""
         nodes = frozenset() if self.shared is SharedGpuMetrics.COPIES else nodes_with_shared_cards(found.values())
         return frozenset(name.device for name, one in found.items() if one.node in nodes)
@@ -145,7 +145,7 @@ class GpuSamples:
         names = "|".join(adapter.utilization for adapter in ADAPTERS)
         length = round((end - start) * 1000)
         query = f'count by (__name__) (last_over_time({{__name__=~"{names}"}}[{length}ms]))'
-        found = self._patiently(lambda: self._prometheus.at(query, end, _PATIENCE))
+        found = self._patiently(lambda: self._prometheus.query_at(query, end, _QUERY_TIMEOUT))
         return {series.labels.get("__name__", ""): series.samples[-1].value for series in found if series.samples}
 
     def _is_more(self, start: float, end: float) -> bool:
@@ -155,9 +155,9 @@ class GpuSamples:
             f"count(last_over_time({_SECOND.utilization}{length}) "
             f"unless min_over_time({_FIRST.utilization}{length}) >= 0 <= {most})"
         )
-        return bool(self._patiently(lambda: self._prometheus.at(query, end, _PATIENCE)))
+        return bool(self._patiently(lambda: self._prometheus.query_at(query, end, _QUERY_TIMEOUT)))
 
-    def _fill(self, made: _Series, start: float, end: float) -> None:
+    def _fill(self, made: _SeriesBuilder, start: float, end: float) -> None:
         adapter = made.adapter
         for first, last in self._pieces(start, end):
             made.add(self._stored(adapter.utilization, first, last))
@@ -176,12 +176,12 @@ class GpuSamples:
             yield first, last
             first = last
 
-    def _stored(self, metric: str, start: float, end: float) -> list[Measured]:
+    def _stored(self, metric: str, start: float, end: float) -> list[RawSeries]:
         try:
-            return self._patiently(lambda: self._prometheus.stored(metric, start, end, _PATIENCE))
+            return self._patiently(lambda: self._prometheus.raw_samples(metric, start, end, _QUERY_TIMEOUT))
         except AnswerTooLarge:
             half = math.floor((end - start) / 2)
-            if half < _SHORTEST:
+            if half < _SHORTEST_RANGE:
                 raise
             self._length = half
             middle = start + half
@@ -203,7 +203,7 @@ class GpuSamples:
                 attempt += 1
 
 
-class _Series:
+class _SeriesBuilder:
     """The series that one adapter has, as they grow piece by piece."""
 
     def __init__(
@@ -211,16 +211,16 @@ class _Series:
     ) -> None:
         self.adapter = adapter
         self.devices: set[_Device] = set()
-        self.found: dict[_Name, GpuSeries] = {}
+        self.found: dict[_SeriesKey, GpuSeries] = {}
         self._nodes = nodes
         self._holders = holders
         self._homes = {(place.namespace, place.pod): place.node for place in holders}
         self._taken = taken
-        self._new: list[tuple[_Name, array[float], array[float]]] = []
-        self._used: dict[_Device, dict[_Name, dict[float, float]]] = {}
+        self._new: list[tuple[_SeriesKey, array[float], array[float]]] = []
+        self._used: dict[_Device, dict[_SeriesKey, dict[float, float]]] = {}
         self._memory: dict[str, dict[_Device, dict[float, float]]] = {"total": {}, "free": {}}
 
-    def add(self, measured: list[Measured]) -> None:
+    def add(self, measured: list[RawSeries]) -> None:
         """The utilisation of a piece."""
         for item in measured:
             name = self._name(item.labels)
@@ -239,7 +239,7 @@ class _Series:
                     self.devices.add(name.device)
                 self._new.append((name, times, values))
 
-    def add_memory(self, part: str, measured: list[Measured]) -> None:
+    def add_memory(self, part: str, measured: list[RawSeries]) -> None:
         """Memory of a piece: ``used``, ``total`` or ``free``."""
         wanted = {name.device for name, _, _ in self._new if name.place.pod}
         factor = self.adapter.unit / _GIB
@@ -252,7 +252,7 @@ class _Series:
             else:
                 values = self._memory[part].setdefault(name.device, {})
             values.update(
-                (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK
+                (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _DCGM_BLANK
             )
 
     def lacks_total(self) -> bool:
@@ -281,7 +281,7 @@ class _Series:
             known = self.found.get(name)
             if known is None:
                 node, namespace, pod = name.place
-                metric = "" if _IN_SLICES in device.gpu else self.adapter.utilization
+                metric = "" if _MIG_SEPARATOR in device.gpu else self.adapter.utilization
                 empty = (array("d"), array("d"), array("d"), array("d"))
                 known = self.found[name] = GpuSeries(node, device.gpu, namespace, pod, *empty, metric)
             known.times.extend(times)
@@ -299,10 +299,10 @@ class _Series:
         # The last is an address.
         named = [name.rpartition(":")[0] or name if labels.get("instance") == name else name for name in named]
         node = next((name for name in named if name in self._nodes), named[0] if named else "")
-        gpu = _IN_SLICES.join(labels[key] for key in _GPUS if labels.get(key)) or labels.get("UUID", "")
+        gpu = _MIG_SEPARATOR.join(labels[key] for key in _GPUS if labels.get(key)) or labels.get("UUID", "")
         return _Device(node[:_LONGEST_NAME], gpu[:_LONGEST_NAME])
 
-    def _name(self, labels: Mapping[str, str]) -> _Name | None:
+    def _name(self, labels: Mapping[str, str]) -> _SeriesKey | None:
         """Which GPU, and of which pod; "" where that is nobody's. None of what tells no GPU of a node."""
         device = self._device(labels)
         if not device.node:
@@ -312,9 +312,9 @@ class _Series:
             # Some exporters know their node by the name of their own pod.
             known = device.node in self._nodes
             node = device.node if known else self._homes.get((namespace, pod), device.node)
-            return _Name(device, PodPlace(node, namespace, pod))
+            return _SeriesKey(device, PodPlace(node, namespace, pod))
         place = PodPlace(device.node, labels.get("namespace", ""), labels.get("pod", ""))
-        return _Name(device, place if place in self._holders else PodPlace(device.node, "", ""))
+        return _SeriesKey(device, place if place in self._holders else PodPlace(device.node, "", ""))
 
 
 def _largest(said: list[dict[float, float]]) -> Mapping[float, float]:

@@ -51,7 +51,7 @@ class PodFacts(NamedTuple):
     namespace: str
     name: str
     node: str
-    asked: GpuRequests
+    gpu_requests: GpuRequests
     owner: OwnerReference | None
     labels: Texts
     annotations: Texts
@@ -78,12 +78,12 @@ class NodeFacts(NamedTuple):
     name: str
     model: str
     allocatable: float
-    there: float
-    units: Mapping[str, float]
-    offered: Mapping[str, int]
+    capacity: float
+    units_per_card: Mapping[str, float]
+    resource_turns: Mapping[str, int]
     state: CapacityState
     created: float
-    turned: float | None
+    ready_changed: float | None
     written: float | None
 
 
@@ -171,7 +171,7 @@ class FactMaker:
             self.labels(pod),
             self.annotations(pod),
             seconds(metadata["creationTimestamp"]) or 0.0,
-            _turned(status, "PodScheduled", "True"),
+            _transition_time(status, "PodScheduled", "True"),
             _started(status),
             _finished(status, over),
             over,
@@ -193,7 +193,7 @@ class FactMaker:
             self._weights.resource_turns(node),
             _STATES[status_of(node)],
             seconds(metadata["creationTimestamp"]) or 0.0,
-            _turned(node.get("status") or {}, "Ready"),
+            _transition_time(node.get("status") or {}, "Ready"),
             written_at(node),
         )
 
@@ -271,7 +271,7 @@ def _claims(spec: Object, extended: Object, status: Object) -> tuple[str, ...]:
     return tuple(sorted({_text(name) for name in (*named, extended.get("resourceClaimName")) if name}))
 
 
-def _turned(status: Object, kind: str, wanted: str | None = None) -> float | None:
+def _transition_time(status: Object, kind: str, wanted: str | None = None) -> float | None:
     for item in status.get("conditions") or []:
         if item.get("type") == kind and wanted in (None, item.get("status")):
             return seconds(item.get("lastTransitionTime"))

@@ -18,9 +18,9 @@ from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, Work
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
 
-_SPLITS = ("workload", "node", "gpus", "model", "labels", "annotations")
+_SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
 """What a holding cannot change without becoming another."""
-_LEAST = 1e-6
+_EPSILON = 1e-6
 """GPUs: less is what additions lose."""
 
 
@@ -123,7 +123,7 @@ class OpenIntervals:
         had = node.open is not None
         self._renew_node(node, at, before)
         came = node.open is not None and not had
-        if came or before is None or (before.model, before.units) != (facts.model, facts.units):
+        if came or before is None or (before.model, before.units_per_card) != (facts.model, facts.units_per_card):
             for uid in tuple(node.pods):
                 self._renew(self._pods[uid], at, _written(before, facts))
 
@@ -229,7 +229,7 @@ class OpenIntervals:
         node = self._nodes.get(facts.node) if facts is not None and facts.node else None
         if pod.over or facts is None or belonging is None or node is None or node.facts is None:
             return
-        gpus, before = self._share(pod, facts, node.facts.units), pod.open
+        gpus, before = self._share(pod, facts, node.facts.units_per_card), pod.open
         is_unsized = gpus is None and not facts.over
         if is_unsized != pod.unsized:
             pod.unsized = is_unsized
@@ -271,7 +271,7 @@ class OpenIntervals:
             _earlier(before.started if before is not None else None, facts.started),
             None,
         )
-        if before is not None and any(getattr(now, name) != getattr(before, name) for name in _SPLITS):
+        if before is not None and any(getattr(now, name) != getattr(before, name) for name in _SPLIT_FIELDS):
             moment = min(max(at if written is None else written, start), at)
             if self._known_until is not None and not self._listed:
                 moment = max(moment, min(self._known_until, at))
@@ -291,21 +291,21 @@ class OpenIntervals:
         elif now != before:
             begun = before is not None and now == before._replace(started=now.started)
             self._note(now, max(now.started or 0.0, start) if begun else now.start)
-        if node.facts.allocatable < node.facts.there or facts.by_claim:
+        if node.facts.allocatable < node.facts.capacity or facts.by_claim:
             self._renew_node(node, at, node.facts, now.start)
 
     def _share(self, pod: _Pod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if that is unknown: also of a share for which its node has no room
         beside the others, because then one of them is not what it says."""
-        gpus = self._weights.held_gpus(facts.asked, units)
+        gpus = self._weights.held_gpus(facts.gpu_requests, units)
         node = self._nodes[facts.node]
-        if gpus is None or node.facts is None or not self._weights.is_share(facts.asked):
+        if gpus is None or node.facts is None or not self._weights.is_share(facts.gpu_requests):
             return gpus
         if pod.open is not None and pod.open.gpus == gpus:
             return gpus
         others = (self._pods[uid] for uid in node.pods if uid != facts.uid)
         held = sum(other.open.gpus for other in others if other.open is not None)
-        if held + gpus <= node.facts.there + _LEAST:
+        if held + gpus <= node.facts.capacity + _EPSILON:
             return gpus
         pod.crowded = True
         return None
@@ -355,8 +355,10 @@ class OpenIntervals:
             return
         if since is not None and gpus > known.gpus:
             at = since
-        turned = before is not None and before.turned != facts.turned
-        written = facts.turned if turned and now._replace(state=known.state) == known else _written(before, facts)
+        turned = before is not None and before.ready_changed != facts.ready_changed
+        written = (
+            facts.ready_changed if turned and now._replace(state=known.state) == known else _written(before, facts)
+        )
         moment = min(max(at if written is None else written, known.start), at)
         if self._known_until is not None and not self._listed:
             moment = max(moment, min(self._known_until, at))
@@ -383,8 +385,8 @@ class OpenIntervals:
             elif pod.open is not None:
                 held += pod.open.gpus
         own = facts.allocatable
-        if own < facts.there:
-            own = max(own, min(facts.there, held))
+        if own < facts.capacity:
+            own = max(own, min(facts.capacity, held))
         # What is claimed is there, also if ResourceSlices cannot be read.
         return own + max(self._devices.get(facts.name, 0.0), claimed)
 

@@ -54,7 +54,7 @@ class OpenQuotas:
         elif isinstance(facts, QuotaFacts):
             self._handle_quota(facts, event)
         elif isinstance(facts, NodeFacts):
-            offered = facts.offered if event.type == "PUT" else {}
+            offered = facts.resource_turns if event.type == "PUT" else {}
             if offered != self._nodes.get(facts.name, {}):
                 self._nodes[facts.name] = offered
                 self._share(event.at)

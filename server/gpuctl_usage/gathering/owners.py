@@ -21,12 +21,12 @@ from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFa
 from gpuctl_usage.gathering.open_intervals import Belonging
 from gpuctl_usage.ttl_cache import TtlCache
 
-HOLDS = 240.0
+OWNER_TTL = 240.0
 """Seconds for which an owner is not asked for again: what changes in its labels is seen with the next snapshot."""
-_KINDS_HOLD = 3600.0
-_AWAY = 10.0
+_KINDS_TTL = 3600.0
+_RETRY_AFTER = 10.0
 """Seconds for which nothing is asked after there was no answer."""
-_HIGHEST = 8
+_MAX_DEPTH = 8
 _GROUP_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,20}", re.ASCII)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _BUILT_IN = {
@@ -52,15 +52,15 @@ class Owners:
     def __init__(self, session: Session, maker: FactMaker) -> None:
         self._session = session
         self._maker = maker
-        self._owners: TtlCache[tuple[str, str], _Owner | None] = TtlCache(HOLDS)
-        self._kinds: TtlCache[str, Mapping[str, Resource]] = TtlCache(_KINDS_HOLD)
+        self._owners: TtlCache[tuple[str, str], _Owner | None] = TtlCache(OWNER_TTL)
+        self._kinds: TtlCache[str, Mapping[str, Resource]] = TtlCache(_KINDS_TTL)
         self._away_until = 0.0
 
     def of(self, pod: PodFacts) -> Belonging:
         """Whose a pod is."""
         belonging = Belonging(WorkloadKey(pod.namespace, "Pod", pod.name, pod.uid))
         reference, kind = pod.owner, "Pod"
-        for _ in range(_HIGHEST):
+        for _ in range(_MAX_DEPTH):
             if reference is None or (kind, reference.kind) == ("Job", "CronJob"):
                 return belonging
             key = WorkloadKey(pod.namespace, reference.kind, reference.name, reference.uid)
@@ -73,7 +73,7 @@ class Owners:
                 found = self._find(resource, pod.namespace, reference) if resource is not None else None
             except ClusterError:
                 # Thousands of pods are not to wait for it one after the other.
-                self._away_until = time.monotonic() + _AWAY
+                self._away_until = time.monotonic() + _RETRY_AFTER
                 return Belonging(key, certain=False)
             except (KeyError, TypeError, AttributeError, ValueError):
                 # Kinds are answered for by whoever has installed them, in whatever form.

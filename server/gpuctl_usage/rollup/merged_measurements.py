@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gpuctl_usage.facts import HOUR, GpuSeries
 from gpuctl_usage.sums import Level, RolledUp, Sums
 
-_LEAST = 1e-6
+_EPSILON = 1e-6
 """Rounding error of sums, in seconds."""
 _Gpu = tuple[str, str, str, str]
 
@@ -60,7 +60,7 @@ def merge_measurements(
         # Added even if later measurements cover the gap: those may belong to the next pod of this name.
         added.append(_chosen(one, missing))
         more = _covered({*times, *one.times}, start, reach) - _covered(times, start, reach)
-        if one.pod and more > _LEAST:
+        if one.pod and more > _EPSILON:
             lost[one.node, one.namespace, one.pod] += more
     return MergedMeasurements(
         [*fresh, *added], [MissingMeasurements(*whose, seconds) for whose, seconds in sorted(lost.items())]
@@ -75,7 +75,7 @@ def find_reduced_coverage(before: RolledUp, now: RolledUp) -> list[MissingMeasur
             continue
         others = now.sums.get(group, Sums())
         less = min(sums.obs_gpu_s, others.alloc_gpu_s) - others.obs_gpu_s
-        if less > _LEAST * max(1.0, sums.obs_gpu_s):
+        if less > _EPSILON * max(1.0, sums.obs_gpu_s):
             is_node = group.level is Level.NODE
             found.append(MissingMeasurements(group.value if is_node else "", "" if is_node else group.key, "", less))
     # The same measurements count for nodes and workloads: one of the two lists is enough.

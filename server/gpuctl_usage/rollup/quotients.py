@@ -1,4 +1,7 @@
-"""Averages, rates and percentiles computed from sums when they are read. None means unknown; numbers are not rounded."""
+"""Averages, rates and percentiles, computed from sums when they are read.
+
+None means unknown; numbers are not rounded.
+"""
 
 from __future__ import annotations
 
