@@ -1,4 +1,4 @@
-"""CONTRIBUTING's "Where is X" names files and functions that are there."""
+"""CONTRIBUTING's "Where to look" names files and functions that are there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.pages import ROOT, rows
 
 SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server"}
 """Where packages are that the paths begin with; the others are of gpuctl itself."""
-TABLE = rows("CONTRIBUTING.md", "Where is X")
+TABLE = rows("CONTRIBUTING.md", "Where to look")
 
 
 def names_in(path: str) -> set[str]:
