@@ -140,11 +140,11 @@ def _takeover(command_line: str, others: str) -> Phrase:
 
 ADOPT_OBJECT = _takeover(
     "rename the job, or take the object over with `gpuctl apply --adopt`",
-    "rename the job, or have whoever holds it let go of it",
+    "rename the job, or have its manager release it",
 )
 ADOPT_FIELDS = _takeover(
-    "take it over with --adopt, or take it out of the document",
-    "take it out of the document, or have whoever holds it let go of it",
+    "take it over with --adopt, or remove it from the document",
+    "remove it from the document, or have its manager release it",
 )
 OR_ADOPT = _takeover(", or take it over with --adopt", "")
 APPLY = Phrase("`gpuctl apply`", "`PUT`")
@@ -157,7 +157,7 @@ CREATE_NAMESPACE = Phrase(
 CREATE_POOL = Phrase("`gpuctl create -f pool.yaml`", "`POST /pools`")
 IN_NAMESPACE = Phrase("with -n NAMESPACE", "with `namespace=NAMESPACE`")
 NAMED_NAMESPACE = Phrase("with -n", "with `namespace=NAMESPACE`")
-NO_PROBE = Phrase("; if this is only about pods that people create themselves, --no-probe goes on", "")
+NO_PROBE = Phrase("; if this only concerns pods that users create directly, --no-probe makes it a note", "")
 OR_DELETE_FILE = Phrase(", or delete it with -f FILE", "")
 OR_MOVE_NODE = Phrase("; --overwrite moves it", "")
 OR_RELOWER = Phrase("; --relower replaces it", "")
@@ -166,7 +166,7 @@ PRIORITY_CLASS = Phrase(
     "; an administrator's `gpuctl apply` creates it", "; it is created when an administrator submits a job"
 )
 QUEUE = Phrase("--queue", "`queue`")
-QUEUE_ANYWAY = Phrase("--queue creates it all the same", "`queue=true` creates it all the same")
+QUEUE_ANYWAY = Phrase("--queue creates it anyway", "`queue=true` creates it anyway")
 WAIT_FOR_LOG = Phrase("; `gpuctl logs -f` waits for it", "; with `follow=true` it is waited for")
 
 

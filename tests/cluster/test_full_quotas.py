@@ -36,7 +36,7 @@ def test_a_training_and_a_service_start_when_there_is_room(place: Place) -> None
     full(place, 3)
     second, third = gpus("second", 2), inference("third", resources={"gpu": 1})
     refused = place.apply(second, third, code=1)
-    assert "would be 6 of 3 (in use 3, needed 3); --queue creates it all the same" in refused.err
+    assert "would be 6 of 3 (in use 3, needed 3); --queue creates it anyway" in refused.err
     assert not place.exists("Job", "second")
     said = f"quota few in {place.namespace}: asks {{}} {GPU}, 0 free; held by training/first (3)"
     assert waits(place, second, third) == {"second": [said.format(2)], "third": [said.format(1)]}
@@ -72,7 +72,7 @@ def test_a_training_that_runs_again(place: Place) -> None:
     place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == "2", "its use")
     uid = place.uid("Job", "again")
     refused = place.gpuctl("rerun", "again", "--yes", code=1)
-    assert "would be 4 of 2 (in use 2, needed 2); --queue creates it all the same" in refused.err
+    assert "would be 4 of 2 (in use 2, needed 2); --queue creates it anyway" in refused.err
     assert place.uid("Job", "again") == uid
     done = place.gpuctl("rerun", "again", "--queue")
     assert (
@@ -173,7 +173,7 @@ def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place:
 def test_create_queues_too(place: Place) -> None:
     full(place)
     path = place.file(gpus("second", 1))
-    assert "--queue creates it all the same" in place.gpuctl("create", "-f", path, code=1).err
+    assert "--queue creates it anyway" in place.gpuctl("create", "-f", path, code=1).err
     assert "will wait: quota few" in place.gpuctl("create", "-f", path, "--queue").out
 
 

@@ -204,7 +204,7 @@ def test_a_policy_on_who_creates_pods(place: Place, deny: Deny) -> None:
     deny(by, "people create no pods", POD, naked())
     refused = place.apply(training("team-train", **V2), flags=("--yes",), code=1)
     assert "denied request: people create no pods" in refused.err
-    assert "if this is only about pods that people create themselves, --no-probe goes on" in refused.err
+    assert "if this only concerns pods that users create directly, --no-probe makes it a note" in refused.err
     assert place.uid("Job", "team-train") == uid
     noted = place.apply(training("team-train", **V2), flags=("--yes", "--no-probe"))
     assert "note: job.batch/team-train" in noted.err

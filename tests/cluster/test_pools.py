@@ -219,7 +219,7 @@ def test_label_of_another_manager_is_a_conflict_that_names_it(place: Place, node
     refused = place.apply(document, code=1)
     assert refused.err == (
         f"error: node/{one}: metadata.labels.{TYPE_LABEL} is held by kubectl-label; metadata.labels.{POOL_LABEL} is held "
-        "by kubectl-label; take it over with --adopt, or take it out of the document\n  = nothing was changed\n"
+        "by kubectl-label; take it over with --adopt, or remove it from the document\n  = nothing was changed\n"
     )
     assert nodes.labels(one) == before
     assert nodes.definition("a") is None

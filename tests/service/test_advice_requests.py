@@ -99,14 +99,14 @@ def test_what_is_somebody_elses(remote: Remote) -> None:
     place, served = remote.place, remote.served
     foreign(place, "a")
     plan = submit(served, at(place, training("a")), 200, "/plan")
-    assert "rename the job, or have whoever holds it let go of it" in plan["errors"][0]
+    assert "rename the job, or have its manager release it" in plan["errors"][0]
     assert "gpuctl apply" not in json.dumps(plan)
     submit(served, at(place, training("renamed")), 201)
     remote.login()
     path = place.file(training("a"))
     for words in (("apply", "-f", path), ("apply", "-f", path, "-o", "json"), ("diff", "-f", path)):
         said = remote.typed(*words, "-n", place.namespace, code=None)
-        assert "rename the job, or have whoever holds it let go of it" in said.out + said.err
+        assert "rename the job, or have its manager release it" in said.out + said.err
         assert "--adopt" not in said.out + said.err
     place.kubectl("delete", "job", "a")
     remote.typed("apply", "-f", path, "-n", place.namespace)

@@ -142,7 +142,7 @@ def test_a_full_quota_is_waited_for_where_that_is_asked_for(served: Served, plac
     place.running("first")
     text = text_of(training("second"), namespace=place.namespace)
     refused = served.call("POST", "/jobs", status=409, json={"yamlContent": text})
-    assert "`queue=true` creates it all the same" in json.dumps(refused)
+    assert "`queue=true` creates it anyway" in json.dumps(refused)
     said = f"will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first (2)"
     plan = served.call("POST", "/plan?queue=true", status=200, json={"yamlContent": text})
     (wait,) = [item for step in plan["steps"] for item in step["waits"]]

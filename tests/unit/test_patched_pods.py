@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Object, str]] = {
     "securityContext.runAsUser": ({"securityContext": {"runAsUser": 2**31}}, "must be at most 2147483647"),
     "runtimeClassName": ({"runtimeClassName": "A_B"}, "`A_B` is not a legal object name"),
     "nodeSelector.a b": ({"nodeSelector": {"a b": "c"}}, "`a b: c` is not a legal label"),
-    "schedulingGates.1.name": ({"schedulingGates": [{"name": "a"}, {"name": "a"}]}, "stands twice"),
+    "schedulingGates.1.name": ({"schedulingGates": [{"name": "a"}, {"name": "a"}]}, "is listed twice"),
     "resourceClaims.0.name": ({"resourceClaims": [{"name": "A", "resourceClaimName": "x"}]}, "`A` is not a DNS label"),
     "resourceClaims.0": ({"resourceClaims": [{"name": "gpu"}]}, "needs one of resourceClaimName and"),
     "resourceClaims.0.resourceClaimName": (

@@ -536,8 +536,8 @@ def test_a_link_out_of_the_directory_that_leads_nowhere_is_not_to_be_named(tmp_p
     (jobs / "a.yaml").write_text(JOB % "a", encoding="utf-8")
     (jobs / "gone.yaml").symlink_to(tmp_path / "absent" / "gone.yaml")
     [said] = [item for item in gpuctl.compile(jobs).diagnostics if "gone.yaml" in item.message]
-    assert "leads nowhere" in said.message
-    assert said.hint == "mend or remove it"
+    assert "is a broken link" in said.message
+    assert said.hint == "fix or remove it"
 
 
 _OURS = {"app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "training"}

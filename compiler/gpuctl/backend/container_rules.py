@@ -118,13 +118,17 @@ def _restarts(pod: Object, container: Object, *, init: bool) -> Iterator[PodProb
     policy = container.get("restartPolicy")
     if policy is not None and not (policy == "Always" and init):
         hint = "an init container with `restartPolicy: Always` is a sidecar"
-        message = f"`restartPolicy: {policy}` is the pod's to say"
-        yield PodProblem(("restartPolicy",), message if not init else "`restartPolicy` is `Always` or nothing", hint)
+        message = f"`restartPolicy: {policy}` is a field of the pod, not of a container"
+        yield PodProblem(
+            ("restartPolicy",),
+            message if not init else "the `restartPolicy` of an init container can only be `Always`",
+            hint,
+        )
     seen: set[str] = set()
     for index, item in enumerate(container.get("resizePolicy", [])):
         place: FieldPath = ("resizePolicy", index)
         if item.get("resourceName") in seen:
-            yield PodProblem(place, f"`{item.get('resourceName')}` stands twice in resizePolicy")
+            yield PodProblem(place, f"`{item.get('resourceName')}` is listed twice in resizePolicy")
         seen.add(item.get("resourceName", ""))
         if item.get("restartPolicy") == "RestartContainer" and pod.get("restartPolicy") == "Never":
             yield PodProblem(
@@ -273,7 +277,7 @@ def _handler(container: Object, handler: Object, place: FieldPath, grace: Any) -
         if isinstance(port, str) and port not in known:
             hint = f"the ports are {', '.join(known)}" if known else "write the port's number"
             causes = tuple(("ports", index) for index in range(len(container.get("ports", []))))
-            message = f"`{place[-1]}` uses the port `{port}`, and no port of the container is called so"
+            message = f"`{place[-1]}` uses the port `{port}`, and the container has no port of that name"
             yield PodProblem((*place, kind, "port"), message, hint, causes)
         elif kind in handler and port is None:
             yield PodProblem((*place, kind), f"`{kind}` needs `port`")
@@ -283,7 +287,9 @@ def _thresholds(probe: Object, place: FieldPath) -> Iterator[PodProblem]:
     if place[-1] != "readinessProbe" and probe.get("successThreshold", 1) not in (0, 1):
         yield PodProblem((*place, "successThreshold"), f"must be 1 in a {place[-1]}")
     if place[-1] == "readinessProbe" and "terminationGracePeriodSeconds" in probe:
-        yield PodProblem((*place, "terminationGracePeriodSeconds"), "a readinessProbe ends nothing")
+        yield PodProblem(
+            (*place, "terminationGracePeriodSeconds"), "a readinessProbe cannot have `terminationGracePeriodSeconds`"
+        )
 
 
 def _security(pod: Object, context: Object) -> Iterator[PodProblem]:

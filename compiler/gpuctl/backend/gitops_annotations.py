@@ -63,7 +63,7 @@ def warn_about_replacing(context: Context, lowered: Lowered) -> None:
         context.report(
             lowered.document,
             "GPU608",
-            "with --job-names plain Argo CD starts this training anew at every sync that applies unchanged objects too",
+            "with --job-names plain Argo CD restarts this training at every sync that also applies unchanged objects",
             ("job", "name"),
             "leave --job-names out, or set ApplyOutOfSyncOnly=true in the Application's syncOptions",
             severity=Severity.WARNING,

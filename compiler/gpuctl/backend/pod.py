@@ -96,7 +96,7 @@ def _check_signal(context: Context, document: Document, model: Job, pod: Object)
             context.report(
                 document,
                 "GPU213",
-                f"the checkpoint's signal goes to process 1, which with `{field}` is none of the job's",
+                f"the checkpoint's signal goes to process 1, which is not the job's program if `{field}` is set",
                 ("job", "checkpoint", "signal"),
                 "use `command`, which can find the process that saves",
             )

@@ -55,9 +55,9 @@ _FORBIDDEN = {
     "subdomain": "the pod's subdomain is set by gpuctl",
     "priorityClassName": "the priority is `job.priority`",
     "priority": "the priority is `job.priority`",
-    "preemptionPolicy": "the priority is `job.priority`; whether it evicts others is the platform's `priorities`",
-    "overhead": "the overhead of a pod is its RuntimeClass's",
-    "nodeName": "placing a pod on a node by name goes around the scheduler; use a pool, or nodeSelector",
+    "preemptionPolicy": "the priority is `job.priority`; preemption is set in the platform's `priorities`",
+    "overhead": "the overhead of a pod is set by its RuntimeClass",
+    "nodeName": "placing a pod on a node by name bypasses the scheduler; use a pool, or nodeSelector",
     "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
 }
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
@@ -439,6 +439,6 @@ def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
                         (*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged"
                     )
                 elif key in seen:
-                    yield PodProblem((*path, field, index), f"`{key[0]}` stands twice in {field}")
+                    yield PodProblem((*path, field, index), f"`{key[0]}` is listed twice in {field}")
                 seen.add(key)
         yield from _unkeyed(value, (*path, field))

@@ -151,7 +151,7 @@ def _names(pod: Object) -> Iterator[PodProblem]:
     seen: set[str] = set()
     for place, value in strings_at(pod, "schedulingGates[].name"):
         if value in seen:
-            yield PodProblem(place, f"the scheduling gate `{value}` stands twice")
+            yield PodProblem(place, f"the scheduling gate `{value}` is listed twice")
         seen.add(value)
     for index, claim in enumerate(pod.get("resourceClaims", [])):
         if not names.is_dns_label(claim.get("name", "")):
@@ -182,7 +182,7 @@ def _tolerations(pod: Object) -> Iterator[PodProblem]:
         elif operator == "Equal" and not names.is_label_value(value):
             yield PodProblem((*place, "value"), f"`{value}` is not a legal taint value")
         elif operator in ("Gt", "Lt") and not value.lstrip("-").isdigit():
-            yield PodProblem((*place, "operator"), f"`operator: {operator}` compares numbers, and `{value}` is none")
+            yield PodProblem((*place, "operator"), f"`operator: {operator}` needs a number, got `{value}`")
 
 
 def _affinity(pod: Object) -> Iterator[PodProblem]:
@@ -214,7 +214,7 @@ def _requirement(place: FieldPath, item: Object, *, fields: bool = False, number
     key, operator, values = item.get("key", ""), item.get("operator"), item.get("values", [])
     if fields:
         if key != "metadata.name":
-            yield PodProblem((*place, "key"), "`matchFields` knows the field `metadata.name` only")
+            yield PodProblem((*place, "key"), "`matchFields` supports only the field `metadata.name`")
         if len(values) != 1:
             yield PodProblem(place, f"`operator: {operator}` on a field needs exactly one value")
         return

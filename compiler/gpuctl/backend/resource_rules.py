@@ -36,7 +36,7 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
             if amount < 0:
                 yield PodProblem(place, f"`{value}` is negative")
             elif _is_whole(name) and amount.denominator != 1:
-                yield PodProblem(place, f"`{name}` is counted in whole ones, and `{value}` is none")
+                yield PodProblem(place, f"`{name}` must be a whole number, got `{value}`")
             elif name.startswith("hugepages-"):
                 page = parse_quantity(name.removeprefix("hugepages-"))
                 if not page or not amount or amount % page:
@@ -52,7 +52,7 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
         if name not in claims:
             yield PodProblem(("resources", "claims", index), f"the pod has no resource claim called `{name}`")
         elif name in seen and "request" not in claim:
-            yield PodProblem(("resources", "claims", index), f"the claim `{name}` stands twice")
+            yield PodProblem(("resources", "claims", index), f"the claim `{name}` is listed twice")
         seen.add(name)
 
 

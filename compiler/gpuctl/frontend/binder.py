@@ -144,8 +144,8 @@ def _kind(findings: Findings, *, direct: bool) -> str | None:
     kind = ALIASES.get(text or "", text or "")
     if kind in KINDS:
         return kind
-    owner = DocumentOwner.OURS if direct else owner_of(root, file)
-    if owner is DocumentOwner.OURS:
+    owner = DocumentOwner.GPUCTL if direct else owner_of(root, file)
+    if owner is DocumentOwner.GPUCTL:
         _report_no_kind(findings, node, text)
     elif not _is_manifest_of_ours(root):
         _report_foreign(findings, owner, node, text)
@@ -159,7 +159,7 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
     elif node is not None and text is not None:
         close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
         hint = f"did you mean `{close}`?" if close else f"the kinds are {', '.join(KINDS)}"
-        if owner_of(root, findings.chunk.source.name) is DocumentOwner.OTHERS:
+        if owner_of(root, findings.chunk.source.name) is DocumentOwner.OTHER_TOOL:
             hint = "this is a Kubernetes manifest already; `kubectl apply -f` takes it"
         findings.at_node("GPU102", f"unknown kind `{shorten(text)}`", node, ("kind",), hint)
     elif (written := child(root, "kind")) is not None and not written[1].is_null:
@@ -175,13 +175,13 @@ def _report_foreign(findings: Findings, owner: DocumentOwner, node: YamlNode | N
     if text is not None:
         what = f"kind `{shorten(text)}`"
     else:
-        what = "a document without `kind`" if findings.root.kind == MAPPING else "a document that is no mapping"
+        what = "a document without `kind`" if findings.root.kind == MAPPING else "a document that is not a mapping"
     span = findings.chunk.span(node) if node is not None else findings.span(())
-    if owner is DocumentOwner.OTHERS:
-        found = Diagnostic(Severity.NOTE, "GPU105", f"{what} is not one of ours: left alone", span)
+    if owner is DocumentOwner.OTHER_TOOL:
+        found = Diagnostic(Severity.NOTE, "GPU105", f"{what} is not a gpuctl document: skipped", span)
     else:
         hint = "add an `apiVersion` and a `kind` if it is a manifest, or move it elsewhere"
-        message = f"{what} is left alone, and nothing says whose it is"
+        message = f"{what} is skipped: its owner is unclear"
         found = Diagnostic(Severity.NOTE, "GPU107", message, span, hint=hint)
     findings.diagnostics.append(found)
 
@@ -208,7 +208,7 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
     skeleton = {"kind": kind, "version": VERSION, "job": {"name": "x"}, "environment": {"image": "x"}}
     for key in ("name", "namespace"):
         if key in partial.get("job", {}):
-            findings.at_path("GPU213", f"a default `{key}` would be every job's", ("defaults", kind, "job", key))
+            findings.at_path("GPU213", f"a default `{key}` would apply to every job", ("defaults", kind, "job", key))
     try:
         kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
     except ValidationError as error:

@@ -259,7 +259,7 @@ class _Composer:
                 Diagnostic(
                     Severity.ERROR,
                     "GPU006",
-                    f"the key `{shorten(key.value)}` stands twice in one mapping",
+                    f"the key `{shorten(key.value)}` occurs twice in one mapping",
                     self.chunk.span(key),
                     hint="remove one of the two",
                     related=(Related("first here", self.chunk.span(earlier)),),

@@ -156,7 +156,7 @@ class _DirectoryWalker:
         elif re.search(_LIKE_YAML, entry.name):
             self.others.append((path, named))
         elif not hidden and entry.is_symlink() and not os.path.exists(path):
-            reason, hint = "is a link that leads nowhere", "mend or remove it: it may have led to a directory"
+            reason, hint = "is a broken link", "fix or remove it: it may have led to a directory"
             self.unread.append(Unread(path, reason, hint))
 
     def settle(self) -> None:
@@ -171,7 +171,7 @@ class _DirectoryWalker:
             if os.path.realpath(path) not in read and _holds_document(path):
                 reason = "holds a document and is hidden" if named else "holds a document and does not end in .yaml"
                 self.unread.append(
-                    Unread(path, f"{reason}, so it is not read", "rename it, name it itself, or remove it")
+                    Unread(path, f"{reason}, so it is not read", "rename it, name it directly, or remove it")
                 )
 
     def _is_left_out(self, real: str) -> bool:

@@ -73,8 +73,8 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
     for index, name in enumerate(placed.clusters if placed is not None and settings.clusters else ()):
         if name not in settings.clusters:
             near = nearest(name, settings.clusters)
-            hint = f"did you mean `{near}`?" if near else f"the platform names {', '.join(settings.clusters)}"
-            message = f"the platform names no cluster `{name}`"
+            hint = f"did you mean `{near}`?" if near else f"the platform defines {', '.join(settings.clusters)}"
+            message = f"the platform defines no cluster `{name}`"
             yield document.diagnostic(ERROR, "GPU211", message, ("placement", "clusters", index), hint)
 
 
@@ -170,7 +170,7 @@ def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagno
         yield document.diagnostic(
             ERROR,
             "GPU211",
-            f"the platform knows no GPU vendor `{resources.gpu_vendor}`",
+            f"the platform defines no GPU vendor `{resources.gpu_vendor}`",
             ("resources", "gpu-vendor"),
             f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}",
         )
@@ -192,7 +192,7 @@ def _shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
     memory = parse_quantity(resources.memory) if resources.memory else None
     shm = parse_quantity(resources.shm) if resources.shm else None
     if memory is not None and shm is not None and shm > memory:
-        message = f"shm ({resources.shm}) is larger than memory ({resources.memory}), which it counts as"
+        message = f"shm ({resources.shm}) is larger than memory ({resources.memory}); it counts as memory"
         yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
 
 
@@ -312,7 +312,7 @@ def _quota(document: Document, model: QuotaDocument, settings: Settings) -> Iter
     for name, entry in (model.users or model.namespace or {}).items():
         path: tuple[str | int, ...] = (model.entries_key, name)
         if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
-            message = f"a quota on the namespace `{name}` limits everybody who has none of their own"
+            message = f"a quota on the namespace `{name}` limits all users without a namespace of their own"
             yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
         yield from _quota_vendors(document, entry.gpu, (*path, "gpu"), settings)
     if model.default is not None:
@@ -331,5 +331,5 @@ def _quota_vendors(
         if vendor not in settings.gpus:
             close = nearest(vendor, settings.gpus)
             hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}"
-            message = f"the platform knows no GPU vendor `{vendor}`"
+            message = f"the platform defines no GPU vendor `{vendor}`"
             yield document.diagnostic(ERROR, "GPU211", message, (*path, vendor), hint, key=True)

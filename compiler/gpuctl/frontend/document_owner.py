@@ -28,27 +28,27 @@ _GPU_FIELDS = frozenset({"gputype", "gpushare", "gpuvendor", "pool"})
 class DocumentOwner(Enum):
     """The owner of a document that has no gpuctl kind."""
 
-    OURS = "ours, with a mistake"
-    OTHERS = "somebody else's"
-    UNCLEAR = "hard to tell"
+    GPUCTL = "gpuctl, with a mistake"
+    OTHER_TOOL = "another tool"
+    UNCLEAR = "unclear"
 
 
 def owner_of(root: YamlNode, file: str) -> DocumentOwner:
     """Return the owner of a document whose ``kind`` is not exactly a gpuctl kind. ``file``: the name of its source."""
     if root.kind != "mapping":
         items = root.value if root.kind == "list" else []
-        return DocumentOwner.OURS if any(_is_in_list(item) for item in items) else DocumentOwner.UNCLEAR
+        return DocumentOwner.GPUCTL if any(_is_in_list(item) for item in items) else DocumentOwner.UNCLEAR
     fields = {fold(key.value): value for key, value in root.value}
     kind = fields.get("kind")
     if _is_signed(fields):
-        return DocumentOwner.OURS
+        return DocumentOwner.GPUCTL
     if _is_text(fields.get("apiversion")) and _is_text(kind):
-        return DocumentOwner.OTHERS
+        return DocumentOwner.OTHER_TOOL
     if kind is None:
         if misspelt_kind(root) is not None:
-            return DocumentOwner.OURS
-        return DocumentOwner.OTHERS if posixpath.basename(file) in _KUSTOMIZATIONS else DocumentOwner.UNCLEAR
-    return DocumentOwner.OURS if any(near_kind(text) for text in _texts(kind)) else DocumentOwner.UNCLEAR
+            return DocumentOwner.GPUCTL
+        return DocumentOwner.OTHER_TOOL if posixpath.basename(file) in _KUSTOMIZATIONS else DocumentOwner.UNCLEAR
+    return DocumentOwner.GPUCTL if any(near_kind(text) for text in _texts(kind)) else DocumentOwner.UNCLEAR
 
 
 def near_kind(text: str) -> str | None:

@@ -132,7 +132,7 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
         yield diagnostic_at(
             document,
             "GPU504",
-            f"the command wants {count} nodes, and the document gives {nodes}",
+            f"the command asks for {count} nodes, and the document has {nodes}",
             given[0],
             f"set `resources.nodes: {count}`, or remove the option: NNODES and PET_NNODES are set already",
         )
@@ -140,7 +140,7 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
         total = option(words, "--num_processes", "--num-processes")
         if total is not None and (count := number(total[1])) is not None and count != gpus * nodes:
             cards = f"{nodes} nodes with {gpus} GPUs each" if nodes > 1 else f"{gpus} GPUs"
-            message = f"{count} processes are started in all, and the document gives {cards}"
+            message = f"{count} processes are started in total, and the document has {cards}"
             yield diagnostic_at(document, "GPU504", message, total[0], f"set it to {gpus * nodes}")
 
 

@@ -95,7 +95,7 @@ def load_found(
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     if complete and not loaded.documents and loaded.sources:
         name = found.sources[0].name if found.sources else next(iter(loaded.sources))
-        message = "there is no document of gpuctl's in the files that were named"
+        message = "the named files contain no gpuctl document"
         hint = "a document starts with `kind:`; `gpuctl init training` prints one"
         loaded.diagnostics.append(
             Diagnostic(Severity.ERROR, "GPU009", message, SourceSpan(name, 1, 1, 1, 1), hint=hint)
@@ -136,9 +136,9 @@ def open_platform(
 
 def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
     near = nearest(name, loaded.settings.clusters)
-    hint = f"did you mean `{near}`?" if near else f"it names {', '.join(loaded.settings.clusters)}"
+    hint = f"did you mean `{near}`?" if near else f"it defines {', '.join(loaded.settings.clusters)}"
     place = SourceSpan(next(iter(loaded.sources), "platform"), 1, 1, 1, 1)
-    return Diagnostic(Severity.ERROR, "GPU211", f"the platform names no cluster `{name}`", place, hint=hint)
+    return Diagnostic(Severity.ERROR, "GPU211", f"the platform defines no cluster `{name}`", place, hint=hint)
 
 
 def belongs_to_cluster(document: Document, cluster: str) -> bool:
@@ -262,7 +262,7 @@ def _second_platform(chosen: Document, other: Document, holds: Document | None) 
     first, second = sorted((chosen, other), key=lambda document: (document.file, document.span(("kind",)).line))
     hint = "remove one, or compile the two sets of files apart"
     if holds is not None:
-        hint = f"compile the two sets of files apart, or name the one that holds, such as `--platform {holds.file}`"
+        hint = f"compile the two sets of files apart, or name the one to use, such as `--platform {holds.file}`"
     return second.diagnostic(
         Severity.ERROR,
         "GPU603",
@@ -287,7 +287,7 @@ def _platform_file(
     loaded.sources[source.name] = source
     raws = list(read(source, [] if is_read else loaded.diagnostics))
     platforms = [raw for raw in raws if is_platform(raw)]
-    theirs = not is_named and all(owner_of(raw.root, source.name) is DocumentOwner.OTHERS for raw in raws)
+    theirs = not is_named and all(owner_of(raw.root, source.name) is DocumentOwner.OTHER_TOOL for raw in raws)
     if not platforms and raws and not theirs and len(loaded.diagnostics) == before:
         span = raws[0].chunk.span(raws[0].root)
         message = "this file is used as the platform and holds no `kind: platform`"

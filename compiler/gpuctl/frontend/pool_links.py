@@ -181,7 +181,7 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
             "GPU404",
             f"{len(declared.jobs)} jobs use pool `{name}`, which allows {pool.quota.maxJobs} unfinished ones",
             ("quota", "maxJobs"),
-            "some will be refused",
+            "some will be rejected",
         )
     counts = declared.counts(None)
     if counts is None:

@@ -73,7 +73,7 @@ def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
                         "GPU406",
                         f"{trainings} trainings are in namespace `{namespace}`; its quota allows {entry.maxJobs} Jobs",
                         (document.model.entries_key, namespace),
-                        "some will be refused until others are deleted",
+                        "some will be rejected until others are deleted",
                         key=True,
                     )
 

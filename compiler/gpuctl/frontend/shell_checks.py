@@ -156,7 +156,7 @@ def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic
             hint = advise_shell("\n".join(lines), has_args=bool(args), indent=indent)
         else:
             hint = advise_command(first.text, others, _texts_of(args), indent=indent)
-        message = f"the program would be called `{shorten(first.text)}`, blanks and all"
+        message = f"the program would be called `{shorten(first.text)}`, including the blanks"
         yield document.diagnostic(Severity.WARNING, "GPU509", message, first.path, hint)
         return
     if first.text.rpartition("/")[2] not in SHELLS or len(words) < 2:
@@ -215,7 +215,7 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
     before = ""
     for word in command.words:
         if (pair := option_with_value(word.text)) is not None and not before.startswith("-"):
-            message = f"`{shorten(word.text)}` is one argument, blank and all: the program looks for `{pair[1]}`"
+            message = f"`{shorten(word.text)}` is one argument, including the blank: the program expects `{pair[1]}`"
             hint = f"write two items: {flow_list([pair[1], pair[2]])[1:-1]}"
             yield document.diagnostic(Severity.WARNING, "GPU509", message, word.path, hint)
         if before not in _SCRIPT_OPTIONS and not (before == "-m" and len(word.text) > 200):
@@ -226,7 +226,7 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
                 found = _pattern(word.text, before)
             if found is not None:
                 severity, part, hint = found
-                message = f"`{shorten(part)}` is passed to the program as it is: no shell reads this command"
+                message = f"`{shorten(part)}` is passed to the program unchanged: no shell reads this command"
                 yield document.within(document.diagnostic(severity, "GPU510", message, word.path, hint), part)
         before = word.text
 
@@ -300,7 +300,7 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
         if found is not None:
             part, hint = found
             at: FieldPath = (position, "value") if in_list else (variable.name,)
-            message = f"`{shorten(part)}` in `{variable.name}` stays as it is: no shell reads this value"
+            message = f"`{shorten(part)}` in `{variable.name}` stays unchanged: no shell reads this value"
             diagnostic = document.diagnostic(Severity.WARNING, "GPU510", message, ("environment", "env", *at), hint)
             yield document.within(diagnostic, part)
 

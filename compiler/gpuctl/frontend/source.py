@@ -135,9 +135,9 @@ class _Collector:
             if real.startswith(inside):
                 self._file(file, direct=False, real=real)
             elif not os.path.exists(file):
-                self._skipped(file, "is a link that leads nowhere", "mend or remove it")
+                self._skipped(file, "is a broken link", "fix or remove it")
             else:
-                self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it itself")
+                self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it directly")
 
     def _file(self, path: str, *, direct: bool, real: str | None = None) -> None:
         identity = os.path.realpath(path) if real is None else real
@@ -152,7 +152,7 @@ class _Collector:
             if direct:
                 self._not_a_file(path, str(error))
             else:
-                self._skipped(path, f"is {error}, so it is not read", "name it itself, or remove it")
+                self._skipped(path, f"is {error}, so it is not read", "name it directly, or remove it")
         else:
             # Below a directory, only paths that start with `./` can be shortened.
             name = shown_path(_plain(path) if direct else path.removeprefix("./"))

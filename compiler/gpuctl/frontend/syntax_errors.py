@@ -69,7 +69,7 @@ _HINTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "did not find expected hexdecimal number",
-        "this escape wants hexadecimal digits",
+        "this escape needs hexadecimal digits",
         "write `\\\\` for a backslash, or use single quotes",
     ),
     ("did not find expected node content", "a value is missing here", "write one, or quote the text"),
@@ -99,7 +99,7 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     if character == "\t" or "tab character" in problem or "'\\t'" in problem:
         code, message, hint = "GPU005", TAB, TAB_HINT
     elif "cannot start any token" in problem:
-        message = f"the character {character!r} cannot stand here"
+        message = f"the character {character!r} is not allowed here"
         hint = "remove it, or quote the text that starts with it"
     elif "maximum nesting depth" in problem:
         # libyaml scans ahead of its events, so its own limit can be reached before the composer counts 64 levels.

@@ -221,7 +221,7 @@ class _Expander:
                 shape = shape.value if isinstance(shape, MapShape) else shape
                 at.append(step)
             else:
-                self.fail(path, written, f"`{shorten(written)}`: there is nothing called `{step}` in {shown}", None)
+                self.fail(path, written, f"`{shorten(written)}`: there is no entry `{step}` in {shown}", None)
         return self.scalar(path, written, tuple(at), value)
 
     def scalar(self, path: FieldPath, written: str, at: FieldPath, value: Any) -> str:
@@ -237,7 +237,7 @@ class _Expander:
         text = str(value)
         if at and at[0] in PLACES and at not in IDENTITY and "{{" in text:
             if at in self.active:
-                self.fail(path, written, f"`{shorten(written)}` refers to itself", "break the circle")
+                self.fail(path, written, f"`{shorten(written)}` refers to itself", "remove the cycle")
             if len(self.active) > 8:
                 self.fail(
                     path, written, f"`{shorten(written)}`: references more than 8 deep", "refer to the value itself"

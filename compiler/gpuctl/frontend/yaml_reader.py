@@ -40,7 +40,7 @@ def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]
                 diagnostics.append(error.diagnostic)
             else:
                 code = "GPU105" if all(re.search(line, chunk.text) for line in _OTHERS) else "GPU107"
-                message = f"a document that is not ours cannot be read as YAML: left alone ({error.diagnostic.message})"
+                message = f"a document of another tool cannot be read as YAML: skipped ({error.diagnostic.message})"
                 diagnostics.append(Diagnostic(Severity.NOTE, code, message, error.diagnostic.span))
     if empty and len(diagnostics) == before:
         message, span = "there is no document in this file", SourceSpan(source.name, 1, 1, 1, 1)

@@ -390,7 +390,7 @@ class ClusterIdentity(Block):
     @model_validator(mode="after")
     def _is_recognised(self) -> "ClusterIdentity":
         if self.server is None and self.context is None and self.uid is None:
-            raise field_error("GPU213", "nothing says which cluster this is", "give `server`, `context` or `uid`", ())
+            raise field_error("GPU213", "the cluster cannot be identified", "give `server`, `context` or `uid`", ())
         return self
 
 

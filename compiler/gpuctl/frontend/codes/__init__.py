@@ -1,7 +1,7 @@
-"""Every diagnostic code: what it means, why it matters, what to do, and the smallest document that triggers it.
+"""Every diagnostic code with its meaning, its reason, the remedy, and the smallest document that triggers it.
 
-Codes are stable: 0xx reading, 1xx documents, 2xx fields, 3xx templates, 4xx what documents say together, 5xx command
-lines, 6xx platform and output, 9xx gpuctl itself. In an example ``#!`` ends the line on which the diagnostic stands.
+Codes are stable: 0xx reading, 1xx documents, 2xx fields, 3xx templates, 4xx checks across documents, 5xx command
+lines, 6xx platform and output, 9xx gpuctl itself. In an example ``#!`` marks the line of the diagnostic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said of a code, and the pieces that examples are made of."""
+"""The type of a diagnostic code, and building blocks of the examples."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class CodeRule(NamedTuple):
-    """A code. ``severity`` is its usual one: ``--strict`` makes warnings errors.
+    """A diagnostic code. ``severity`` applies without ``--strict``, which turns warnings into errors.
 
-    ``example`` triggers it, ``companion`` is the platform document that the example needs.
+    ``example``: the smallest document that triggers it. ``companion``: the platform document that the example needs.
     """
 
     code: str

@@ -38,7 +38,7 @@ COMMAND_CODES = (
         "GPU504",
         "warning",
         "processes and GPUs or nodes differ",
-        "The launcher is given another number of processes or nodes than the document gives it.",
+        "The number of processes or nodes in the command differs from the one in the document.",
         "Remove the option: NPROC_PER_NODE, NNODES and torchrun's PET_ variables are set already.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [torchrun, --nproc_per_node=8, t.py]  #!\nresources: {gpu: 4, cpu: 1, memory: 1Gi}\n",
@@ -47,7 +47,7 @@ COMMAND_CODES = (
         "GPU505",
         "warning",
         "misspelt program",
-        "LLaMA-Factory installs `llamafactory-cli`; under the other name most images have nothing.",
+        "LLaMA-Factory installs `llamafactory-cli`; most images have no program of the other name.",
         "Write `llamafactory-cli`.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [llama-factory-cli, train]  #!\n",
@@ -58,9 +58,9 @@ COMMAND_CODES = (
         "launcher that needs ssh",
         "DeepSpeed's launcher and mpirun start the other nodes' processes by ssh, and few images have a server and "
         "keys.",
-        "Write `deepspeed --no_ssh --node_rank=$(NODE_RANK) --master_addr=$(MASTER_ADDR) train.py ...`: each pod then "
-        "starts its own processes, and the launcher must be told which node it is and where the first one is. The "
-        "options stand before the script. Or use torchrun.",
+        "Write `deepspeed --no_ssh --node_rank=$(NODE_RANK) --master_addr=$(MASTER_ADDR) train.py ...`: each "
+        "pod then starts its own processes, for which the launcher needs the rank of its node and the address "
+        "of the first one. The options come before the script. Or use torchrun.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [deepspeed, t.py]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
         PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
@@ -96,9 +96,9 @@ COMMAND_CODES = (
         "GPU510",
         "warning",
         "shell syntax without a shell",
-        "`&&`, `|`, `>`, `$NAME`, `~` and `*` are the shell's. Without one the program gets them as they are, and "
-        "variables keep them in their values. Kubernetes replaces `$(NAME)` alone, in commands, arguments and values, "
-        "and only for variables of the container.",
+        "`&&`, `|`, `>`, `$NAME`, `~` and `*` are shell syntax. Without a shell the program gets them "
+        "unchanged, and variables keep them in their values. Kubernetes replaces only `$(NAME)`, in commands, "
+        "arguments and values, and only for variables of the container.",
         'Write `$(NAME)`, or use `["bash", "-c", "first && second"]`. The program may read a pattern such as '
         "`/data/*.json` itself: after an option it is a note.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  command: [a, '&&', b]  #!\n",
@@ -117,9 +117,9 @@ COMMAND_CODES = (
     CodeRule(
         "GPU512",
         "warning",
-        "script of a shell in several items",
-        "`bash -c` reads one item as its script. The items after it are the script's parameters `$0`, `$1`, ..., and "
-        "a script that is not there, or stands in one item with `-c`, is not run at all.",
+        "shell script in several items",
+        "`bash -c` reads one item as its script. The items after it are the script's parameters `$0`, `$1`, "
+        ".... A script that is missing, or in one item with `-c`, does not run.",
         "Write the whole script as one item.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [bash, -c, python, app.py]  #!\n",

@@ -1,4 +1,4 @@
-"""Codes of reading (0xx) and of what a document is (1xx)."""
+"""Codes of reading (0xx) and of documents (1xx)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INPUT_CODES = (
         "GPU001",
         "error",
         "unreadable input",
-        "A file or directory cannot be read: it does not exist, permission is denied, or it is no file.",
+        "A file or directory cannot be read: it does not exist, permission is denied, or it is not a file.",
         "Check the path. A directory is searched for *.yaml and *.yml below it.",
     ),
     CodeRule(
@@ -31,9 +31,8 @@ INPUT_CODES = (
         "GPU004",
         "error",
         "not YAML",
-        "The text does not follow YAML's rules, so nothing after this place can be read with certainty. Other "
-        "documents of "
-        "the file are still checked.",
+        "The text is not valid YAML, so nothing after this place can be read with certainty. Other documents "
+        "of the file are still checked.",
         "Look at the line named and the one above it: an indentation, a quote or a `:` is usually missing or too many.",
         "kind: training: x  #!\n",
     ),
@@ -125,7 +124,7 @@ INPUT_CODES = (
         "GPU030",
         "error",
         "too many problems",
-        "One file has more problems than anybody reads at once; errors are shown first. What is not shown is counted.",
+        "At most 100 problems of a file are shown, errors first. The rest is counted.",
         "Correct those that are shown, and run the command again.",
     ),
     CodeRule(
@@ -140,7 +139,7 @@ INPUT_CODES = (
         "GPU102",
         "error",
         "unknown kind",
-        "There is no such kind of document. A Kubernetes manifest needs no compiling.",
+        "This kind of document does not exist. A Kubernetes manifest needs no compiling.",
         "Use one of the kinds; `gpuctl explain` lists them.",
         "kind: trainning  #!\nversion: v0.1\n",
     ),
@@ -156,22 +155,22 @@ INPUT_CODES = (
         "GPU104",
         "error",
         "unknown version",
-        "This gpuctl knows version v0.1 of the language.",
+        "This gpuctl supports version v0.1 of the language.",
         "Write `version: v0.1`.",
         "kind: compute\nversion: v9  #!\njob: {name: demo}\nenvironment: {image: app:1}\n",
     ),
     CodeRule(
         "GPU105",
         "note",
-        "document of somebody else",
-        "A directory may hold other YAML. A document with an `apiVersion` and a `kind` of somebody else's is left "
-        "alone; a file that is named directly must be gpuctl's.",
-        "Nothing.",
+        "document of another tool",
+        "A directory may contain other YAML. A document with an `apiVersion` and a `kind` of another tool is "
+        "skipped; a file that is named directly must contain gpuctl documents.",
+        "Nothing to do.",
     ),
     CodeRule(
         "GPU106",
         "error",
-        "document that is no mapping",
+        "document that is not a mapping",
         "A document is a mapping of `key: value` lines that starts with `kind:`.",
         "Start the document with `kind:`.",
         "- kind: training  #!\n",
@@ -180,9 +179,9 @@ INPUT_CODES = (
         "GPU107",
         "note",
         "document whose owner is unclear",
-        "A directory may hold other YAML, which is left alone. This document has neither one of gpuctl's kinds nor the "
-        "`apiVersion` and `kind` of a Kubernetes manifest, so it may be one of gpuctl's with a mistake: `--prune` "
-        "refuses to delete anything while it is there.",
+        "A directory may contain other YAML, which is skipped. This document has neither one of gpuctl's "
+        "kinds nor the `apiVersion` and `kind` of a Kubernetes manifest, so it may be a gpuctl document with "
+        "a mistake: `--prune` refuses to delete anything while it is there.",
         "Correct its `kind`, or move it elsewhere; `--allow-skipped` passes it over.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Codes of what documents say together, and with the platform (4xx)."""
+"""Codes of checks across documents, and of documents against the platform (4xx)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ LINKER_CODES = (
         "GPU404",
         "warning",
         "pool too small for all its jobs",
-        "The jobs of the pool ask for more than it has, or are more than it allows. Waiting is normal; the warning "
-        "tells "
-        "that it will happen.",
+        "The jobs of the pool request more GPUs than it has, or are more than it allows. Some jobs will wait, "
+        "which is normal.",
         "Give urgent jobs `priority: high`, or add nodes.",
         POOL.replace("{name: train}", "{name: train}  #!")
         + "".join(f"---\n{job_document('training', WHOLE_NODE, job=f'name: demo-{number}')}" for number in range(2)),
@@ -96,7 +95,7 @@ LINKER_CODES = (
         "GPU409",
         "warning",
         "shared memory larger than memory",
-        "What is in /dev/shm counts as the pod's memory: it would be killed before /dev/shm is full.",
+        "Data in /dev/shm counts as the pod's memory: the pod would be killed before /dev/shm is full.",
         "Raise memory, or lower shm.",
         job_document("compute", "resources:\n  memory: 1Gi\n  shm: 2Gi  #!\n"),
     ),
@@ -145,17 +144,17 @@ LINKER_CODES = (
     CodeRule(
         "GPU414",
         "warning",
-        "autoscaling on GPUs that are not there",
-        "The metric is GPU use, and the job asks for no GPU: the autoscaler would see no value and do nothing.",
+        "autoscaling on GPU use without GPUs",
+        "The metric is GPU use, and the job requests no GPU: the autoscaler would get no value and do nothing.",
         "Use `metric: cpu` or `metric: queue`.",
         job_document("inference", "autoscaling:  #!\n  enabled: true\n  maxReplicas: 3\n"),
     ),
     CodeRule(
         "GPU415",
         "warning",
-        "quota on a namespace of everybody",
-        "The namespace belongs to the cluster or to everybody without one of their own; the quota would limit them "
-        "too.",
+        "quota on a shared namespace",
+        "The namespace is used by the cluster, or by all users without a namespace of their own; the quota "
+        "would limit them too.",
         "Name a user or a team.",
         "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  default: {gpu: 1}  #!\n",
     ),
@@ -231,8 +230,9 @@ LINKER_CODES = (
         "GPU423",
         "error",
         "path of the node that is not allowed",
-        "A pod with the node's `/etc`, `/proc`, `/var/run` or a socket of its container runtime controls the node and "
-        "all pods on it. The check is of what documents say: a link in an allowed directory leads out of it.",
+        "A pod with the node's `/etc`, `/proc`, `/var/run` or a socket of its container runtime controls the "
+        "node and all pods on it. Only the path in the document is checked: a link in an allowed directory "
+        "can lead out of it.",
         "Mount a directory of data. The platform can allow paths with `policy.hostPaths`; then all others are refused.",
         job_document("compute", "storage:\n  workdirs:\n    - path: /var/run/docker.sock  #!\n"),
     ),

@@ -54,9 +54,8 @@ OUTPUT_CODES = (
         "GPU606",
         "note",
         "node labels left out",
-        "A manifest of a Node is dangerous in other hands: `kubectl apply` of an absent name makes a phantom node, "
-        "`kubectl "
-        "delete -f` deletes the machine's object.",
+        "A manifest of a Node is dangerous: `kubectl apply` with an unknown name creates a phantom node, and "
+        "`kubectl delete -f` deletes the Node of a machine.",
         "Label the nodes with `kubectl label node`, or include them with `--nodes`.",
         "kind: pool\nversion: v0.1\npool: {name: p}\nnodes:  #!\n  n1: {gpu-type: A100}\n",
     ),
@@ -64,9 +63,9 @@ OUTPUT_CODES = (
         "GPU607",
         "note",
         "namespace left out",
-        "Deleting a Namespace deletes all that is in it, also what others have put there. So the output of a job or a "
-        "pool does not hold the namespace that it uses: `gpuctl render -f job.yaml | kubectl delete -f -` would delete "
-        "it. The output of a quota holds the namespaces of its users.",
+        "Deleting a Namespace deletes everything in it, including objects of other users. So the output of a "
+        "job or a pool does not contain the namespace that it uses: `gpuctl render -f job.yaml | kubectl "
+        "delete -f -` would delete it. The output of a quota contains the namespaces of its users.",
         "Create the namespace with `kubectl create namespace`, or include it with `--namespaces`. `gpuctl apply` "
         "creates the namespace that a document names.",
         "kind: compute\nversion: v0.1\njob:\n  name: demo\n  namespace: team-a  #!\n"
@@ -76,10 +75,10 @@ OUTPUT_CODES = (
         "GPU608",
         "warning",
         "training replaced at every sync",
-        "A Job cannot be changed in place. With plain names Argo CD is told to replace it (`Force=true,Replace=true`), "
-        "and unless the Application has `ApplyOutOfSyncOnly=true` it applies, and so replaces, every Job at every "
-        "sync: trainings that did not change start anew.",
-        "Leave `--job-names plain` out: with the hash of what it is in its name, only a training that changed is a new "
+        "A Job cannot be changed in place. With plain names, annotations make Argo CD replace it "
+        "(`Force=true,Replace=true`). Unless the Application has `ApplyOutOfSyncOnly=true`, Argo CD applies, "
+        "and so replaces, every Job at every sync: unchanged trainings restart.",
+        "Omit `--job-names plain`: with a hash of its content in the name, only a changed training is a new "
         "Job. Or set `ApplyOutOfSyncOnly=true` in the Application.",
     ),
     CodeRule(
@@ -94,8 +93,8 @@ OUTPUT_CODES = (
     CodeRule(
         "GPU901",
         "error",
-        "mistake of gpuctl",
-        "An object that gpuctl made does not pass Kubernetes' schema. It is not written.",
+        "bug in gpuctl",
+        "An object that gpuctl generated violates Kubernetes' schema. It is not written.",
         "Report it with the document that caused it.",
     ),
 )

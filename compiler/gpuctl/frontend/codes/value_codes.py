@@ -27,9 +27,8 @@ VALUE_CODES = (
         "GPU203",
         "error",
         "unknown field",
-        "No field has this name in any spelling. Unknown fields are never dropped silently: a misspelt one would "
-        "change what "
-        "runs without a word.",
+        "No field has this name in any spelling. Unknown fields are never dropped: a misspelt one would "
+        "silently change what runs.",
         "Use the field that is suggested; `gpuctl explain KIND` lists them.",
         job_document("training", "resources:\n  gpu_typ: A100  #!\n"),
     ),
@@ -69,9 +68,8 @@ VALUE_CODES = (
         "GPU208",
         "error",
         "not a quantity",
-        "Amounts of cpu and memory are Kubernetes quantities: `8`, `500m`, `128Gi`. `128GB` is none, and `memory: "
-        "64` is 64 "
-        "bytes.",
+        "Amounts of cpu and memory are Kubernetes quantities: `8`, `500m`, `128Gi`. `128GB` is not a "
+        "quantity, and `memory: 64` is 64 bytes.",
         "Write a number with a suffix: `m` for thousandths of a core, `Mi` or `Gi` for memory.",
         job_document("compute", "resources:\n  memory: 128GB  #!\n"),
     ),
@@ -179,10 +177,10 @@ VALUE_CODES = (
         "GPU220",
         "error",
         "variable that shows other pods' cards",
-        "NVIDIA's container runtime gives a container the cards that NVIDIA_VISIBLE_DEVICES names, without asking who "
-        "they were given to. Containers with GPUs get its value from the device plugin; for those without gpuctl sets "
-        "`void`, because images that default to `all` would see every card of the node. A value of one's own, in `env` "
-        "or in a podPatch, goes around both.",
+        "NVIDIA's container runtime gives a container the cards that NVIDIA_VISIBLE_DEVICES names, even if "
+        "they are allocated to other pods. Containers with GPUs get its value from the device plugin; for "
+        "those without, gpuctl sets `void`, because images that default to `all` would see every card of the "
+        "node. A value in `env` or in a podPatch bypasses both.",
         "Remove the variable. CUDA_VISIBLE_DEVICES chooses among the cards that the pod was given.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n"
         "    NVIDIA_VISIBLE_DEVICES: all  #!\n",
@@ -191,8 +189,8 @@ VALUE_CODES = (
         "GPU221",
         "error",
         "priorities out of order",
-        "The value of `high` is above that of `medium`, and `medium` above `low`: the scheduler goes by the values, "
-        "and with another order the urgent job waits, or is evicted by one that can wait.",
+        "The value of `high` is above that of `medium`, and `medium` above `low`. The scheduler compares the "
+        "values: with another order the urgent job waits, or is preempted by a less urgent one.",
         "Give the more urgent priority the greater value. The defaults are 1000000, 500000 and 100.",
         "kind: platform\nversion: v0.1\npriorities:\n  low: {value: 600000}  #!\n",
     ),
