@@ -1,4 +1,4 @@
-"""Deleting pools, quotas and namespaces by name."""
+"""Deletion of pools, quotas and namespaces by name."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from gpuctl.objects.workload_state import running
 _POLL = 0.5
 _NAMED = 5
 _CONTENTS = ("PersistentVolumeClaim", "Service", "Secret", "ConfigMap")
-# What every namespace has by itself.
+# Objects that every namespace has.
 _BUILTIN = frozenset({"kube-root-ca.crt"})
 
 
 def plan_pool_deletion(
     session: Session, names: Iterable[str], settings: Settings, keys: Records, *, keep_labels: bool = False
 ) -> Plan:
-    """Deletes the definitions of pools and takes their labels from nodes, whoever set them. Jobs are not ended.
+    """Plan to delete the definitions of pools and remove their labels from nodes, whichever manager set them. No job is
+    ended.
 
-    :raises NotThere: there is no such pool.
+    :raises NotThere: a pool does not exist.
     """
     plan = Plan()
     there = known_pools(session, settings, keys)
@@ -55,10 +56,9 @@ def plan_pool_deletion(
 
 
 def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[list[Object], list[Object]]:
-    """The ResourceQuotas and LimitRanges of gpuctl's in all namespaces; where that is forbidden, in those of users.
+    """Return gpuctl's ResourceQuotas and LimitRanges in all namespaces; if that is forbidden, in those of the users.
 
-    :param names: the users.
-    :raises ApiError: they may not be listed there either.
+    :param names: the users. :raises ApiError: the user may not list them there either.
     """
 
     def read(kind: str) -> list[Object]:
@@ -74,11 +74,12 @@ def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[lis
 
 
 def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
-    """Deletes ResourceQuotas and LimitRanges, and never what is in their namespaces; also those namespaces' names.
+    """Plan to delete ResourceQuotas and LimitRanges, but nothing else in their namespaces; also return these
+    namespaces.
 
-    A name is a user's (the namespace), or that of a quota's document, which may be in several.
+    A name is a user's (the namespace), or that of a quota's document, which may be in several namespaces.
 
-    :raises NotThere: there is no such quota.
+    :raises NotThere: a quota does not exist.
     """
     label = settings.label("quota")
     names = list(dict.fromkeys(names))
@@ -101,10 +102,9 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
 
 
 def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Records) -> Plan:
-    """Deletes namespaces with all that is in them, which is named and has to be confirmed.
+    """Plan to delete namespaces with all their contents, which the question to confirm lists.
 
-    :raises Refused: Kubernetes or gpuctl itself lives there.
-    :raises NotThere: there is no such namespace.
+    :raises Refused: a namespace is Kubernetes' or gpuctl's own. :raises NotThere: a namespace does not exist.
     """
     plan = Plan()
     for name in dict.fromkeys(names):
@@ -123,9 +123,10 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
 def delete_namespaces(
     session: Session, plan: Plan, timeout: float, done: Callable[[Step], None], tell: Callable[[str], None]
 ) -> None:
-    """Carry out a plan of :func:`plan_namespace_deletion`, and wait until they are gone; each step tells how it went.
+    """Carry out a plan of :func:`plan_namespace_deletion`, and wait until the namespaces are gone; steps get their
+    results.
 
-    :param timeout: in seconds.
+    :param timeout: seconds.
     """
     waiting = []
     for step in plan.steps:
@@ -159,14 +160,16 @@ def delete_namespaces(
 
 
 def _held_by(namespace: Object) -> str:
-    """What the namespace controller says of what is left. Source: ``namespace/deletion/status_condition_utils.go``."""
+    """Return the namespace controller's messages about remaining content. Source:
+    ``namespace/deletion/status_condition_utils.go``.
+    """
     conditions = (namespace.get("status") or {}).get("conditions") or []
     said = [item["message"] for item in conditions if item.get("status") == "True" and item.get("message")]
     return "; ".join(said) or "Kubernetes is still at it; it goes on by itself"
 
 
 def _contents(session: Session, name: str, keys: Records) -> str:
-    """The jobs of a namespace by name, and the number of whatever else people would miss."""
+    """Return the names of a namespace's jobs, and the number of its other objects, as text."""
 
     def read(kind: str) -> list[Object]:
         try:
@@ -191,7 +194,7 @@ def _contents(session: Session, name: str, keys: Records) -> str:
 
 
 def _not_saved(titles: list[str]) -> str:
-    """What is said of jobs whose checkpoints would run if each were deleted by itself."""
+    """Return a warning for jobs whose checkpoints would run if each job were deleted by itself."""
     if not titles:
         return ""
     return f"; checkpoints are not run: the progress of {first_few(titles, _NAMED)} is lost"

@@ -1,4 +1,4 @@
-"""What a command was asked to bring about, and as which set."""
+"""The options of an apply request: documents, checks, and the set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records
 
 MaySee = Callable[[str, str], bool]
-"""From the namespace and name of a job or pod whether whoever asked may see it."""
+"""Return True if the caller may see the job or pod with this namespace and name."""
 
 
 def may_see_all(namespace: str, name: str) -> bool:
@@ -26,16 +26,19 @@ def may_see_all(namespace: str, name: str) -> bool:
 class ApplyRequest:
     """A request to apply or compare documents.
 
-    ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``compare``
-    only compares: fields that other managers hold are no obstacle. ``rolling`` changes
-    Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
-    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
-    the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
-    created by this very request, and stays as it is. ``sees`` decides which jobs the caller may see: other jobs that
-    would be evicted have no names in the plan. ``queue`` creates workloads also where a quota has no room for their
-    pods. ``confirm`` has to be confirmed before anything is written. ``rerun`` creates also trainings that their ttl
-    has removed. ``instead`` are objects that are created as they are, in place of what the documents are lowered to.
-    ``batch`` judges its workloads together with those of the other requests of a batch.
+    ``relower`` replaces objects of unchanged documents that this gpuctl lowers differently. ``adopt`` takes over
+    foreign objects and fields. ``rolling`` changes Deployments and StatefulSets in place (None: as the document or
+    platform states). ``create_only`` refuses existing objects. ``part_of`` is the id of the set. ``offline`` decides
+    without dry-runs. ``compare`` only compares: fields that other managers hold are not an obstacle.
+
+    ``no_probe`` turns refusals of pod dry-runs into notes. ``create_namespace`` also creates a namespace that no
+    document names. ``unread`` are the files that may hold documents and were not read. ``mark`` is written on created
+    objects; an object that has it was created by an earlier attempt of this request, and stays. ``sees`` returns True
+    if the caller may see a job: other jobs that would be evicted have no names in the plan.
+
+    ``queue`` creates workloads even if a quota has no room for their pods. ``confirm`` are questions to confirm before
+    anything is written. ``rerun`` also creates trainings that their ttl has removed. ``instead`` are objects to create
+    in place of the lowered ones. ``batch`` runs ``fit`` for this request together with the others of a batch.
     """
 
     lowered: list[Lowered]
@@ -63,11 +66,11 @@ class ApplyRequest:
 
 
 class CheckOptions(NamedTuple):
-    """Options of the checks of a plan: the keys of the platform's records, and the resources that are GPUs.
+    """Options of the checks of a plan: the platform's label keys, and the names of GPU resources.
 
-    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
-    ``queue`` workloads may wait for a quota; ``sees`` decides which jobs that hold it may be named. ``batch`` has
-    the answers of ``fit`` for all jobs of a batch.
+    ``lenient`` turns refusals of pod dry-runs into notes (``--no-probe``). With ``queue`` workloads may wait for a
+    quota. ``sees`` returns True if a job that holds quota may be named. ``batch`` has the ``fit`` answers of all jobs
+    of a batch.
     """
 
     keys: Records
@@ -79,17 +82,17 @@ class CheckOptions(NamedTuple):
 
     @classmethod
     def of(cls, request: ApplyRequest) -> CheckOptions:
-        """What a request says of it."""
+        """Return the options in a request."""
         no_probe, queue = request.no_probe, request.queue
         return cls(request.keys, request.gpu_resources, no_probe, queue, request.sees, request.batch)
 
 
 @dataclass(frozen=True)
 class SetOptions:
-    """``--set``: its name and namespace, what its documents came from, and what may be pruned.
+    """Options of ``--set``: its name and namespace, the sources of its documents, and limits of pruning.
 
-    ``allow_skipped`` prunes although files were not read that may hold documents. ``checkout`` is the commit that the
-    documents were read from (None: of no single commit); ``allow_older`` lets it be an ancestor of the set's last one.
+    ``allow_skipped`` prunes although files that may hold documents were not read. ``checkout`` is the commit that the
+    documents were read from (None: not a single commit); ``allow_older`` allows an ancestor of the set's last commit.
     """
 
     name: str

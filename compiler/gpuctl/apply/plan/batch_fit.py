@@ -1,4 +1,4 @@
-"""One judgement of the jobs of a batch, whose entries are planned and created one after another."""
+"""One ``fit`` for all jobs of a batch, whose entries are planned and created one after another."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LASTS = 60.0
 class BatchFit:
     """The answers of one ``fit`` for all jobs of a batch, in the order in which they are created.
 
-    Reading and judging a cluster of 5,000 pods takes longer than creating a job, so that the entries share both.
+    Reading a cluster of 5,000 pods and running ``fit`` takes longer than creating a job, so the entries share both.
 
-    :param entries: the objects of each entry by its number; of two jobs with one name only the first is judged.
+    :param entries: the objects of each entry by its number. Of two jobs with the same name only the first is included.
     """
 
     def __init__(self, entries: Mapping[int, Sequence[Object]]) -> None:
@@ -33,15 +33,15 @@ class BatchFit:
         self._answers: list[Fit] | None = None
 
     def leave_out(self, number: int) -> None:
-        """Forget an entry that is not created: it leaves its room to the entries after it."""
+        """Remove an entry that is not created, so that later entries can use its room."""
         for obj in self._entries.pop(number, ()):
             self._jobs.discard(key_of(obj))
             self._answers = None
 
     def answers(self, keys: set[Key], take: Callable[[], Snapshot]) -> tuple[Snapshot, list[Fit]] | None:
-        """Return the cluster and the answers for some jobs; None where one of them is not in the batch.
+        """Return the snapshot and the answers for some jobs; None if one of them is not in the batch.
 
-        :param take: reads the cluster.
+        :param take: takes a snapshot of the cluster.
         """
         if not keys <= self._jobs:
             return None

@@ -1,4 +1,4 @@
-"""Which checkpoints run before a plan is carried out: those of what runs now and is to end."""
+"""The checkpoints that run before a plan is carried out: those of running work that it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 120
 
 
 def note_checkpoints(plan: Plan, keys: Records) -> None:
-    """Say in each step that ends running work how that saves its progress before, by its live object."""
+    """Set ``checkpoint`` of each step that ends running work, from the annotation of its live object."""
     for step in plan.steps:
         text = annotations_of(step.live).get(keys.checkpoint) if step.live is not None else None
         if text is not None and _ends_work(step):
@@ -25,7 +25,7 @@ def note_checkpoints(plan: Plan, keys: Records) -> None:
 
 
 def _ends_work(step: Step) -> bool:
-    """Whether pods that run end by a step: with their workload, or one after the other as it gets another template."""
+    """Return True if a step ends running pods: with their workload, or one by one by a new template."""
     if step.deletes:
         return step.key.kind in WORKLOADS and step.running is not None
     if step.method != "put" or step.live is None or running(step.live) is None:
@@ -34,7 +34,7 @@ def _ends_work(step: Step) -> bool:
 
 
 def describe_checkpoint(text: str) -> str:
-    """An annotation's checkpoint for people: ``python save.py (at most 2m)``. Credentials are masked."""
+    """Return an annotation's checkpoint as users see it: ``python save.py (at most 2m)``. Credentials are masked."""
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         return "one that cannot be read"

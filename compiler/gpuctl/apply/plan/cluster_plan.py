@@ -1,4 +1,4 @@
-"""The plan for one of several clusters, and what became of it."""
+"""The plan for one of several clusters, and its result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ ClusterState = Literal["planned", "done", "failed", "interrupted", "not-run"]
 
 @dataclass
 class ClusterPlan:
-    """One of several clusters: ``state`` is what became of the plan there, ``error`` why it could not be made or
-    carried out. ``plan`` is None where none could be made."""
+    """The plan for one of several clusters. ``plan`` is None if it could not be made; ``error`` is why it could not be
+    made or carried out.
+    """
 
     name: str
     server: str = ""
@@ -24,7 +25,7 @@ class ClusterPlan:
 
     @property
     def obstacles(self) -> list[str]:
-        """What forbids that anything is changed, here or elsewhere."""
+        """Return the reasons why no cluster may be changed."""
         if self.error is not None:
             return self.error.message.splitlines()
         return self.plan.obstacles if self.plan is not None else []

@@ -1,4 +1,4 @@
-"""What was confirmed of one plan, held against what another asks: a plan is made again before it is carried out."""
+"""Comparison of a repeated plan's questions with the confirmed ones: a plan is made again before it is carried out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ _AGE = r"\b(running for|finished) (?:\d+[dhms])+"
 
 
 def all_confirmed(asked: Iterable[str], confirmed: Iterable[str]) -> bool:
-    """Return True if every question was confirmed. Ages (``running for 3h``, ``finished 2d ago``) do not count: they
-    grow while the user reads the question."""
+    """Return True if every question was confirmed. Ages (``running for 3h``, ``finished 2d ago``) are ignored, because
+    they grow while the user reads the question.
+    """
     return set(map(_ageless, asked)) <= set(map(_ageless, confirmed))
 
 

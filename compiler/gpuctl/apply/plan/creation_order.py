@@ -1,7 +1,8 @@
-"""Which new workloads of a plan compete, for room or for quota: they are created one after another.
+"""The new workloads of a plan that compete for room or quota. They are created one after another.
 
-Created side by side, chance would tell which of them start. In turn, the most important come first, and of equals those
-that come first in the plan: what ``fit`` tells is what happens, and nobody takes a place to be evicted a moment later.
+If they were created concurrently, timing would decide which of them start. In sequence the most important ones come
+first, and equals in the order of the plan. Then the result is what ``fit`` predicts, and no workload starts only to be
+evicted at once.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from gpuctl.capacity.job_fit import Fit
 from gpuctl.objects.api_resources import Key
 
 _QUEUES = "Kueue's queues"
-"""Which of them share quota is not looked at: to create in turn what need not be costs a moment."""
+"""The quota that Kueue's queues share is not analysed: an unnecessary sequence costs only a moment."""
 
 
 def creates_workload(step: Step) -> bool:
-    """Whether nothing goes before a step's workload comes."""
+    """Return True if the step creates a workload without deleting another object first."""
     return step.action == "create" and step.method == "post"
 
 
 def sequential_groups(steps: Sequence[Step], answers: Sequence[Fit]) -> list[list[Key]]:
-    """The workloads that are created in turn, by what ``fit`` says of a plan's, which it has in the order of turns.
+    """Return groups of workloads to create in sequence. ``answers`` are the plan's ``fit`` answers, in that order.
 
-    Where what becomes of all of them is certain, whichever comes first, none needs a turn. What comes where something
-    else goes first comes when that has gone.
+    A group whose answers are all certain in any order needs no sequence. Replacements are not included: each is created
+    when its old object is gone.
     """
     created = {step.key: step for step in steps if creates_workload(step)}
     scarce = {step.key.namespace for step in steps if any(wait.cause == "quota" for wait in step.waits)}
@@ -35,7 +36,7 @@ def sequential_groups(steps: Sequence[Step], answers: Sequence[Fit]) -> list[lis
         key = answer.demand.key
         if key not in created:
             continue
-        # Nodes, its namespace's quota, or Kueue's, by what names them.
+        # The nodes (by component), the quota of the namespace, and Kueue's queues.
         contested: set[object] = {answer.component, *(scarce & {key.namespace})}
         if created[key].queued:
             contested.add(_QUEUES)

@@ -1,4 +1,4 @@
-"""The inputs of a decision about one object, and its reason in words."""
+"""The inputs of the decision about one object, and the text of its reason."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class DecisionOptions:
     """The options of a decision.
 
     ``relower`` replaces objects of unchanged documents that this gpuctl lowers differently. ``adopt`` takes over
-    objects and fields that other managers hold. ``part_of`` is the id of the set that is applied. ``autoscaled`` are
-    workloads whose replicas are set by an autoscaler that is not gpuctl's. ``compare`` only compares: fields that other
-    managers hold are no obstacle.
+    objects and fields that other managers hold. ``part_of`` is the id of the set that is applied. ``rolling`` updates
+    Deployments and StatefulSets in place. ``autoscaled`` are workloads whose replicas a foreign autoscaler sets.
+    ``compare`` only compares: fields that other managers hold are not an obstacle.
     """
 
     keys: Records
@@ -41,7 +41,7 @@ class Target(NamedTuple):
     """An object to send, and the state of its document in the cluster.
 
     ``title`` names the document (``training/x``). ``same_document`` is set if the live main object was made from an
-    equal one. ``claims`` are the fields to take over from the live object, ``claimed`` the outcome of that.
+    equal document. ``claims`` are the fields to take over from the live object, ``claimed`` the result of that.
     """
 
     desired: Object
@@ -53,24 +53,24 @@ class Target(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The object's key."""
+        """Return the object's key."""
         return key_of(self.desired)
 
     @property
     def taken(self) -> Tree:
-        """The fields that other managers hold and gpuctl takes over."""
+        """Return the fields that other managers hold and gpuctl takes over."""
         return self.claimed.fields if self.claimed is not None else {}
 
     def because(self, reason: str) -> str:
-        """Return a step's reason, with the fields that stay because another manager has changed them."""
+        """Return a step's reason, extended by the fields that stay because another manager has changed them."""
         kept = str(self.claimed) if self.claimed is not None else ""
         return "; ".join(filter(None, (reason, kept)))
 
 
 class PendingDecision(NamedTuple):
-    """A question: the live object differs, and only a dry-run shows if the difference is more than a default.
+    """A decision that needs a dry-run: the live object differs, maybe only by defaults of the server.
 
-    ``probe`` is what to create with ``dryRun=All``.
+    ``probe`` is the object to create with ``dryRun=All``.
     """
 
     target: Target
@@ -82,7 +82,7 @@ class WorkloadFacts(NamedTuple):
     """Facts about a workload in addition to the live and the wanted object.
 
     ``ours`` are the fields of the live object that gpuctl stated. ``answer`` is the wanted object with the server's
-    defaults. ``same`` is set if the live object was made from an equal one.
+    defaults. ``same`` is set if the live object was made from an equal object.
     """
 
     ours: Tree | None = None
@@ -91,11 +91,11 @@ class WorkloadFacts(NamedTuple):
 
 
 class DecisionRefused(Exception):
-    """Something that must be cleared up before anything is done; ``str()`` says what."""
+    """A problem that the user must resolve before anything is changed; ``str()`` describes it."""
 
 
 class InOtherSet(DecisionRefused):
-    """The object is in another set; ``str()`` is the id of that one."""
+    """The object is in another set; ``str()`` is the id of that set."""
 
 
 def with_carried_fields(target: Target, live: Object, options: DecisionOptions, *, again: bool = True) -> Object:
@@ -111,7 +111,7 @@ def ignored_fields(target: Target, live: Object, options: DecisionOptions) -> tu
 
 
 def without_records(metadata: list[Change], options: DecisionOptions) -> list[Change]:
-    """Return changes without those of gpuctl's own records, which differ in every update."""
+    """Return the changes without gpuctl's own records, which differ in every update."""
     hidden = tuple(
         f"[{key}]"
         for key in (options.keys.hash, options.keys.lowered_by, options.keys.applied_by, options.keys.document)
@@ -123,5 +123,5 @@ def reason_of(changes: list[Change]) -> str:
     """Return the names of the first few fields that differ."""
     if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
         return "joins the set"
-    # Many variables follow from another field, which says more.
+    # Environment variables come last: they often follow from another field, which is more informative.
     return first_few(named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path))

@@ -1,7 +1,7 @@
-"""What pods need beside themselves: Secrets, ConfigMaps and claims that they name, and nodes that can take them.
+"""Dependencies of pods: the Secrets, ConfigMaps and claims that they name, and nodes that can run them.
 
-Without them pods are accepted and wait. Others may bring them a moment later: that is a note, and an error where
-running work would end for it. (Without their service account pods are not accepted: the trial pod tells.)
+If one is missing, pods are accepted and wait. It may still be created later, so that is a note; it is an error if
+running work would be ended. (A pod without its service account is not accepted; the pod dry-run detects that.)
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Labels = dict[str, str]
 
 
 class PodReference(NamedTuple):
-    """An object that a pod names; ``what`` is the word for it in messages."""
+    """An object that a pod names; ``what`` is its kind in messages."""
 
     key: Key
     what: str
 
 
 class PlannedNode(NamedTuple):
-    """A node as it will be: its labels with those that the plan gives it, and its GPUs by resource name."""
+    """A node with its labels after the plan, and its allocatable resources."""
 
     name: str
     labels: Labels
@@ -40,7 +40,7 @@ class PlannedNode(NamedTuple):
 
 
 class _Findings:
-    """What is missing, with the jobs that need it."""
+    """Missing dependencies, and the jobs that need them."""
 
     def __init__(self) -> None:
         self.missing: dict[str, dict[str, None]] = {}
@@ -49,7 +49,7 @@ class _Findings:
         self.asked: dict[str, None] = {}
 
     def add(self, pod: DryRunPod, text: str, *, certain: bool = True) -> None:
-        """``certain`` findings are errors where running work would end; others are asked."""
+        """Add a finding. If running work would be ended, a ``certain`` one is an error, any other one a question."""
         (self.missing if certain else self.too_small).setdefault(text, {})[pod.step.title] = None
         if pod.step.running is not None:
             where = self.ending if certain else self.asked
@@ -59,9 +59,9 @@ class _Findings:
 def check_dependencies(
     session: Session, plan: Plan, pods: list[DryRunPod], keys: Records | None, gpu_resources: frozenset[str]
 ) -> None:
-    """Add what pods would wait for to the plan's notes, errors and questions.
+    """Add the missing dependencies of pods to the plan's notes, errors and questions.
 
-    :param keys: without them the pools of nodes are not known, and all nodes are read.
+    :param keys: the platform's label keys; None if unknown: pools are then unknown too, and all nodes are read.
     """
     findings = _Findings()
     _objects(session, plan, pods, findings)
@@ -82,12 +82,12 @@ def _enumerated(titles: list[str]) -> str:
 
 
 def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Findings) -> None:
-    """One read, of the metadata alone, for each object that is named; contents are nobody's business here."""
+    """Read the metadata of each named object; its contents are never read."""
     planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
     needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
     named = sorted({need.key for _, found in needs for need in found} - planned)
     if any(key.kind in DEVICE_CLAIMS for key in named) and not serves_dra(session):
-        # Kubernetes before 1.34 has other versions of them.
+        # Kubernetes before 1.34 serves other versions of these kinds.
         named = [key for key in named if key.kind not in DEVICE_CLAIMS]
     answers = dict(zip(named, session.each(lambda key: _state(session, key), named), strict=True))
     for pod, found in needs:
@@ -103,7 +103,7 @@ def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Fin
 
 
 def _state(session: Session, key: Key) -> str | ApiError | None:
-    """``there``, ``leaving``, None when absent, or why it may not be known."""
+    """Return ``there``, ``leaving``, None if absent, or the error if the user may not read it."""
     try:
         found = session.get_metadata(key)
     except ApiError as error:
@@ -116,14 +116,15 @@ def _state(session: Session, key: Key) -> str | ApiError | None:
 
 
 def _needs(pod: DryRunPod) -> Iterator[PodReference]:
-    """The objects without which a pod does not start. Those marked ``optional`` are not among them."""
+    """Yield the objects without which a pod does not start, except those marked ``optional``."""
     namespace = pod.step.key.namespace
 
     def need(kind: str, what: str, reference: Object | None, field: str = "name") -> Iterator[PodReference]:
         if reference and reference.get(field) and not reference.get("optional"):
             yield PodReference(Key(kind, namespace, reference[field]), what)
 
-    # Admission adds the pull secrets of the service account; variables are each pod's own.
+    # Admission adds the pull secrets of the service account to `template`. Variables are read from `own`: `template`
+    # may be that of another pod with other variables.
     for item in pod.template["spec"].get("imagePullSecrets") or []:
         yield from need("Secret", "pull secret", item)
     spec = pod.own["spec"]
@@ -164,7 +165,7 @@ def _nodes(
     everywhere: list[Labels] = []
 
     def known() -> list[Labels]:
-        """Only for a name that no node has are the names that nodes have read."""
+        """Read the labels of all nodes, only if a selector matches no node."""
         if not everywhere:
             everywhere.extend(labels_of(node) for node in session.list_metadata(RESOURCES["Node"]))
         return everywhere
@@ -185,7 +186,7 @@ def _nodes(
 
 
 def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str:
-    """How much the largest node has, when that is too little; "" when it is enough."""
+    """Return the size of the largest node if no node has ``amount``, as text; "" if one does."""
     sizes = {host.name: int(amounts(host.allocatable).get(resource, 0)) for host in hosts}
     if any(size >= amount for size in sizes.values()):
         return ""
@@ -194,7 +195,7 @@ def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str:
 
 
 def _suggestion(selector: Labels, known: Callable[[], list[Labels]]) -> str:
-    """The label that was meant: one whose value is like that of nodes which have all the others."""
+    """Return a similar label value, of nodes that have all the other labels, as a hint."""
     for name, value in selector.items():
         others = {key: wanted for key, wanted in selector.items() if key != name}
         values = {labels[name] for labels in known() if name in labels and others.items() <= labels.items()}
@@ -214,7 +215,7 @@ def _gpus(pod: DryRunPod, resources: Iterable[str]) -> dict[str, int]:
 
 
 def _is_in_terms(pod: DryRunPod, labels: Labels) -> bool:
-    """Whether one of the required terms holds, by labels; fields of nodes are not looked at."""
+    """Return True if one of the required node selector terms matches, by labels only (``matchFields`` is ignored)."""
     affinity = ((pod.template["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
@@ -225,7 +226,7 @@ def _is_in_terms(pod: DryRunPod, labels: Labels) -> bool:
 
 
 def _planned_nodes(session: Session, plan: Plan, labels: str) -> list[PlannedNode] | None:
-    """The nodes that have, or will have, certain labels; None when they may not be read."""
+    """Return the nodes that have, or will have, certain labels; None if the user may not read nodes."""
     nodes = if_allowed(lambda: session.list_objects(RESOURCES["Node"], labels=labels)[0], None)
     if nodes is None:
         return None

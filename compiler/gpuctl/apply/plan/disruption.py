@@ -1,4 +1,4 @@
-"""What a plan puts at stake that the objects themselves do not tell: work in pods, dependents, others' autoscalers."""
+"""The disruption that a plan causes beyond its own objects: running pods, dependent objects, foreign autoscalers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Ob
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.workload_state import ended, pod_labels, pods_of_each, work_of
 
-# Kinds that are looked through for dependents. Not Secrets: to see who owns them they would all have to be read.
+# Kinds that are searched for dependents. Secrets are not: their owners could only be read by listing all Secrets.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
 _SINGLE_LISTS = 4
 _SCALED = frozenset({"Deployment", "StatefulSet"})
 
 
 class ForeignAutoscalers(NamedTuple):
-    """The autoscalers of somebody else by the workload whose replicas they set, and what could not be read."""
+    """Autoscalers that are not gpuctl's, by the workload whose replicas they set; and notes on namespaces that could
+    not be read.
+    """
 
     names: dict[Key, str]
     notes: list[str]
 
 
 def note_finished(plan: Plan, request: ApplyRequest) -> None:
-    """Set ``finished`` of the steps that replace or prune a training which has ended.
+    """Set ``finished`` of the steps that replace or prune a finished training.
 
-    A second run costs GPU hours and may overwrite the results of the first. `gpuctl rerun` does not come here: its user
-    has named the training. Nor does a former object that a rollback brings back: it has taken nobody's place yet.
+    A second run costs GPU hours and may overwrite the results of the first. `gpuctl rerun` does not use this function:
+    its user has named the training. An object that a rollback restores is skipped too.
     """
     for step in plan.steps:
         end = ended(step.live) if step.action in ("replace", "prune") and step.live is not None else None
@@ -46,7 +48,7 @@ def note_finished(plan: Plan, request: ApplyRequest) -> None:
 
 
 def annotate_applier(session: Session, plan: Plan, keys: Records) -> None:
-    """Write the caller's name on the workloads that a plan creates or changes."""
+    """Write the caller's name into the annotations of the workloads that a plan creates or changes."""
     for step in plan.steps:
         if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update") and step.desired is not None:
             name = caller_of(session)
@@ -57,7 +59,7 @@ def annotate_applier(session: Session, plan: Plan, keys: Records) -> None:
 
 
 def _name_appliers(session: Session, steps: Iterable[Step], keys: Records) -> None:
-    """Say of what ends or runs again who has applied it last, if that is not the caller."""
+    """Set ``applied_by`` of steps whose object was last applied by another user."""
     for step in steps:
         name = applied_by(step.live, keys) if step.live is not None else None
         if name is not None and name != caller_of(session):
@@ -65,7 +67,7 @@ def _name_appliers(session: Session, steps: Iterable[Step], keys: Records) -> No
 
 
 def add_disruptions(session: Session, plan: Plan, keys: Records) -> None:
-    """Complete a plan: whether what it ends has run at all, since when and by whom, and what goes away with it."""
+    """Add to a plan's steps: the runtime of pods that are ended, the user who applied them, and dependent objects."""
     ending = [step for step in plan.steps if step.deletes and step.running is not None and step.key.kind in WORKLOADS]
     for namespace in sorted({step.key.namespace for step in ending}):
         _look_at_work(session, namespace, [step for step in ending if step.key.namespace == namespace])
@@ -87,7 +89,7 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
 
     lists = if_allowed(lambda: session.each(read, selectors), None)
     if lists is None:
-        # The workload's own status has to do.
+        # The workload's own status is used instead.
         return
     pods = [pod for found in lists for pod in found]
     for step, mine in zip(steps, pods_of_each(pods, workloads), strict=True):
@@ -95,7 +97,7 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
 
 
 def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[Step]) -> None:
-    """Objects that have no owner but what is replaced, and that no controller made. Kubernetes' own are made again."""
+    """Add the objects that only replaced objects own, and that no controller made: garbage collection deletes them."""
     uids = {step.live["metadata"]["uid"]: step for step in steps if step.live is not None}
     leaving = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
 
@@ -123,7 +125,7 @@ def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[S
 
 
 def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAutoscalers:
-    """Which of these Deployments and StatefulSets an autoscaler scales that is not gpuctl's."""
+    """Return the autoscalers of these Deployments and StatefulSets that are not gpuctl's."""
     wanted = {key for key in workloads if key.kind in _SCALED}
     found = ForeignAutoscalers({}, [])
     for namespace in sorted({key.namespace for key in wanted}):
@@ -142,7 +144,9 @@ def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAu
 
 
 def _target(scaler: Object) -> Key:
-    """What an autoscaler scales; its group counts, the version does not (``scaleForResourceMappings``)."""
+    """Return the workload that an autoscaler scales; its group counts, its version does not
+    (``scaleForResourceMappings``).
+    """
     target = scaler["spec"].get("scaleTargetRef") or {}
     group = str(target.get("apiVersion", "")).rpartition("/")[0]
     kind = str(target.get("kind", ""))

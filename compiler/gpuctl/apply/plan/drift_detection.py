@@ -1,8 +1,8 @@
-"""The differences between documents and a cluster, since when, and by which field manager. Sends no dry-runs.
+"""The differences between documents and a cluster, with their times and field managers. Sends no dry-runs.
 
-An apply undoes some of them and leaves others: it keeps fields that other managers have added. Here they are reported.
-Expected are fields that controllers of Kubernetes and Kueue write, that admission adds to every new object, and that
-platform.yaml names under ``drift.ignore``.
+An apply undoes some of them and keeps fields that other managers have added; here both are reported. Expected are
+fields that controllers of Kubernetes and Kueue write, fields that admission adds to every new object, and those that
+platform.yaml lists under ``drift.ignore``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import finished
 
 What = Literal["differs", "gone", "unnamed"]
-# Maps to which webhooks add; of other maps a key that we did not write is a default of the API server.
+# Maps to which webhooks add. In other maps a key that gpuctl did not write is a default of the API server.
 _OPEN_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 
 
 class DriftedField(NamedTuple):
-    """A field: ``live`` is the value in the cluster, ``wanted`` that of the document; None stands for absent.
+    """A field: ``live`` is its value in the cluster, ``wanted`` that of the document; None stands for absent.
 
-    ``holders`` are the managers that set it, the last one last; a removed field has none. ``is_added`` is set if the
-    document does not state the field, so that an apply keeps it.
+    ``holders`` are the managers that set it, ordered by their last write; a removed field has none. ``is_added`` is set
+    if the document does not state the field, so that an apply keeps it.
     """
 
     path: str
@@ -53,7 +53,7 @@ class DriftedField(NamedTuple):
 class DriftedObject:
     """An object that ``differs``, is ``gone``, or is in a set without a document (``unnamed``).
 
-    ``fields`` are those that differ or were added. ``expected`` are differences that are no drift: see the module.
+    ``fields`` are those that differ or were added. ``expected`` are differences that are not drift: see the module.
     """
 
     what: What
@@ -65,15 +65,15 @@ class DriftedObject:
 
     @property
     def since(self) -> str:
-        """The time of the earliest last write of a manager that holds a differing field; "" if unknown."""
+        """Return the earliest of the last writes of the managers that hold a differing field; "" if unknown."""
         return min((holder.time for one in self.fields for holder in one.holders if holder.time), default="")
 
 
 @dataclass
 class Drift:
-    """The outcome: ``objects`` have drifted, in ``expected`` only expected fields differ.
+    """The result: ``objects`` have drifted; those in ``expected`` differ only in expected fields.
 
-    ``problems`` kept objects from being compared; ``same`` is the number of objects without any difference.
+    ``problems`` prevented the comparison of objects. ``same`` is the number of objects without any difference.
     """
 
     objects: list[DriftedObject] = field(default_factory=list)
@@ -86,15 +86,14 @@ class Drift:
 def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] = ()) -> Drift:
     """Compare documents with the cluster.
 
-    :param request: decided without the API server's dry-runs, which take the right to write.
-    :param sources: where the documents came from, as sets record it; members of a set that has other sources too are
-        not looked for.
+    :param request: decided without dry-runs, which need the right to write. :param sources: the inputs of the
+    documents, as sets record them. Members of a set that has other sources too are not searched for.
     """
     plan = make_plan(session, replace(request, offline=True, compare=True, create_namespace=True))
     wanted = {key_of(item.object): stamp(item.object, request.keys, None) for item in request.lowered}
     titles = {key_of(item.object): title_of(item.document) for item in request.lowered}
     drift = Drift(problems=list(plan.errors), notes=plan.notes)
-    # Objects without gpuctl's label are in no list of the plan.
+    # The plan does not list objects without gpuctl's label.
     taken = read_objects(session, [step.key for step in plan.steps if step.action == "create" and step.live is None])
     compared = _Comparison(plan.steps, request)
     for step in plan.steps:
@@ -165,10 +164,10 @@ class _Comparison:
     def _added(
         self, live: Object, wanted: Object, changed: Collection[str], holdings: Sequence[Holdings]
     ) -> Iterator[DriftedField]:
-        """Yield the fields that other managers or admission have added, without the defaults of the API server.
+        """Yield the fields that other managers or admission have added, without defaults of the API server.
 
-        The server attributes additions of admission to the sender of the object: to gpuctl, or to ``kubectl apply``,
-        whose record has what it has sent.
+        The server attributes additions by admission to the sender of the object: to gpuctl, or to ``kubectl apply``,
+        whose record contains what it sent.
         """
         claimed = self._last.claim(self._items[key_of(live)], live, wanted)[1].live
         by_kubectl = "kubectl-client-side-apply" if kubectl_record(live) is not None else None
@@ -196,7 +195,7 @@ def _by_admission(holders: Iterable[FieldHolder]) -> tuple[FieldHolder, ...]:
 
 
 def _is_record(path: str, keys: Records) -> bool:
-    """Return True for a label or annotation that a command of gpuctl writes, such as a pause or a set."""
+    """Return True for a label or annotation that a gpuctl command writes, such as a pause or a set."""
     name = steps_of(path)[-1]
     return keys.is_record(name) or name == keys.document
 

@@ -1,4 +1,4 @@
-"""Dry-runs of what cannot be created yet: replacements whose name is taken, and the pods that controllers make."""
+"""Dry-runs of objects that cannot be created yet: replacements whose name is taken, and pods that controllers make."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.pod_templates import job_templates, pod_templates
 
-# Names of generated pods: as many random characters, and as long a prefix at most.
+# The number of random characters in generated pod names, and the maximum length of the prefix.
 # Source: apiserver/pkg/storage/names/generate.go.
 _RANDOM, _LONGEST_PREFIX = 5, 58
 
 
 class DryRunPod(NamedTuple):
-    """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
+    """A pod of a workload as the server would create it.
 
-    ``spec`` of the template has the defaults of the server and of LimitRanges; where several are alike, it is that of
-    one of them. ``own`` is the template as the workload states it. ``refusal`` is what a quota says of one pod now.
+    ``pods`` is the number of such pods. ``template`` has the defaults of the server and of LimitRanges; equal templates
+    share one dry-run. ``own`` is the template as the workload states it. ``refusal`` is the error of a quota for one
+    pod now.
     """
 
     step: Step
@@ -36,7 +37,7 @@ class DryRunPod(NamedTuple):
 
 
 class _DryRunResult(NamedTuple):
-    """What came of a pod that was tried: ``error`` refuses it for good, ``quota`` as of now."""
+    """The result of a pod dry-run: ``error`` is permanent, ``quota`` may change."""
 
     template: Object
     error: str = ""
@@ -44,10 +45,10 @@ class _DryRunResult(NamedTuple):
 
 
 def creation_error(session: Session, desired: Object) -> ApiError | None:
-    """Why the server would not create an object once its name is free, or None if it would.
+    """Return the error with which the server would refuse an object once its name is free; None if it would not.
 
-    The API server validates an object and asks all of admission before it looks whether the name is taken: of what is
-    acceptable it says only that it exists already. (apiserver, registry.Store.Create)
+    The API server validates an object and runs admission before it checks the name, so that a valid object fails only
+    with AlreadyExists. Source: apiserver, registry.Store.Create.
     """
     try:
         session.create(desired, dry_run=True)
@@ -64,10 +65,12 @@ def dry_run_pods(
     *,
     lenient: bool | None,
 ) -> list[DryRunPod]:
-    """A Pod of each distinct template, tried: a Job's own dry-run says yes over a quota, beyond a LimitRange, without
-    its PriorityClass and against Pod Security.
+    """Dry-run a pod of each distinct template.
 
-    With ``lenient`` a refusal is a note of the plan, else an error; None where nobody can ask for it.
+    The dry-run of a Job succeeds even if its pods exceed a quota or a LimitRange, need a missing PriorityClass, or
+    violate Pod Security.
+
+    :param lenient: True makes a refusal a note of the plan instead of an error; None if the command has no such option.
     """
     wanted = [
         DryRunPod(step, template, count, template)
@@ -105,7 +108,7 @@ def dry_run_pods(
 
 def _advice(error: ApiError, lenient: bool | None) -> str:
     if "no PriorityClass" in error.message:
-        # Where the class may be written it is part of the plan.
+        # If the user may create the class, it is part of the plan.
         return str(PRIORITY_CLASS)
     if error.is_policy_refusal and lenient is False:
         return str(NO_PROBE)
@@ -113,9 +116,9 @@ def _advice(error: ApiError, lenient: bool | None) -> str:
 
 
 def as_created_by_controller(pod: DryRunPod) -> Object:
-    """The pod with the name, the owner and the labels that its controller would give it: policies look at them.
+    """Return the pod with the name, owner and labels that its controller would give it, because policies check them.
 
-    The owner is one that does not exist yet, so that it is not asked for the right to block its deletion.
+    The owner does not exist, so that no right to block its deletion is needed.
     """
     template = pod.template.get("metadata") or {}
     owner, prefix, added = _controller(pod)
@@ -130,13 +133,13 @@ def as_created_by_controller(pod: DryRunPod) -> Object:
     }
     if pod.step.key.kind == "StatefulSet":
         del metadata["generateName"]
-        # Ordinals of pods that may be there already would be conflicts.
+        # The ordinal of an existing pod would be a conflict.
         metadata["name"] = f"{prefix}{1000 + secrets.randbelow(9000)}"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dict(pod.template["spec"])}
 
 
 def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
-    """What makes the pods of a workload, how their names begin, and the labels that it adds."""
+    """Return the owner of a workload's pods, the prefix of their names, and the labels that it adds."""
     workload = pod.step.desired
     assert workload is not None, "a workload that is tried is one that is wanted"
     kind, name = workload["kind"], workload["metadata"]["name"]
@@ -150,7 +153,7 @@ def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
     if kind == "JobSet":
         jobs = zip(spec["replicatedJobs"], job_templates(workload), strict=True)
         parts = [(item["name"], job["spec"]) for item, (job, _) in jobs if job["spec"]["template"] is pod.template]
-        # JobSet names its Jobs so; controllers' other labels are not known to policies of a cluster.
+        # JobSet's names of Jobs. Policies of a cluster are assumed not to check other controllers' labels.
         part, spec = parts[0]
         name = f"{name}-{part}-0"
     index = "0-" if spec.get("completionMode") == "Indexed" else ""
@@ -163,7 +166,7 @@ def _random(alphabet: str, length: int) -> str:
 
 
 def _fingerprint(pod: DryRunPod) -> str:
-    """What admission looks at: variables, commands and names of jobs make no difference to it."""
+    """Return the fields that admission checks: variables, commands and job names are left out."""
     spec = dict(pod.template["spec"])
     for field in ("hostname", "subdomain"):
         spec.pop(field, None)

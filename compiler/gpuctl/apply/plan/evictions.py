@@ -1,4 +1,4 @@
-"""Whom the pods of a plan would evict, and for what its jobs would wait: what ``fit`` says of it, before it is done."""
+"""The jobs that a plan's pods would evict, and what its jobs would wait for, as predicted by ``fit``."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ class _Class(NamedTuple):
 
 
 def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None:
-    """Write into the plan's steps what becomes of their pods, whom they would evict and for what they would wait, and
-    into its ``confirm`` what has to be asked.
+    """Add the prediction of ``fit`` to the plan: verdict, victims and waits of its steps, and questions to ``confirm``.
 
-    Reads the cluster's nodes and pods only for plans that make pods with GPUs, in a queue, or such as may evict others.
-    What cannot be known is a note: this never stops an apply.
+    The cluster's nodes and pods are read only for plans that create pods with GPUs, in a queue, or that may evict
+    others. What is unknown becomes a note: this never stops an apply.
     """
     steps = [step for step in plan.steps if _makes_pods(step)]
     if not steps:
@@ -58,7 +57,7 @@ def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        # Objects of others may be anything; that must not stop an apply.
+        # Foreign objects may be malformed; that must not stop an apply.
         plan.notes.append(f"{_UNKNOWN}: an object of the cluster is not as expected ({type(error).__name__})")
 
 
@@ -66,17 +65,17 @@ _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 
 
 def never_fitting(session: Session, plan: Plan) -> list[str]:
-    """Return the workloads of a plan for which the cluster has no room even without any other job, with the reason.
+    """Return the workloads that would not fit even into an empty cluster, with the reason.
 
-    Empty where the user may not look at nodes and all pods.
+    Empty if the user may not list nodes and all pods.
     """
     steps = [step for step in plan.steps if _makes_pods(step)]
     by_key = {step.key: step for step in steps}
     try:
-        # Quotas are judged by what the plan gives back, which this does not know.
+        # Quotas are checked elsewhere, together with what the plan frees.
         answers = fit(replace(_snapshot(session, steps), quotas=[]), _objects(plan, steps))
     except (ClusterError, LookupError, TypeError, ValueError, AttributeError):
-        # Objects of others may be anything.
+        # Foreign objects may be malformed.
         return []
     return [_never(by_key[item.demand.key], item) for item in answers if item.verdict == "never"]
 
@@ -114,7 +113,7 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
 
 
 def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
-    """Return the cluster and the answers for the workloads of a plan, those of its batch where it belongs to one."""
+    """Return the snapshot and the answers for the workloads of a plan; those of its batch if it is part of one."""
     if options.batch is not None:
         left_out = frozenset({"custom_resources"})
         found = options.batch.answers({step.key for step in steps}, lambda: take_snapshot(session, left_out=left_out))
@@ -140,7 +139,7 @@ def _asks_for(step: Step, resources: frozenset[str]) -> bool:
 
 
 def _classes(session: Session, plan: Plan) -> dict[str, _Class] | None:
-    """The PriorityClasses as they will be, None when they may not be read."""
+    """Return the PriorityClasses after the plan; None if the user may not read them."""
     found = if_allowed(lambda: session.list_objects(RESOURCES["PriorityClass"])[0], None)
     if found is None:
         return None
@@ -153,7 +152,7 @@ def _classes(session: Session, plan: Plan) -> dict[str, _Class] | None:
 
 
 def _may_evict(step: Step, classes: dict[str, _Class] | None) -> bool:
-    """Whether some pod may be less important than one of these. Without a class a pod has priority 0."""
+    """Return True if some pod may have a lower priority than one of these. A pod without a class has priority 0."""
     names = [template["spec"].get("priorityClassName") for template in _templates(step)]
     if classes is None:
         return any(names)
@@ -163,7 +162,7 @@ def _may_evict(step: Step, classes: dict[str, _Class] | None) -> bool:
 
 
 def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
-    """The workloads whose pods come, and all objects of the plan that may decide on them."""
+    """Return the workloads that create pods, and all objects of the plan that may affect their scheduling."""
     mine = [step.desired for step in steps if step.desired is not None]
     others = []
     for step in plan.steps:
@@ -190,7 +189,7 @@ def _add_result(
         if not step.waits:
             step.waits.append(_wait(step, answer, options))
         elif answer.depends:
-            # Its namespace's quota was told in the order of turns: others may ask for it first.
+            # The quota wait assumed the order of creation, but other jobs may use the quota first.
             step.waits = [Wait(cause, f"{text}; {DEPENDS}", None) for cause, text, _ in step.waits]
     elif answer.verdict == "never" and options.queue and not step.queued:
         plan.errors.append(_never(step, answer))
@@ -206,20 +205,20 @@ def _add_result(
 
 
 def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
-    """What its pods wait for, or may wait for: quota of their queue, else room."""
+    """Return what the pods wait for, or may wait for: quota of their queue, else room."""
     if answer.verdict in STARTS:
         return Wait("room", f"others may come first; {DEPENDS}", None)
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
     lacking = _lacking(step, answer, options)
     held = describe_partial_start(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
-    # The reason of the answer says it already.
+    # The answer's reason includes it already.
     depends = DEPENDS if answer.depends and lacking != answer.reason else ""
     return Wait("room", "; ".join(filter(None, (lacking, held, depends, _when(answer, options)))), answer.likelihood)
 
 
 def _when(answer: Fit, options: CheckOptions) -> str:
-    """When it will fit, where that is known and is nobody's that may not be seen."""
+    """Return when it is expected to fit; "" if unknown, or if it depends on jobs that the user may not see."""
     opening = answer.opening
     if opening is None or not all(options.sees(item.namespace, item.job) for item in opening.after):
         return ""
@@ -227,7 +226,9 @@ def _when(answer: Fit, options: CheckOptions) -> str:
 
 
 def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
-    """What its pods lack now, in a few words; what is short on one node alone, the pool and the largest room tell."""
+    """Return what the pods lack now, in short. If no single node is large enough, name the pool and the largest free
+    amount.
+    """
     found, demand = answer.balance, answer.demand
     need = found.per_pod.get(found.scarce, 1)
     if found.largest is None or found.largest[1][found.scarce] >= need:
@@ -241,20 +242,20 @@ def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
 
 
 def _is_reported(plan: Plan, title: str) -> bool:
-    """Whether the checks have said what a job lacks; of many jobs they name the first only."""
+    """Return True if the checks have reported what a job lacks; with many jobs they name only the first."""
     notes = [note for note in plan.notes if " will wait for" in note or note.endswith(" cannot start")]
     return any(title in note or " more will wait for" in note or " more cannot start" in note for note in notes)
 
 
 def _has_less_important(answer: Fit, snapshot: Snapshot) -> bool:
-    """Whether anything less important is on a node."""
+    """Return True if a pod with a lower priority is on a node."""
     return any("node" in pod and pod.get("priority", 0) < answer.demand.priority for pod in snapshot.pods)
 
 
 def evicted_jobs(
     victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: MaySee = may_see_all
 ) -> list[EvictedJob]:
-    """Return victims by the jobs that they belong to; all that may not be seen are one job without a name."""
+    """Return victims grouped by job. Jobs that the user may not see become a single one without a name."""
     victims = list(victims)
     if not victims:
         return []
@@ -264,7 +265,7 @@ def evicted_jobs(
     for victim in victims:
         item = pods.get((victim.pod.namespace, victim.pod.name))
         if item is None:
-            # A pod of the very jobs that are judged, which others come after: nobody's yet.
+            # A pod of the planned jobs themselves, evicted by a later one of them: it does not exist yet.
             continue
         job = job_title(item.get("labels") or {}, keys) or victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
@@ -282,13 +283,13 @@ def evicted_jobs(
     ]
     hidden = {key: items for key, items in found.items() if not sees(key[0], key[1])}
     if hidden:
-        # How many jobs others have is not told either.
+        # The number of hidden jobs is not disclosed either.
         runtime = _runtime([item for items in hidden.values() for item in items], taken)
         result.append(EvictedJob("", "", max(priority for _, _, priority in hidden), (), runtime, seen=False))
     return result
 
 
 def _runtime(pods: Iterable[Object], taken: datetime) -> str | None:
-    """For how long the longest of some pods runs; None when none does."""
+    """Return the longest runtime of some pods; None if none of them runs."""
     started = [pod["startTime"] for pod in pods if pod.get("startTime") and "phase" not in pod]
     return age(min(started), taken) if started else None

@@ -1,4 +1,4 @@
-"""GitOps controllers that keep objects as a repository has them: what they track is not ours to change."""
+"""GitOps controllers that keep objects in sync with a repository: gpuctl does not change what they track."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuctl.hints import OR_ADOPT
 from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
 
-# Flux' labels, by the kind of object that they name.
+# Flux' labels, and the kind of the object that each names.
 _FLUX = {"kustomize.toolkit.fluxcd.io": "Kustomization", "helm.toolkit.fluxcd.io": "HelmRelease"}
 _ARGO_ID = "argocd.argoproj.io/tracking-id"
 _ARGO_LABEL = "app.kubernetes.io/instance"
@@ -20,8 +20,8 @@ _ARGO_MANAGERS = "argocd-"
 def tracked_by(obj: Object) -> str | None:
     """Return the GitOps controller that keeps an object in sync with a repository; None without one.
 
-    Argo CD marks tracked objects by an annotation that names the object itself. It ignores a copy, whose annotation
-    names another object. It may be set up to use a label that other tools use too: then its field manager decides.
+    Argo CD marks a tracked object by an annotation that names the object itself. It ignores a copy, whose annotation
+    names another object. It can be configured to use a label that other tools use too: then its field manager decides.
     Flux labels the objects that it applies.
 
     Sources: Argo CD, User Guide, Resource Tracking; Flux, Kustomization and HelmRelease.
@@ -43,7 +43,7 @@ def tracked_by(obj: Object) -> str | None:
 
 
 def tracking_marks(obj: Object) -> dict[str, list[str]]:
-    """``labels`` and ``annotations`` by which a GitOps controller tracks an object; empty where none does."""
+    """Return the ``labels`` and ``annotations`` by which a GitOps controller tracks an object; empty if none does."""
     if tracked_by(obj) is None:
         return {}
     flux = [f"{group}/{part}" for group in _FLUX for part in ("name", "namespace")]
@@ -54,7 +54,7 @@ def tracking_marks(obj: Object) -> dict[str, list[str]]:
 
 
 def refuse_tracked_changes(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
-    """Refuse changes of objects that Argo CD or Flux track, unless they are taken over."""
+    """Refuse changes of objects that Argo CD or Flux track; with ``adopt`` take them over."""
     for step in steps:
         tracker = tracked_by(step.live) if step.live is not None and not step.shared else None
         if step.live is None or tracker is None:
@@ -71,7 +71,7 @@ def refuse_tracked_changes(plan: Plan, steps: Iterable[Step], *, adopt: bool) ->
 
 
 def _take_over(step: Step, live: Object, tracker: str) -> None:
-    """Remove the marks of the former tool from an object, so that it is no longer tracked."""
+    """Remove the tracking marks from an object, so that its former tool no longer tracks it."""
     marks = tracking_marks(live)
     if step.action == "unchanged":
         step.action, step.method, step.desired = "update", "patch", {"metadata": {"uid": live["metadata"]["uid"]}}

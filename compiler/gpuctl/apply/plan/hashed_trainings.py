@@ -1,4 +1,4 @@
-"""Trainings that a GitOps controller made from built manifests, under names with a hash, and apply meets again."""
+"""Trainings that a GitOps controller created from built manifests, under names with a hash, and that an apply finds."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gpuctl.objects.workload_state import carried_over, finished, running
 
 
 class HashedTraining(NamedTuple):
-    """A document's training that is there under a name with a hash, and not under its own.
+    """A document's training that exists under a name with a hash, and not under its own name.
 
-    ``wanted`` is what apply calls it, ``live`` the newest generation, ``beside`` its Service and hostfile, ``older``
-    the generations that it takes the place of; ``equal``: it was made from an equal document.
+    ``wanted`` is its key under its own name. ``live`` is the newest generation, ``beside`` are its Service and
+    hostfile, ``older`` the earlier generations. ``equal``: the newest was made from an equal document.
     """
 
     document: Document
@@ -39,7 +39,7 @@ class HashedTraining(NamedTuple):
 def find_hashed_trainings(
     lowered: Iterable[Lowered], live: Mapping[Key, Object], keys: Records, *, relower: bool = False
 ) -> list[HashedTraining]:
-    """Those of the documents that are there under a name with a hash alone."""
+    """Return the trainings of the documents that exist only under names with a hash."""
     generations: dict[tuple[str, str], list[Object]] = {}
     beside: dict[tuple[str, str], list[Object]] = {}
     for key, obj in live.items():
@@ -80,9 +80,9 @@ def _is_leaving(obj: Object) -> bool:
 
 
 def keep_steps(built: HashedTraining, title: str, options: DecisionOptions) -> list[Step]:
-    """The steps for a training that a controller made from an equal document, and for its Service and hostfile.
+    """Return the steps for a training that a controller made from an equal document, and for its Service and hostfile.
 
-    They stay, under their names: all join the set that is applied, and are taken over together.
+    They keep their names: all of them join the set that is applied, and are taken over together.
     """
     job, namespace = built.wanted.name, built.wanted.namespace
     ended = finished(built.live)
@@ -102,9 +102,9 @@ def keep_steps(built: HashedTraining, title: str, options: DecisionOptions) -> l
 def replace_hashed(
     built: HashedTraining, steps: dict[Key, Step], plan: Plan, keys: Records, dry_run: Callable[[Object], Object | None]
 ) -> None:
-    """Make of the creation under the job's own name a replacement of what a controller made, with what is beside it.
+    """Turn the creation under the job's own name into a replacement of the controller's objects.
 
-    :param dry_run: returns what the server would make of an object, None when it is not asked.
+    :param dry_run: returns the object as the server would create it; None if the server is not asked.
     """
     step = steps.get(built.wanted)
     for other in built.older:
@@ -120,7 +120,7 @@ def replace_hashed(
     if built.live["kind"] == built.wanted.kind:
         step.changes = compare(built.wanted.kind, step.desired, built.live).changes
     answer = dry_run(step.desired)
-    # Without the server's answer its defaults could not be told from what somebody set through a controller.
+    # Without the server's answer its defaults cannot be distinguished from fields that were set through a controller.
     if answer is not None:
         step.lost = lost_fields(built.live, step.desired, answer, {change.path for change in step.changes})
     for obj in built.beside:

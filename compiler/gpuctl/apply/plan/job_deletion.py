@@ -1,4 +1,4 @@
-"""Deleting what documents, or a job's name, stand for: exactly what lowering makes, and nothing beside it."""
+"""Plans that delete the objects of documents, or of a job given by name: exactly those that lowering creates."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from gpuctl.objects.workload_state import running
 def plan_document_deletion(
     session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False
 ) -> Plan:
-    """What ``delete -f`` deletes: the objects of the documents by kind, name and namespace, if they are ours.
+    """Plan ``delete -f``: delete gpuctl's objects of the documents by kind, name and namespace.
 
-    What jobs share stays (namespaces, priority classes). A pool's labels leave its nodes, its GPU types stay.
+    Shared objects stay (namespaces, priority classes). A pool's labels are removed from its nodes; their GPU types
+    stay.
     """
     own = [item for item in lowered if not item.shared]
     wanted = {key_of(item.object) for item in own}
@@ -52,7 +53,7 @@ def plan_document_deletion(
         if item.document.kind == "pool" and item.object["kind"] == "ConfigMap":
             pool = labels_of(item.object)[keys.pool]
             if not keep_labels:
-                # Also nodes that `add node` has put into it, which the document does not name.
+                # This includes nodes that `add node` has put into the pool, which the document does not list.
                 try:
                     steps.update((step.key, step) for step in pool_leave_steps(session, pool, keys))
                 except ApiError as error:
@@ -65,12 +66,12 @@ def plan_document_deletion(
 
 
 def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
-    """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
+    """Plan ``delete job NAME``. Without a namespace all namespaces that the user may read are searched.
 
-    A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
-    them are meant, with one of these that one.
+    A training that a GitOps controller made may exist under several names with a hash. The job's name selects all of
+    them, a name with a hash only that one.
 
-    :raises NoSuchJob: there is none, or there are several.
+    :raises NoSuchJob: no job or several jobs match.
     """
     objects = _of_job(session, namespace, name)
     mains = _mains(objects, keys, name)
@@ -99,7 +100,7 @@ def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: 
 
 
 def plan_leftover_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
-    """What still stands beside a job that is gone itself, as when its deletion was broken off."""
+    """Plan the deletion of companions whose workload is gone, for example after an interrupted deletion."""
     steps = []
     for obj in _of_job(session, namespace, name):
         kind, place = labels_of(obj).get(keys.job_type, ""), obj["metadata"]["namespace"]
@@ -118,7 +119,7 @@ def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
 
 
 def foreign_job_error(workload: Object, title: str) -> ForeignJob:
-    """The error for a job that somebody else made: an older gpuctl, or kubectl."""
+    """Return the error for a job that another tool made: an older gpuctl, or kubectl."""
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
     return ForeignJob(
         f"{title} in {metadata['namespace']} is not gpuctl's: it has no label {OURS}",
@@ -127,7 +128,7 @@ def foreign_job_error(workload: Object, title: str) -> ForeignJob:
 
 
 def _in_order(steps: Iterable[Step]) -> list[Step]:
-    """As they are carried out: what runs first, then what stands around it."""
+    """Return the steps in the order of execution: workloads first, then their companions."""
     return sorted(
         steps, key=lambda step: (deletion_rank(step.key.kind), step.key.namespace, step.key.name, step.key.kind)
     )
@@ -148,7 +149,7 @@ def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -
 
 
 def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: str, kind: str) -> list[Object]:
-    """A job's objects among others: those that lowering may have made for it, by kind, name and labels."""
+    """Return the objects that lowering may have made for a job, by kind, name and labels."""
     result = []
     for obj in objects:
         metadata, labels = obj["metadata"], labels_of(obj)
@@ -177,7 +178,7 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
 
 
 def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
-    """Yield the names of the jobs that there are, as far as they may be read."""
+    """Yield the names of the existing jobs that the user may read."""
     for kind in WORKLOADS:
         try:
             listed = session.list_metadata(RESOURCES[kind], namespace, labels=keys.job_type)
@@ -189,7 +190,10 @@ def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[s
 
 
 def no_such_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> NoSuchJob:
-    """Return the error for a job that does not exist; ``there`` are the names of others, of which one may be meant."""
+    """Return the error for a job that does not exist.
+
+    :param there: names of existing jobs, to suggest a similar one.
+    """
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     close = nearest(name, sorted(set(there)))
     hint = f"did you mean `{close}`? " if close else ""

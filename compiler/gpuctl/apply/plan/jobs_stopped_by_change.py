@@ -1,6 +1,6 @@
-"""Which running jobs a change of documents ends, and which finished trainings it runs again.
+"""The running jobs that a change of documents ends, and the finished trainings that it runs again.
 
-Decided as a plan does, with the old documents for what is there.
+The decision is that of a plan, with the old documents in place of the live objects.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Manner = Literal["replaced", "kept", "removed"]
 class StoppedJob(NamedTuple):
     """A running job that a change ends.
 
-    ``manner``: ``replaced`` by an apply; ``kept`` by an apply, for its document did not change, and replaced by a
-    controller that applies manifests; ``removed`` with its document, by pruning. ``reason`` names the fields.
-    ``since`` is when the first of its ``pods`` started (RFC 3339, "" when nobody says), ``runtime`` how long ago that
-    was when the snapshot was taken. ``gpus`` are those of its pods together.
+    ``manner``: ``replaced`` by an apply; ``kept`` by an apply because its document did not change, but replaced by a
+    controller that applies manifests; ``removed`` with its document, by pruning. ``reason`` names the fields. ``since``
+    is the start of its first pod (RFC 3339, "" if unknown), ``runtime`` its age at the time of the snapshot. ``gpus``
+    is the sum over its ``pods``.
     """
 
     kind: str
@@ -52,9 +52,9 @@ class StoppedJob(NamedTuple):
 class RerunTraining(NamedTuple):
     """A finished training that a change runs again.
 
-    ``manner``: ``replaced`` by an apply; ``kept`` by an apply, and made anew by a controller that applies manifests.
+    ``manner``: ``replaced`` by an apply; ``kept`` by an apply, but recreated by a controller that applies manifests.
     ``reason`` names the fields. ``condition`` is the type of the condition that ended it (``Complete``, ``Failed``),
-    ``since`` when that was (RFC 3339, "" if unknown), ``ago`` how long before the snapshot was taken.
+    ``since`` the time of that (RFC 3339, "" if unknown), ``ago`` its age at the time of the snapshot.
     """
 
     kind: str
@@ -68,9 +68,10 @@ class RerunTraining(NamedTuple):
 
 
 def stopped_jobs(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[StoppedJob]:
-    """The jobs of ``before`` that run in a snapshot, and do not outlive the change to ``after``, by namespace and name.
+    """Return the jobs of ``before`` that run in a snapshot and that the change to ``after`` ends, by namespace and
+    name.
 
-    What the cluster has is taken to be what ``before`` says.
+    The cluster is assumed to be in the state of ``before``.
     """
     old, new = _workloads(before), _workloads(after)
     found = []
@@ -84,8 +85,9 @@ def stopped_jobs(before: Compilation | None, after: Compilation | None, snapshot
 
 
 def rerun_trainings(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[RerunTraining]:
-    """The trainings of ``before`` that have finished in a snapshot and run again by the change to ``after``, by
-    namespace and name. One whose document goes does not run again.
+    """Return the trainings of ``before`` that have finished in a snapshot and that the change to ``after`` runs again.
+
+    They are sorted by namespace and name. A training whose document is removed does not run again.
     """
     old, new = _workloads(before), _workloads(after)
     taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
@@ -110,14 +112,17 @@ def _workloads(compilation: Compilation | None) -> dict[tuple[str, str], Lowered
 
 
 def _has_running_containers(pod: Object) -> bool:
-    """Whether a pod has containers that run: one that waits for its image loses nothing."""
+    """Return True if a pod has running containers: a pod that waits for its image loses no work."""
     return "node" in pod and pod.get("phase", "Running") == "Running"
 
 
 def _outcome(
     old: Lowered, new: Lowered | None, settings: Settings | None, condition: str | None = None
 ) -> tuple[Manner, str] | None:
-    """:param condition: the type of the condition that ended the old one; None: it runs."""
+    """Return how an apply of the new document affects the old object, and why; None if it leaves it alone.
+
+    :param condition: the type of the condition that ended the old job; None if it runs.
+    """
     if new is None or settings is None:
         return "removed", "its document goes"
     if new.document.kind != old.document.kind:
@@ -134,9 +139,9 @@ def _outcome(
 
 
 def _step(old: Lowered, new: Lowered, same: bool, options: DecisionOptions, condition: str | None = None) -> Step:
-    """What an apply of the new document does to the old one's object."""
+    """Return what an apply of the new document does to the old document's object."""
     live, desired = (stamp(item.object, options.keys, None) for item in (old, new))
-    # Every live object has one; which it is plays no part.
+    # Every live object has a uid; its value does not matter here.
     live["metadata"]["uid"] = ""
     if condition is not None:
         live["status"] = {"conditions": [{"type": condition, "status": "True"}]}

@@ -1,11 +1,11 @@
-"""The last applied version of an object: its document in an annotation, lowered, and the record of kubectl.
+"""The last applied version of an object: its document in an annotation, lowered, or the record of kubectl.
 
-``managedFields`` alone are not enough: fields change hands when another tool writes the object, and a restore gives
+``managedFields`` alone are not enough: fields change owners when another tool writes the object, and a restore gives
 all of them to the tool that restores.
 
-Everyone who may edit an object can forge both. So they count for that object alone, and only for fields that have the
-value which they state: the worst that a forged one causes is that such a field is removed. The document of a job counts
-for its Service only if it yields exactly the object whose hash the Service itself records.
+Any user who may edit an object can forge both records. So they count for that object alone, and only for fields that
+have the recorded value: at worst a forged record removes such a field. The document of a job counts for its Service
+only if it yields exactly the object whose hash the Service itself records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KUBECTL_RECORD = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class LastApplied:
-    """The last documents of live objects, each read once."""
+    """The last applied documents of live objects, each parsed once."""
 
     def __init__(self, live: Mapping[Key, Object], lowered: list[Lowered], settings: Settings, keys: Records) -> None:
         self._live = live
@@ -50,7 +50,7 @@ class LastApplied:
 
     @property
     def notes(self) -> list[str]:
-        """Say which fields may stay because the last document is not known."""
+        """Return notes on fields that may stay because the last document is unknown."""
         if not self._unreadable:
             return []
         note = (
@@ -60,7 +60,7 @@ class LastApplied:
         return [note]
 
     def claim(self, item: Lowered, live: Object, desired: Object) -> tuple[Claims | None, Claimed]:
-        """Take over the fields of the last applied version. Without such fields the claims are None."""
+        """Take over the fields of the last applied version. The claims are None if there are no such fields."""
         if item.shared or not foreign_fields(live):
             return None, Claimed(live, {}, {})
         claims = Claims(self._bases(item, live), desired)
@@ -68,7 +68,7 @@ class LastApplied:
         return claims if claimed.fields else None, claimed
 
     def _bases(self, item: Lowered, live: Object) -> tuple[AppliedVersion, ...]:
-        """Return what a live object was last applied from, the last one last."""
+        """Return the versions that a live object was last applied from, the latest one last."""
         record = kubectl_record(live)
         is_known = self._keys.hash in annotations_of(live)
         found = [AppliedVersion(record, is_last=not is_known)] if record is not None else []
@@ -77,12 +77,12 @@ class LastApplied:
             last = [AppliedVersion(document, is_last=True)] if document is not None else []
             return (AppliedVersion(self._records_of(live)), *found, *last)
         if is_ours(live) and (not found or live["kind"] in WORKLOADS):
-            # Another tool has made it from gpuctl's output. A dry-run shows the defaults of workloads.
+            # Another tool made it from gpuctl's output. For workloads a dry-run shows the defaults.
             found.append(AppliedVersion(self._as_made(live), of_tools=True))
         return tuple(found)
 
     def document(self, live: Object) -> Object | None:
-        """Return the object that the document in an object's own annotation yields, None if it yields none."""
+        """Return the object that the document in a live object's annotation yields; None if it yields none."""
         key = key_of(live)
         objects = self._objects(key, live)
         if objects is None and key not in self._unreadable and self._keys.document in annotations_of(live):
@@ -90,7 +90,7 @@ class LastApplied:
         return next((obj for obj in objects or () if obj["kind"] == live["kind"]), None)
 
     def _beside(self, item: Lowered, live: Object) -> Object | None:
-        """Return the object that the document of its job yielded, if that is what the live object says it is."""
+        """Return the object that its job's document yielded, if its hash is the one on the live object."""
         main = self._mains.get((id(item.document), live["metadata"].get("namespace")))
         if main is None or main not in self._live:
             return None
@@ -101,7 +101,7 @@ class LastApplied:
         return None
 
     def _records_of(self, live: Object) -> Object:
-        """Return gpuctl's own labels and annotations of an object: a restore makes them another manager's."""
+        """Return gpuctl's own labels and annotations of an object: after a restore they belong to another manager."""
         keys = (self._keys.hash, self._keys.lowered_by, self._keys.document, PART_OF)
         return {
             "metadata": {
@@ -111,7 +111,7 @@ class LastApplied:
         }
 
     def _as_made(self, live: Object) -> Object:
-        """Return an object as the tool that made it may have stated it."""
+        """Return the object as the tool that made it may have stated it."""
         body = {key: value for key, value in live.items() if key not in ("metadata", "status")}
         metadata = {
             part: {key: value for key, value in named.items() if not self._keys.is_lasting(key)}
@@ -127,7 +127,7 @@ class LastApplied:
 
 
 def _bare(obj: Object, live: Object, keys: Records) -> Object:
-    """Return the object as it was hashed: with the document, if it is in the live object itself."""
+    """Return the object as it was hashed: with the document if the live object itself carries it."""
     text = annotations_of(live).get(keys.document)
     if text is None:
         return obj
@@ -136,7 +136,7 @@ def _bare(obj: Object, live: Object, keys: Records) -> Object:
 
 
 def document_objects(data: dict[str, Any], namespace: str, settings: Settings) -> list[Object] | None:
-    """Return the objects that a recorded document yields; None if it is not valid for this gpuctl."""
+    """Return the objects that a recorded document yields; None if this gpuctl does not accept it."""
     try:
         for raw in read(Source("live", json.dumps(data)), []):
             bound = bind(raw, [])
@@ -146,13 +146,13 @@ def document_objects(data: dict[str, Any], namespace: str, settings: Settings) -
             list(link([document], settings, namespace, complete=False))
             return [item.object for item in lower(Context(settings), [document]) if not item.shared]
     except Exception:
-        # Whatever an annotation contains, an apply must not fail because of it.
+        # An apply must not fail because of the content of an annotation.
         return None
     return None
 
 
 def kubectl_record(live: Object) -> Object | None:
-    """Return our output as ``kubectl apply``, or Argo CD, last applied it; None if they never did."""
+    """Return gpuctl's output as ``kubectl apply`` or Argo CD last applied it; None if they never did."""
     try:
         found: Any = json.loads(annotations_of(live).get(KUBECTL_RECORD, ""))
         is_record = found["kind"] == live["kind"] and found["metadata"]["name"] == live["metadata"]["name"]

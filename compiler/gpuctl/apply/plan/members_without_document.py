@@ -1,4 +1,4 @@
-"""Members of sets that no document has."""
+"""Members of sets that no document contains."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_
 from gpuctl.objects.ownership_metadata import PART_OF, is_controlled
 
 SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
-"""Kinds of objects that belong to no set."""
+"""Kinds whose objects are not part of sets."""
 _KINDS = (*WORKLOADS, "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota", "LimitRange")
 
 
 def find_members_without_document(
     session: Session, steps: Iterable[Step], wanted: Collection[Key], sources: Sequence[str]
 ) -> tuple[list[Key], list[str]]:
-    """Return the members that no document has, of the sets that the documents' objects are in; and notes.
+    """Return the members without a document of the sets that the documents' objects are in; and notes.
 
-    Documents of a part of a set say nothing about its other members.
+    If a set has sources that were not given, its other members are not reported.
 
-    :param sources: where the documents came from.
+    :param sources: the inputs of the documents.
     """
     live = [step.live for step in steps if step.live is not None and step.key.kind not in SHARED]
     sets = sorted({labels_of(obj)[PART_OF] for obj in live if PART_OF in labels_of(obj)})
@@ -61,7 +61,7 @@ def find_members_without_document(
 
 
 def _parents(session: Session, sets: Sequence[str], namespaces: Sequence[str]) -> dict[str, applyset.ApplySet]:
-    """Return the sets of some ids, of those that may be read. Only metadata of Secrets leaves the server."""
+    """Return the sets with these ids that the user may read. Only metadata of Secrets is requested."""
     found: dict[str, applyset.ApplySet] = {}
     labels = f"{applyset.ID} in ({','.join(sets)})"
     for where in (None, *dict.fromkeys((session.namespace, *namespaces))) if sets else ():
@@ -79,7 +79,9 @@ def _parents(session: Session, sets: Sequence[str], namespaces: Sequence[str]) -
 
 
 def _members(session: Session, kind: str, labels: str, namespaces: Sequence[str]) -> list[Object]:
-    """Return the metadata of all objects with these labels, in all namespaces or in those that are known."""
+    """Return the metadata of all objects with these labels: in all namespaces, or if that is forbidden, in the known
+    ones.
+    """
     try:
         return session.list_metadata(RESOURCES[kind], labels=labels)
     except ApiError as error:

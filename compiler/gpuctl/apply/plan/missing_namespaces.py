@@ -1,4 +1,4 @@
-"""Namespaces that a plan would create: a document must name them, or somebody must ask for it."""
+"""Namespaces that a plan would create: a document must name them, or the user must request it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gpuctl.objects.api_resources import RESOURCES, Key
 
 
 def undeclared_namespaces(session: Session, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
-    """The namespaces that would be created though no document names them, as errors.
+    """Return errors for namespaces that would be created though no document names them.
 
-    ``-n`` and the context are typed and chosen by hand: a typing mistake would run jobs where no quota is. The steps of
-    those that are created say which document names them.
+    ``-n`` and the context are typed by hand: a typing error would run jobs in a namespace without quota. The steps of
+    the namespaces that are created get the kind of the document as their reason.
     """
     absent = {step.key.name: step for step in steps if step.key.kind == "Namespace" and step.action == "create"}
     if not absent:
@@ -31,7 +31,7 @@ def undeclared_namespaces(session: Session, steps: Iterable[Step], lowered: Iter
 
 
 def add_set_namespace(session: Session, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
-    """The namespace that a set is kept in, where no document of it is: it must be there, or it is created."""
+    """Create the namespace of a set's Secret if ``create``, else report an error if it does not exist."""
     key = Key("Namespace", "", name)
     namespace = shared_objects.namespace(Context(settings), name)
     if namespace is None or any(step.key == key for step in plan.steps):
@@ -46,7 +46,7 @@ def add_set_namespace(session: Session, plan: Plan, name: str, settings: Setting
 
 
 def _named(item: Lowered) -> set[str]:
-    """The namespaces that an object's document names itself. (Of a shared object only one document is known.)"""
+    """Return the namespaces that an object's document names itself. (Of a shared object only one document is known.)"""
     if item.document.is_workload:
         return {item.document.namespace} if item.document.names_namespace else set()
     metadata = item.object["metadata"]

@@ -1,7 +1,7 @@
-"""Decisions about single objects, from the wanted and the live one. Sends no requests.
+"""Decision what to do with a single object, from the wanted and the live one. Sends no requests.
 
-A decision that needs a dry-run is a :class:`PendingDecision`; :func:`decide_with_answer` completes it with the
-server's answer.
+A decision that needs a dry-run is a :class:`PendingDecision`; :func:`decide_with_answer` completes it with the server's
+answer.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 from gpuctl.release import __version__
 
 _LONG_NAME = 30
-# Kinds that are never deleted and never replaced.
+# Kinds whose objects are never deleted or replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
 
 KEPT = "kept"
-"""The beginning of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
+"""Start of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
 
 
 def decide(target: Target, live: Object | None, options: DecisionOptions) -> Step | PendingDecision:
-    """Return the step for a target, or the question to pending first. Raises :class:`DecisionRefused`."""
+    """Return the step for a target, or a decision that needs a dry-run first.
+
+    :raises DecisionRefused: the user must resolve a problem first.
+    """
     desired, key = target.desired, target.key
     if live is None:
         method: Method = "post" if key.kind in WORKLOADS or key.kind == "PriorityClass" else "apply"
@@ -65,9 +68,8 @@ def decide_with_answer(
 ) -> Step:
     """Return the step for a workload.
 
-    :param answer: what the server would make of it; None: the server was not asked.
-    :param former: without an answer, the fields that its document stated before (None: not known, so that removals are
-        not seen).
+    :param answer: the object as the server would create it; None if the server was not asked. :param former: if there
+    is no answer, the fields that its document stated before. None if unknown; removals are then not detected.
     """
     target, live, want = pending.target, pending.live, pending.target.desired
     have = annotations_of(live).get(options.keys.hash)
@@ -75,8 +77,8 @@ def decide_with_answer(
     if answer is None:
         ours = None if former is None else union([former, target.taken])
     else:
-        # With an equal hash nothing was taken out of the document, and what is ours beside it was added by admission.
-        # But another tool may have left fields behind.
+        # With an equal hash the document removed nothing, and admission added gpuctl's other fields. But another tool
+        # may have left fields behind.
         ours = target.taken if same else owned_fields(live, adopted=have is None)
     ignored = ignored_fields(target, live, options)
     changes = compare(target.key.kind, answer or want, live, ours=ours, stated=want, ignored=ignored).changes
@@ -94,7 +96,7 @@ def _priority_class(target: Target, live: Object) -> Step:
 
 
 def _namespace(target: Target, live: Object) -> Step:
-    """Return a step that changes nothing: an existing namespace is not taken over."""
+    """Return a step without changes: an existing namespace is not taken over."""
     if live["metadata"].get("deletionTimestamp"):
         raise DecisionRefused(f"namespace {target.key.name} is being deleted: wait until it is gone")
     return Step("unchanged", target.key, desired=target.desired, live=live, title=target.title, shared=True)
@@ -113,7 +115,7 @@ def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> No
 
 
 def _is_kept(target: Target, live: Object, options: DecisionOptions) -> bool:
-    """Return True if only gpuctl or the platform changed since the object was made, not its document."""
+    """Return True if only gpuctl or the platform has changed since the object was made, and its document has not."""
     have = annotations_of(live).get(options.keys.hash)
     want = annotations_of(target.desired)[options.keys.hash]
     return have is not None and have != want and target.same_document and not options.relower
@@ -154,16 +156,16 @@ def _workload(target: Target, live: Object, options: DecisionOptions) -> Step | 
 def _is_as_created(desired: Object, live: Object) -> bool:
     """Return True if the spec is unchanged since gpuctl created the object.
 
-    ``metadata.generation`` starts at 1 and every later change of a spec raises it; what differs from our text was
-    then put there by the server or a webhook as it accepted the object.
+    ``metadata.generation`` starts at 1 and grows with each change of the spec. At 1, differences from gpuctl's text
+    were made by the server or a webhook during admission.
     """
     return live["metadata"].get("generation") == 1 and not foreign_managers(desired, live)
 
 
 def dry_run_copy(desired: Object) -> Object:
-    """Return an object under a temporary name that begins like its own: a dry-run under its own would be a conflict.
+    """Return a copy under a temporary name with the same prefix: a dry-run under the object's own name is a conflict.
 
-    Policies judge names by how they begin. A long name, which limits are on, keeps its length.
+    Policies may check the prefix of a name. The copy of a long name has the same length, because limits apply to it.
     """
     result = copy.deepcopy(desired)
     name = result["metadata"]["name"]
@@ -173,7 +175,7 @@ def dry_run_copy(desired: Object) -> Object:
 
 
 def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
-    """Return the step for kinds that server-side apply changes."""
+    """Return the step for kinds that are updated by server-side apply."""
     desired, key = target.desired, target.key
     known = options.keys.hash in annotations_of(live)
     is_leaving = bool(live["metadata"].get("deletionTimestamp"))
@@ -214,7 +216,7 @@ def _is_headless(service: Object) -> bool:
 
 
 def _keeping_set(desired: Object, live: Object) -> Object:
-    """Return the object with the set's label of the live one: an apply without ``--set`` would remove it."""
+    """Return the object with the live object's set label: an apply without ``--set`` would remove it."""
     if PART_OF not in labels_of(live) or PART_OF in labels_of(desired):
         return desired
     metadata = desired["metadata"]

@@ -1,10 +1,10 @@
-"""The fields that other managers have put into an object, and that its successor does not have.
+"""The fields that other managers have set on an object, and that its successor does not have.
 
-This walks over ``managedFields``. The walk over the wanted object in :mod:`gpuctl.apply.state.compare` passes over
-fields that are neither wanted nor gpuctl's.
+This walks over ``managedFields``; the walk over the wanted object in :mod:`gpuctl.apply.state.compare` skips fields
+that are neither wanted nor gpuctl's.
 
-Never a loss: what the API server or a webhook puts into every new object (the dry-run's answer has it), what the
-controllers of Kubernetes and Kueue write again, and what is carried over.
+Never a loss: values that the API server or a webhook sets on every new object (they are in the dry-run's answer),
+fields that the controllers of Kubernetes and Kueue write again, and fields that are carried over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.objects.ownership_metadata import PART_OF
 
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})
-# Records about the object that leaves: they say nothing about its successor.
+# Records about the old object, which do not apply to its successor.
 _RECORDS = (
     *("[deployment.kubernetes.io/", "[kubectl.kubernetes.io/last-applied-configuration]", f"[{PART_OF}]"),
     f"/{LOWERED_FROM}]",
@@ -38,9 +38,9 @@ ADMISSION = "an admission webhook"
 
 
 class LostField(NamedTuple):
-    """A field that a replacement drops: ``value`` is the live one, ``new`` what stands there then (None: nothing).
+    """A field that a replacement drops: ``value`` is the live value, ``new`` the successor's (None: absent).
 
-    ``manager`` is the field manager that put it there.
+    ``manager`` is the field manager that set it.
     """
 
     path: str
@@ -58,13 +58,12 @@ def lost_fields(
     adopted: bool = False,
     same: bool = False,
 ) -> list[LostField]:
-    """Return the fields that other managers put into a live object and that its successor does not have, by path.
+    """Return the fields that other managers set on a live object and that its successor does not have, by path.
 
-    :param desired: the successor as it is sent.
-    :param answer: the successor as the server would make it; None when it was not asked.
-    :param changed: the paths that are shown as changes already.
-    :param adopted: the live object was made by other means, see :func:`owned_fields`.
-    :param same: the live object was made from an equal one: what is missing of ours was never stated by us.
+    :param desired: the successor as it is sent. :param answer: the successor as the server would create it; None if the
+    server was not asked. :param changed: the paths that are shown as changes already. :param adopted: another tool made
+    the live object, see :func:`owned_fields`. :param same: the live object was made from an equal one, so fields that
+    gpuctl holds beyond it were added by admission.
     """
     holders = [
         (name, tree)
@@ -80,13 +79,13 @@ def lost_fields(
 
 
 def fields_written_by(live: Object, desired: Object, managers: tuple[str, ...]) -> list[LostField]:
-    """Return what managers whose names begin so have in the spec, where ``desired`` has it otherwise."""
+    """Return the spec fields of the managers with these name prefixes that ``desired`` has otherwise."""
     holders = [(name, tree) for name, tree in held_by_others(live) if name.startswith(managers)]
     return [one for one in _missing(holders, live, desired) if not is_within(one.path, "metadata")]
 
 
 def is_hidden(path: str, kind: str, changed: Collection[str]) -> bool:
-    """Return True for paths of records, of changes that are shown already, and of fields that make no difference."""
+    """Return True for paths of records, of changes already shown, and of fields that are never a difference."""
     if path.endswith(_AT_DELETION) or any(record in path for record in _RECORDS) or is_ignored(kind, path):
         return True
     return any(is_within(path, one) for one in changed)
@@ -104,7 +103,7 @@ def _missing(holders: Iterable[tuple[str, Tree]], live: Object, new: Object) -> 
 
 
 def _differing(held: HeldField) -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, live value and new value (None: absent) of the held fields that the new object has otherwise."""
+    """Yield path, live value and new value (None: absent) of the held fields that differ in the new object."""
     for field in held.below():
         live, new = field.values
         if live is ABSENT:

@@ -1,4 +1,4 @@
-"""A plan: for each object what will be done to it, and why. Computed once, then printed or carried out."""
+"""A plan: the action on each object, and its reason. It is computed once, then printed or carried out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Method = Literal["post", "apply", "patch", "put", "delete", "labels", "none"]
 ACTIONS: tuple[Action, ...] = ("create", "replace", "update", "unchanged", "prune", "delete", "skip")
 DELETING = frozenset({"replace", "prune", "delete"})
 _NAMED = 4
-# Finalizers that Kubernetes removes by itself.
+# Finalizers that Kubernetes removes itself.
 _OF_KUBERNETES = frozenset(
     {"foregroundDeletion", "orphan", "kubernetes", "service.kubernetes.io/load-balancer-cleanup"}
 )
@@ -29,11 +29,11 @@ WRITING = DELETING | {"create", "update"}
 
 
 class EvictedJob(NamedTuple):
-    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not;
-    ``owner`` whose they are, as far as their labels say.
+    """A job, or another owner of pods, that a plan's pods would evict.
 
-    ``seen`` is whether whoever asked may know whose they are; those of whom that is not so are one, without names, with
-    the priority of the most important and the runtime of the longest.
+    ``runtime`` is how long its pods run, None if none runs yet. ``owner`` is the value of its owner label. ``seen`` is
+    False if the caller may not see the job: all such jobs are merged into one without names, with the highest priority
+    and the longest runtime.
     """
 
     namespace: str
@@ -69,24 +69,30 @@ class Wait(NamedTuple):
 
 @dataclass
 class Step:
-    """What is done to one object.
+    """The action on one object.
 
-    ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
-    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``finished`` is set if it
-    replaces or prunes an ended training (``finished 3h ago (Complete): runs again``). ``applied_by`` is who
-    has applied it last, if that is not the caller. ``checkpoint`` is how what
-    runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
-    it did; ``unsaved`` tells that it could and does not, as which pods a lower number of replicas ends is not known.
-    ``expired`` tells that there is no live object as its ttl has presumably removed it. ``adopt``
-    takes over fields that other managers hold. ``companion_of`` is the workload that a deleted Service or
-    autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued``
-    that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict`` is what
-    ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what they
-    would wait for. ``lost`` is what others put into the live object and a replacement drops; ``dependents`` names the
-    objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
-    ``restorable`` is the live object as it is created again where its successor cannot be; None before the plan is
-    carried out. ``shown`` is the difference, before and after, of a step that the service tells of; None: it is made of
-    ``live`` and ``desired``. ``claims`` are fields to take over from other field managers before it is written.
+    ``desired`` is the object to send (for ``patch`` the patch), ``live`` the existing one, ``method`` how it is sent.
+
+    ``running``: the work that a user loses (``running for 3h``), None if none. ``finished``: set if the step replaces
+    or prunes a finished training (``finished 3h ago (Complete): runs again``). ``applied_by``: the user who last
+    applied it, if not the caller.
+
+    ``checkpoint``: how the running pods save their progress first (``python save.py (at most 2m)``). ``saved``: uids of
+    the pods whose checkpoint has run. ``unsaved``: there is a checkpoint, but it does not run, because it is unknown
+    which pods a lower number of replicas ends.
+
+    ``expired``: there is no live object, because its ttl has presumably removed it. ``adopt``: take over fields of
+    other managers. ``claims``: fields to take over from other managers first. ``companion_of``: the workload that a
+    deleted Service or autoscaler belonged to. ``passed_dry_run``: the server has accepted ``desired`` in a dry-run.
+    ``queued``: Kueue will suspend the workload until there is quota.
+
+    ``verdict``: the ``fit`` verdict for its pods (None: not computed); ``victims``: the jobs they would evict;
+    ``waits``: what they would wait for. ``lost``: fields of other managers that a replacement drops. ``dependents``:
+    objects that garbage collection deletes with it; ``unseen``: kinds that could not be searched for them.
+
+    ``restorable``: the live object as it can be created again if its successor cannot; None until the plan is carried
+    out. ``shown``: the object before and after, if a service computed them; None: computed from ``live`` and
+    ``desired``.
     """
 
     action: Action
@@ -123,12 +129,12 @@ class Step:
 
     @property
     def deletes(self) -> bool:
-        """Whether a live object goes away by it."""
+        """Return True if the step deletes a live object."""
         return self.action in DELETING and self.live is not None
 
     @property
     def side_effects(self) -> list[str]:
-        """What goes with a replacement beside its pods, in a few words: names only."""
+        """Return what else a replacement loses: fields and dependent objects, by name."""
         said = []
         if self.lost:
             fields = (f"{named(one.path)} ({one.manager})" for one in self.lost)
@@ -143,7 +149,7 @@ class Step:
 
     @property
     def blocking_finalizers(self) -> str:
-        """The finalizers that hold up the deletion of the live object, in a few words; "" if there are none."""
+        """Return text on the finalizers that block the deletion of the live object; "" if there are none."""
         if not self.deletes or self.live is None:
             return ""
         names = [name for name in self.live["metadata"].get("finalizers") or [] if name not in _OF_KUBERNETES]
@@ -151,25 +157,27 @@ class Step:
 
     @property
     def waiting(self) -> str:
-        """What its pods would wait for, in a few words; "" when for nothing."""
+        """Return what its pods would wait for; "" if they do not wait."""
         return "; ".join(map(str, self.waits))
 
     @property
     def is_journalled(self) -> bool:
-        """Whether the old object must not get lost: something comes in its place, or it goes with its workload."""
+        """Return True if the journal stores the old object: it is replaced, or deleted together with its workload."""
         return self.deletes and (self.action == "replace" or self.companion_of is not None)
 
 
 @dataclass
 class Plan:
-    """All steps, in the order in which they are carried out.
+    """All steps, in the order of execution.
 
-    ``errors`` forbid carrying it out; ``existing`` are the objects that are there and should not be. So do the rights
-    that are ``lacking`` and the objects that a GitOps controller has ``tracked``, but not a look at it.
-    ``notes`` are worth knowing; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
-    that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
-    that a journal stays. ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring
-    objects back. ``turns`` are workloads that compete: those of one list are created one after another.
+    ``errors`` prevent execution; ``existing`` are the objects that exist though they are to be created. Missing rights
+    (``lacking``) and objects that a GitOps controller manages (``tracked``) prevent it too, but not a preview.
+    ``notes`` are warnings and hints. ``confirm`` are further questions.
+
+    ``interrupted`` is the signal that stopped the execution (0: none). ``outage``: the cluster failed, or denied a
+    request. ``unfinished``: a journal is left. ``recovery``: the steps that first finish interrupted runs; their
+    ``create`` steps create objects again. ``turns``: groups of competing workloads; those of a group are created one
+    after another.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -188,24 +196,24 @@ class Plan:
 
     @property
     def obstacles(self) -> list[str]:
-        """All that forbids carrying it out."""
+        """Return everything that prevents execution."""
         return list(dict.fromkeys([*self.errors, *self.tracked, *self.lacking]))
 
     @property
     def writes(self) -> bool:
-        """Whether anything would change."""
+        """Return True if the plan changes anything."""
         return any(step.action in WRITING for step in self.steps)
 
     @property
     def questions(self) -> list[str]:
-        """What somebody has to confirm before the plan is carried out."""
+        """Return the questions that the user must confirm before the plan is carried out."""
         asked = [f"creates {step.key}: {step.reason}" for step in self.recovery if step.action == "create"]
         asked += [question for step in self.steps if (question := _question(step)) is not None]
         return asked + self.confirm
 
     @property
     def courtesies(self) -> list[str]:
-        """What is asked where somebody can be asked, and done where nobody can: it was told by name."""
+        """Return questions on deletions that the user requested by name: asked if possible, else assumed confirmed."""
         return [
             f"deletes {step.title or step.key} in {step.key.namespace}: "
             f"{step.running}{_cost(step)}{_saving(step)}{_applier(step)}"
@@ -215,7 +223,7 @@ class Plan:
 
     @property
     def summary(self) -> dict[str, int]:
-        """Action -> number of steps, for the actions that occur."""
+        """Return action -> number of steps, for the actions that occur."""
         counts = {action: sum(step.action == action for step in self.steps) for action in ACTIONS}
         return {action: number for action, number in counts.items() if number}
 
@@ -243,12 +251,12 @@ def _question(step: Step) -> str | None:
 
 
 def _applier(step: Step) -> str:
-    """Who has applied it last, if that is not the caller."""
+    """Return the user who last applied the object, if not the caller."""
     return f"; applied by {step.applied_by}" if step.applied_by is not None else ""
 
 
 def _cost(step: Step) -> str:
-    """What ending it costs."""
+    """Return what is lost when the workload ends."""
     kind = step.live["kind"] if step.live is not None else step.key.kind
     if kind in TRAININGS:
         again = step.action == "replace" and step.live is not None and was_admitted(step.live)
@@ -261,24 +269,24 @@ def _cost(step: Step) -> str:
 
 
 def _saving(step: Step) -> str:
-    """What is done before it ends."""
+    """Return the checkpoint that runs before the workload ends."""
     return f"; checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
 
 
 class NoSuchJob(NotThere):
-    """There is no job of a name, or there are several."""
+    """No job, or several jobs, match a name."""
 
 
 class SeveralJobs(NoSuchJob):
-    """There are several jobs of a name, where one is meant."""
+    """Several jobs match a name."""
 
 
 class ForeignJob(NoSuchJob):
-    """The job of a name is somebody else's to delete: made by other means, or by a GitOps controller."""
+    """The job is not gpuctl's to delete: made by other means, or managed by a GitOps controller."""
 
 
 class Refused(ClusterError):
-    """A plan cannot be made, or cannot be carried out; nothing was changed."""
+    """A plan cannot be made or carried out; nothing was changed."""
 
     def __init__(self, message: str, plan: Plan | None = None) -> None:
         super().__init__(message, "nothing was changed")
@@ -294,7 +302,7 @@ class ConfirmationMissing(Refused):
 
 
 class AlreadyExists(Refused):
-    """What was to be created is there already; nothing was changed."""
+    """An object that is to be created exists already; nothing was changed."""
 
 
 class RightsMissing(Refused):

@@ -1,4 +1,4 @@
-"""From what documents decision for and what the cluster holds to a plan."""
+"""The planner: makes a plan from documents and the state of the cluster."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from gpuctl.objects.workload_state import own_strategy, running
 
 @dataclass
 class PlanDraft:
-    """A plan in the making, with the live state it rests on.
+    """A plan in the making, and the live state that it is based on.
 
-    ``own`` is what the very request that is planned has created before; ``hashes`` are those taken of objects.
-    ``last`` is what live objects were last applied from; ``unchanged_documents`` are the ids of documents whose live
-    main object was made from an equal one; ``in_other_sets`` are the ids of sets to which objects belong already;
-    ``autoscaled`` are the workloads whose replicas an autoscaler of somebody else sets.
+    ``last`` are the last applied versions of live objects. ``own`` are objects that an earlier attempt of the same
+    request has created. ``hashes`` are cached hashes of objects. ``unchanged_documents`` are the ids of documents whose
+    live main object was made from an equal one. ``in_other_sets`` maps objects to the ids of the sets they belong to.
+    ``autoscaled`` are the workloads whose replicas a foreign autoscaler sets.
     """
 
     plan: Plan
@@ -56,7 +56,7 @@ class PlanDraft:
     autoscaled: frozenset[Key] = frozenset()
 
     def workload(self, namespace: str, name: str) -> Step | None:
-        """The step of the workload of a name."""
+        """Return the step of the workload with a name."""
         for kind in WORKLOADS:
             step = self.steps.get(Key(kind, namespace, name))
             if step is not None:
@@ -65,9 +65,9 @@ class PlanDraft:
 
 
 def make_plan(session: Session, request: ApplyRequest) -> Plan:
-    """Decide for every object, and for what its job once had and has no more. Reads only, and dry-runs.
+    """Plan all objects of the documents, and those that their jobs no longer have. Only reads and dry-runs.
 
-    The plan's ``errors`` say what stands against carrying it out.
+    The plan's ``errors`` are the reasons why it cannot be carried out.
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
@@ -93,7 +93,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     _dry_run_pending(session, draft, pending, request)
     for key, step in draft.steps.items():
         if step.live is not None and key_of(step.live) == key:
-            # As the server has it, not with the fields that were taken over for the comparison.
+            # The object from the server, without the fields that were taken over for the comparison.
             step.live = live.objects.get(key, step.live)
     draft.plan.notes += draft.last.notes
     draft.plan.errors += in_other_sets(session, draft.in_other_sets)
@@ -118,7 +118,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
 
 
 def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: ApplyRequest) -> None:
-    """Replicas that an autoscaler of somebody else sets are not the document's, nor ours."""
+    """Leave replicas to the foreign autoscalers that set them, and note it."""
     moved = {}
     for item in request.lowered:
         key, spec = key_of(item.object), item.object.get("spec") or {}
@@ -139,13 +139,13 @@ def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: App
 
 
 def _confirm_scale_down(draft: PlanDraft) -> None:
-    """An autoscaler of ours whose maximum falls below the pods that are ready ends some of them."""
+    """Ask for confirmation if gpuctl's autoscaler gets a maximum below the number of ready pods, which ends some."""
     for step in draft.steps.values():
         if (
             step.key.kind != "HorizontalPodAutoscaler"
             or step.desired is None
             or step.action not in ("create", "update")
-            # One that only joins the set stays as it is.
+            # A step that only joins the set changes no spec.
             or "spec" not in step.desired
         ):
             continue
@@ -178,7 +178,7 @@ def jobs_of(lowered: Iterable[Lowered]) -> dict[str, set[str]]:
 
 
 def title_of(document: Document) -> str:
-    """``training/x``: a document as messages name it."""
+    """Return a document's name in messages: ``training/x``."""
     return f"{document.kind}/{document.name}" if document.name else document.kind
 
 
@@ -228,7 +228,7 @@ def _decide(
 
 
 def _is_rolling(request: ApplyRequest, desired: Object, live: Object | None) -> bool:
-    """``--strategy``, else the document, else the live object's own annotation, else the platform."""
+    """Return the strategy from ``--strategy``, else the document, the live object's annotation, or the platform."""
     if request.rolling is not None:
         return request.rolling
     own = annotations_of(desired).get(request.keys.strategy)
@@ -238,17 +238,20 @@ def _is_rolling(request: ApplyRequest, desired: Object, live: Object | None) -> 
 
 
 def _unchanged_documents(request: ApplyRequest, live: LiveState, hashes: dict[Key, str]) -> frozenset[int]:
-    """:param hashes: filled with those that are taken."""
+    """Return the ids of the documents whose live main object was made from an equal document, but lowered differently.
+
+    :param hashes: the computed hashes are added to it.
+    """
     result = set()
     for item in request.lowered:
         if not item.document.is_workload:
-            # Nothing runs by a pool or a quota: they follow the platform.
+            # A pool or a quota runs nothing, so it always follows the platform.
             continue
         key = key_of(item.object)
         main = live.objects.get(key)
         if main is None or not is_same_document(item.object, main, request.keys.document):
             continue
-        # Made from this document as it is lowered now: what stands beside it must be so too.
+        # Its companions must be made from this document as it is lowered now, too.
         hashes[key] = hash_of(item.object)
         if annotations_of(main).get(request.keys.hash) != hashes[key]:
             result.add(id(item.document))
@@ -256,9 +259,9 @@ def _unchanged_documents(request: ApplyRequest, live: LiveState, hashes: dict[Ke
 
 
 def _keep_old_forms(draft: PlanDraft, request: ApplyRequest) -> set[int]:
-    """Steps for trainings that the platform would now make a Job of instead of a JobSet, or the other way round.
+    """Keep trainings that the platform would now lower to a Job instead of a JobSet, or vice versa.
 
-    What an unchanged document once became is kept; the ids of these documents.
+    An unchanged document keeps its objects. Return the ids of these documents.
     """
     kept_documents = set()
     for item in request.lowered:
@@ -278,7 +281,7 @@ def _keep_old_forms(draft: PlanDraft, request: ApplyRequest) -> set[int]:
 def _dry_run_pending(
     session: Session, draft: PlanDraft, pending: list[tuple[PendingDecision, DecisionOptions]], request: ApplyRequest
 ) -> None:
-    """Put all questions to the server at once, and decide with the answers."""
+    """Dry-run the probes of all pending decisions concurrently, and decide with the answers."""
 
     def answer(decision: PendingDecision) -> Object | ApiError | None:
         if request.offline:
@@ -288,7 +291,7 @@ def _dry_run_pending(
         except ApiError as error:
             if error.lacks_permission or error.exceeds_quota:
                 return error
-            # Under its own name nothing comes back to compare with, but what is refused there is refused indeed.
+            # A dry-run under its own name returns nothing to compare with, but its refusals are valid.
             own = decision.probe["metadata"] | {"name": decision.target.key.name}
             return creation_error(session, {**decision.probe, "metadata": own})
 
@@ -306,7 +309,7 @@ def _dry_run_pending(
         try:
             document = draft.last.document(decision.live) if reply is None else None
             step = decide_with_answer(decision, reply, options, fields_of(document) if document is not None else None)
-            # A replacement is what was asked about, under the name that it was asked under.
+            # The probe of a replacement is the replacement itself, except for its name.
             step.passed_dry_run = reply is not None and step.action == "replace"
             draft.steps[key] = step
         except DecisionRefused as refusal:
@@ -314,7 +317,10 @@ def _dry_run_pending(
 
 
 def _as_created(session: Session, request: ApplyRequest, desired: Object) -> Object | None:
-    """What the server would make of an object; None when it is not asked, or refuses it, which the checks tell."""
+    """Return the object as the server would create it.
+
+    None if the server is not asked, or refuses the object: the checks report that.
+    """
     if request.offline:
         return None
     try:
@@ -324,7 +330,7 @@ def _as_created(session: Session, request: ApplyRequest, desired: Object) -> Obj
 
 
 def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Document, name: str) -> None:
-    """A workload of this name that is of another kind: an error, or the same training in another form."""
+    """Handle a live workload of this name and another kind: an error, or another form of the same training."""
     for kind in WORKLOADS:
         key = Key(kind, document.namespace, name)
         live = draft.live.objects.get(key)
@@ -337,7 +343,7 @@ def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Docume
                 f"kind cannot have its name; rename one, or {JobHint('delete', name, document.namespace)} first"
             )
             continue
-        # Job and JobSet are two forms of one training: the old form goes when the new one comes.
+        # Job and JobSet are two forms of one training: the new form replaces the old one.
         step = draft.workload(document.namespace, name)
         if step is not None and step.action == "create":
             step.action, step.live, step.reason = "replace", live, f"was a {kind}"
@@ -347,7 +353,7 @@ def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Docume
 
 
 def _companions(draft: PlanDraft, request: ApplyRequest, document: Document, name: str, wanted: set[Key]) -> None:
-    """What this job once had and its document no longer yields goes with the change."""
+    """Delete companions of the job that its document no longer yields, unless the job is kept."""
     main = draft.workload(document.namespace, name)
     if main is None or "kept" in main.reason:
         return
@@ -379,7 +385,9 @@ def _is_companion(live: Object, request: ApplyRequest, document: Document, name:
 
 
 def _created_before(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
-    """What this very request has created before: it is repeated. With a workload all of its job."""
+    """Return the objects that an earlier attempt of the same request has created; with a workload, all objects of its
+    job.
+    """
     if request.mark is None:
         return frozenset()
     there = [item for item in request.lowered if not item.shared and key_of(item.object) in live.objects]
@@ -393,8 +401,9 @@ def _created_before(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
 
 
 def _leftover_companions(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
-    """What stands beside no job: a request that was broken off has left it. Where requests are marked, it is no
-    reason to refuse the next one, which can do nothing about it."""
+    """Return companions without a workload, left by an interrupted request. If requests are marked, they do not prevent
+    the next one, which could not remove them.
+    """
     if request.mark is None:
         return frozenset()
     keys = [(item.document, key_of(item.object)) for item in request.lowered if not item.shared]
@@ -403,7 +412,10 @@ def _leftover_companions(request: ApplyRequest, live: LiveState) -> frozenset[Ke
 
 
 def _refuse_existing(plan: Plan, own: frozenset[Key]) -> None:
-    """:param own: what may be there."""
+    """Add an error for each object that exists already.
+
+    :param own: objects that may exist.
+    """
     for step in plan.steps:
         if step.live is not None and not step.shared and step.key.kind != "Node" and step.key not in own:
             plan.existing.append(step.key)

@@ -1,4 +1,6 @@
-"""Pools' labels on nodes: server-side apply by a manager of its own, so that nothing else of a node is touched."""
+"""Pools' labels on nodes, set by server-side apply with their own manager, so that other fields of a node are not
+touched.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ POOLS_MANAGER = "gpuctl-pools"
 def plan_nodes(
     session: Session, plan: Plan, lowered: Iterable[Lowered], live: LiveState, keys: Records, *, adopt: bool
 ) -> Iterator[Step]:
-    """A step for each node that a pool names, and for each that has left its pool."""
+    """Yield a step for each node that a pool names, and for each node that has left its pool."""
     wanted = {key_of(item.object): item for item in lowered if item.object["kind"] == "Node"}
     for key, item in wanted.items():
         title = f"pool/{item.object['metadata']['labels'][keys.pool]}"
@@ -40,7 +42,7 @@ def plan_nodes(
     for key, pool in sorted(_former_nodes(lowered, live, keys).items()):
         node = if_allowed(partial(session.get, key), None) if key not in wanted else None
         if node is None or labels_of(node).get(keys.pool) != pool:
-            # Gone, or already in another pool.
+            # The node is gone, or already in another pool.
             continue
         if held_labels(node):
             step = _label(key, {}, node, f"pool/{pool}", adopt=False)
@@ -52,10 +54,10 @@ def plan_nodes(
 
 
 def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
-    """Let the label of a pool that is deleted go from all nodes that have it, whoever set it; GPU types stay: they are
-    facts about the nodes.
+    """Return steps that remove the label of a deleted pool from all its nodes, whichever manager set it. GPU types
+    stay: they are facts about the nodes.
 
-    :raises ApiError: nodes may not be listed.
+    :raises ApiError: the user may not list nodes.
     """
     nodes, _ = session.list_objects(RESOURCES["Node"], labels=f"{keys.pool}={pool}")
     return [
@@ -75,8 +77,8 @@ def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
 
 
 def nodes_of(definition_map: Object) -> list[Key]:
-    """The nodes that a pool's definition in the cluster names."""
-    # Commands that only read load no YAML.
+    """Return the nodes in a pool's definition in the cluster."""
+    # Imported here: commands that only read do not load YAML.
     import yaml
 
     try:
@@ -88,7 +90,7 @@ def nodes_of(definition_map: Object) -> list[Key]:
 
 
 def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
-    """The jobs that select a pool, as far as they may be read, and how messages name them."""
+    """Return the jobs that select a pool, as far as the user may read them, with their names in messages."""
     users: dict[Key, str] = {}
     for kind in WORKLOADS:
         try:
@@ -104,7 +106,7 @@ def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
 
 
 def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
-    """Jobs that select a pool that is deleted keep running, but never start again: somebody has to agree."""
+    """Add a question if jobs select a deleted pool: they keep running, but cannot start again."""
     users = list(users)
     if users:
         plan.confirm.append(
@@ -113,12 +115,12 @@ def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
 
 
 def labels_to_apply(key: Key, labels: dict[str, str], uid: str) -> Object:
-    """What is sent for a node; with its uid, so that an absent node is a conflict and not a phantom."""
+    """Return the node object to apply. With its uid an absent node is a conflict and is not created."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "uid": uid, "labels": labels}}
 
 
 def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
-    """Which of the labels that were let go are still there, with the managers that hold them."""
+    """Return notes on released labels that are still on a node, with the managers that hold them."""
     result = []
     for label in labels:
         if label in labels_of(node):
@@ -132,7 +134,7 @@ def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
 
 
 def held_labels(node: Object) -> list[str]:
-    """The labels that pools put on a node."""
+    """Return the labels that pools have set on a node."""
     held = (applied_fields(node, POOLS_MANAGER).get("f:metadata") or {}).get("f:labels") or {}
     return [name.removeprefix("f:") for name in held if name != "."]
 
@@ -165,7 +167,7 @@ def _said(change: Change) -> str:
 
 
 def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) -> dict[Key, str]:
-    """Nodes that the live definitions of the applied pools name, and the pool of each."""
+    """Return the nodes in the live definitions of the applied pools, and the pool of each."""
     found: dict[Key, str] = {}
     for item in lowered:
         obj = live.objects.get(key_of(item.object))
@@ -176,9 +178,9 @@ def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) ->
 
 
 def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]:
-    """The pools that have a definition, a node, or an entry in platform.yaml. ``default`` is none of them.
+    """Return the pools that have a definition, a node, or an entry in platform.yaml; without ``default``.
 
-    :raises ApiError: nodes may not be listed.
+    :raises ApiError: the user may not list nodes.
     """
     nodes, _ = session.list_objects(RESOURCES["Node"], labels=keys.pool)
     named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
@@ -187,11 +189,11 @@ def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]
 
 
 def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], keys: Records, sees: MaySee) -> None:
-    """Add a note for each node that leaves a pool whose jobs run on it, whether or not it joins another.
+    """Add a note for each node that leaves a pool while jobs of the pool run on it, also if it joins another pool.
 
-    Nothing is noted where pods may not be listed.
+    Nothing is noted if the user may not list pods.
 
-    :param sees: whether a job of a namespace and title may be named.
+    :param sees: returns True if a job of a namespace and title may be named.
     """
     changed = f"metadata.labels[{keys.pool}]"
     left: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The limits that a pool's definition in the cluster sets: GPUs of one job, unfinished jobs."""
+"""Check of the limits in a pool's definition in the cluster: GPUs of one job, unfinished jobs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gpuctl.objects.workload_state import finished
 def check_pool_limits(
     session: Session, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]
 ) -> list[str]:
-    """What a plan's jobs ask beyond the limits of their pools, as errors.
+    """Return errors for jobs of a plan that exceed the limits of their pools.
 
-    Where a user may not read a pool's definition there is nothing to hold them against.
+    A pool whose definition the user may not read has no known limits.
     """
     steps = list(steps)
     coming = [step for step in steps if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update")]
@@ -86,7 +86,7 @@ def _over(
 
 
 def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
-    """The pool's jobs that have not ended, in all namespaces, or where that is forbidden in the context's."""
+    """Return the pool's unfinished jobs: in all namespaces, or if that is forbidden, in the context's."""
     labels = f"{OURS},{keys.pool}={pool}"
     scope = Scope(session, None)
     found = [obj for kind in WORKLOADS for obj in scope.all_if_allowed(kind, labels=labels) or []]

@@ -1,4 +1,4 @@
-"""Whether all that a plan adds fits into the quotas, with what its deletions give back."""
+"""Check of a plan's additions against the ResourceQuotas, minus what its deletions free."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def check_quotas(
     queueing: QuotaWaitOptions | None = None,
     advice: str = "",
 ) -> list[str]:
-    """What does not fit, as errors.
+    """Return errors for the objects and pods that exceed a quota.
 
-    :param pods: ``id(step)`` -> the pod templates of its workload with the server's defaults, and their numbers.
-    :param refusals: namespace -> what dry-runs said of quotas; it counts where quotas may not be read.
-    :param queueing: pods that do not fit now are waited for: written into their steps.
-    :param advice: what to say of pods that would fit later.
+    :param pods: ``id(step)`` -> pod templates of its workload with the server's defaults, and the number of pods of
+    each. :param refusals: namespace -> quota errors of dry-runs; used if the user may not read the quotas. :param
+    queueing: pods that exceed a quota wait instead: written into the steps as waits. :param advice: appended to the
+    error if the pods would fit later.
     """
     namespaces = sorted({step.key.namespace for step in steps if step.key.namespace})
     errors: list[str] = []
@@ -59,7 +59,7 @@ def _check(
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        # With something to give back, a refusal of today says nothing about the time after the delete.
+        # If the plan frees something, a refusal before the deletion does not predict one after it.
         if leaving:
             return []
         never = [] if queueing is None else add_refused_waits(mine, queueing)
@@ -69,7 +69,7 @@ def _check(
         return []
     objects, demands, rolling = _requested_usage(mine, pods)
     freed = _freed(session, namespace, leaving, rolling)
-    # What is pruned goes after what is created: its pods' room is waited for, its place as an object comes too late.
+    # Prunes come after creations. Pods retry until the pruned pods are gone; the creation of an object does not.
     freed_before = _freed_objects(step for step in leaving if step.action != "prune")
     never = _never_fitting(namespace, quotas, mine, pods, queued_only=queueing is None)
     if queueing is None:
@@ -83,14 +83,14 @@ def _check(
     found = [*_messages(namespace, shortfalls(quotas, objects, freed_before)), *never]
     if not found:
         classes = {step.key.name: step.desired for step in steps if step.key.kind == "PriorityClass" and step.desired}
-        # Python's sort keeps the order of what is equal.
+        # The sort is stable: equal priorities keep the order of the plan.
         demands.sort(key=lambda demand: -_priority(demand, classes))
         add_quota_waits(session, namespace, quotas, demands, objects, freed, queueing)
     return found
 
 
 def _priority(demand: PodDemand, classes: Mapping[str, Object]) -> int:
-    """How important the pods of a workload are: as the server has said, or by the classes that are planned."""
+    """Return the priority of a workload's pods: from the server's dry-run, or from the planned PriorityClasses."""
     assert demand.step.desired is not None
     named = [template["spec"].get("priorityClassName") for template, _ in pod_templates(demand.step.desired)]
     planned = [classes[name]["value"] for name in named if name in classes]
@@ -100,7 +100,7 @@ def _priority(demand: PodDemand, classes: Mapping[str, Object]) -> int:
 def _requested_usage(
     steps: Iterable[Step], pods: dict[int, list[Template]]
 ) -> tuple[list[ChargedObjects], list[PodDemand], list[Object]]:
-    """What quotas will count: objects, and the pods of workloads; and the live workloads that are rolled."""
+    """Return the objects and the pods that quotas will count, and the live workloads that are updated by rolling."""
     objects: list[ChargedObjects] = []
     demands: list[PodDemand] = []
     rolling: list[Object] = []
@@ -110,10 +110,10 @@ def _requested_usage(
         if step.action in ("create", "replace"):
             objects += charged_objects(step.desired, [])
             if not step.queued:
-                # What Kueue holds back has pods when others have given back theirs.
+                # Pods of a workload that Kueue suspends are created only when other pods have freed the quota.
                 demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
         elif step.method == "put" and step.live is not None:
-            # Rolling: the new pods come as the old ones go, so what counts is the difference.
+            # A rolling update replaces pods one by one, so only the difference counts.
             objects.append(ChargedObjects(step.desired, before=step.live))
             demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
             rolling.append(step.live)
@@ -129,7 +129,7 @@ def _messages(namespace: str, found: Iterable[Shortfall]) -> list[str]:
 def _never_fitting(
     namespace: str, quotas: list[Object], steps: list[Step], pods: dict[int, list[Template]], *, queued_only: bool
 ) -> list[str]:
-    """The workloads whose pods have no room in the quotas even when nothing else runs."""
+    """Return errors for the workloads whose pods exceed a quota even if nothing else runs."""
     unused = [{**quota, "status": {**(quota.get("status") or {}), "used": {}}} for quota in quotas]
     found = []
     for step in steps:
@@ -140,7 +140,7 @@ def _never_fitting(
 
 
 def _as_planned(quota: Object, steps: Iterable[Step]) -> Object:
-    """A quota that the plan changes counts as it will be."""
+    """Return a quota with the limits that the plan sets."""
     for step in steps:
         if step.key.kind == "ResourceQuota" and step.key.name == quota["metadata"]["name"] and step.desired is not None:
             hard = (step.desired.get("spec") or {}).get("hard") or quota["spec"].get("hard")
@@ -153,12 +153,12 @@ def _as_planned(quota: Object, steps: Iterable[Step]) -> Object:
 
 
 def _pods_of(workload: Object, pods: list[Template] | None) -> list[ChargedObjects]:
-    """The pods alone of a workload."""
+    """Return the usage of a workload's pods, without the workload itself."""
     return [usage for usage in charged_objects(workload, pods) if usage.object["kind"] == "Pod"]
 
 
 def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[ChargedObjects]:
-    """What is given back: objects that are deleted, and the pods that they, or those in ``rolling``, have now."""
+    """Return the usage that is freed: deleted objects, and the live pods of deleted and ``rolling`` workloads."""
     live = [step.live for step in leaving if step.live is not None]
     freed = _freed_objects(leaving)
     workloads = [obj for obj in live if obj["kind"] in WORKLOADS] + rolling
@@ -173,5 +173,5 @@ def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[
 
 
 def _freed_objects(leaving: Iterable[Step]) -> list[ChargedObjects]:
-    """The objects that are deleted, without their pods."""
+    """Return the usage of the deleted objects, without their pods."""
     return [usage for step in leaving if step.live is not None for usage in charged_objects(step.live, [])]

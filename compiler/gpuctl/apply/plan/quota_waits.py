@@ -1,8 +1,9 @@
-"""Jobs that are created although a quota has no room for their pods: what each will wait for, and who has it.
+"""Jobs that are created although a quota has no room for their pods: what each waits for, and which jobs hold the
+quota.
 
-Of what quotas refuse only pods may come later: Kubernetes' controllers try those again and again (``pkg/controller``:
-``job`` after 1 s, 2 s ... at most a minute; ``replicaset`` and ``statefulset`` after 5 ms, 10 ms ... at most 1000 s). A
-Job that ``count/jobs.batch`` refuses nobody creates again.
+Only pods may come later: Kubernetes' controllers retry them (``pkg/controller``: ``job`` after 1 s, 2 s ... at most a
+minute; ``replicaset`` and ``statefulset`` after 5 ms, 10 ms ... at most 1000 s). No controller retries a Job that
+``count/jobs.batch`` refuses.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from gpuctl.objects.ownership_metadata import Records, job_title
 
 
 class QuotaWaitOptions(NamedTuple):
-    """How jobs may wait for quotas. ``refused`` is what a dry-run said of the pods of a workload, by ``id(step)``; it
-    counts where quotas may not be read. ``sees`` tells which jobs may be named."""
+    """Options for waiting for quotas. ``refused`` are the errors of pod dry-runs by ``id(step)``, used if the user may
+    not read quotas. ``sees`` returns True if a job may be named.
+    """
 
     keys: Records
     refused: dict[int, str]
@@ -54,7 +56,7 @@ def add_quota_waits(
     freed: list[ChargedObjects],
     queueing: QuotaWaitOptions,
 ) -> None:
-    """Write into the steps of a namespace what their pods will wait for, if those of ``demands`` come in this order."""
+    """Add waits to the steps of a namespace whose pods exceed a quota when ``demands`` are created in this order."""
     if not shortfalls(quotas, [*objects, *(usage for demand in demands for usage in demand.pods)], freed):
         return
     left = [with_charges(quota, objects, freed) for quota in quotas]
@@ -73,7 +75,7 @@ def add_quota_waits(
 
 
 def add_refused_waits(steps: Iterable[Step], queueing: QuotaWaitOptions) -> list[str]:
-    """The same by what dry-runs said, for who may not read quotas; what never fits is returned as errors."""
+    """Add waits from the errors of dry-runs, if the user may not read quotas. Return errors for pods that never fit."""
     never = []
     for step in steps:
         said = queueing.refused.get(id(step), "")
@@ -100,7 +102,7 @@ def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
 
 
 class _Holders:
-    """Who has what of the quotas of a namespace: its pods are read when somebody asks, once."""
+    """The usage of a namespace's quotas by job. Its pods are read once, when first needed."""
 
     def __init__(
         self, session: Session, namespace: str, freed: list[ChargedObjects], queueing: QuotaWaitOptions
@@ -111,15 +113,15 @@ class _Holders:
         self._queueing = queueing
         self._known: list[tuple[str, list[ChargedObjects]]] | None = None
         self._coming: list[tuple[str, list[ChargedObjects]]] = []
-        # By quota: what each has, and how many of those who have something were looked at.
+        # By quota: the usage of each holder, and the number of holders that were counted.
         self._amounts: dict[str, tuple[dict[str, Amounts], int]] = {}
 
     def add(self, demand: PodDemand) -> None:
-        """One more has what it asks for."""
+        """Add the pods of a demand to the holders."""
         self._coming.append((demand.step.title, demand.pods))
 
     def of(self, quota: Object, resource: str) -> list[str]:
-        """The jobs that have a resource of a quota, or come before in the plan: those that have most first."""
+        """Return the jobs that hold a resource of a quota, or come earlier in the plan, largest first."""
         sees = self._queueing.sees
         found = [
             (name, used[resource])

@@ -1,4 +1,4 @@
-"""Running a training once more that has ended: the same object again, with the same records."""
+"""The plan to run a finished training again: the same object with the same records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpuctl.objects.workload_state import finished, recreatable
 
 
 class NotRerunnable(NotPossible):
-    """Only a training that has ended runs again; nothing was changed."""
+    """Only a finished training can be run again; nothing was changed."""
 
 
 def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | None = None) -> Plan:
-    """A plan that replaces an ended Job or JobSet by itself: its pods and their logs go with the old one.
+    """Plan to replace a finished Job or JobSet by itself; its old pods and logs are deleted.
 
-    :param queued: Kueue's Workload of it, if there is one: it runs again where it may run, not where it ran.
-    :raises NotRerunnable: it runs for ever, or has not ended.
+    :param queued: its Kueue Workload, if any. The original node selector is restored instead of the one Kueue injected.
+    :raises NotRerunnable: the workload is a service, or has not ended.
     """
     key = key_of(workload)
     if key.kind not in ("Job", "JobSet"):
@@ -34,7 +34,7 @@ def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | Non
             f"{title} in {key.namespace} has not ended", "it can run again when it has finished, failed or was deleted"
         )
     desired = recreatable(workload)
-    # An ended job is made again suspended where nobody asked for a run; here somebody did.
+    # Without a request to run, an ended job is recreated suspended; here the user requests a run.
     desired["spec"].pop("suspend", None)
     release(desired)
     _relabel_pods(desired, keys)
@@ -46,9 +46,9 @@ def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | Non
 
 
 def _relabel_pods(desired: Object, keys: Records) -> None:
-    """Give the pod templates the labels and annotations of the document that the object carries.
+    """Set the labels and annotations of the pod templates from the object and its document.
 
-    An apply that changed nothing else has patched those of the finished object, and could not those of its template.
+    An apply may have patched those of the finished object, but could not patch its template.
     """
     document = document_of(desired, keys.document)
     if document is None:

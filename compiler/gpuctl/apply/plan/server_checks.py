@@ -1,7 +1,4 @@
-"""Everything that can be known before anything is deleted: rights, the server's own checks, quotas, what pods need.
-
-A refusal here has changed nothing.
-"""
+"""The checks before anything is changed: rights, the server's dry-runs, quotas, and dependencies of pods."""
 
 from __future__ import annotations
 
@@ -40,9 +37,9 @@ class Right(NamedTuple):
 
 
 def check(session: Session, plan: Plan, platform: CheckOptions | None = None) -> None:
-    """Add to the plan's errors what would make it fail, and to its notes what deserves attention.
+    """Add the reasons why a plan would fail to its errors, and warnings to its notes.
 
-    Without ``platform``, for plans that only delete, pools are not looked at.
+    :param platform: None for plans that only delete: pools are then not checked.
     """
     steps = [step for step in plan.steps if step.action in WRITING]
     if not steps:
@@ -76,7 +73,7 @@ def _check_quotas(
     refusals: dict[str, list[str]],
     platform: CheckOptions | None,
 ) -> list[str]:
-    """What does not fit into quotas, as errors; with ``--queue`` pods that do not fit now are told in their steps."""
+    """Return errors for objects and pods that exceed a quota. With ``--queue`` such pods become waits."""
     templates: dict[int, list[tuple[Object, int]]] = {}
     refused: dict[int, str] = {}
     for pod in pods:
@@ -101,16 +98,16 @@ def _check_quotas(
 
 
 def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
-    """That ``--queue`` changes nothing for what Kueue holds back."""
+    """Note that ``--queue`` changes nothing for workloads that Kueue suspends."""
     held = [step.title for step in plan.steps if step.queued]
     if held and platform is not None and platform.queue:
         plan.notes.append(f"{first_few(held)}: Kueue starts it when its queue has room, with or without {QUEUE}")
 
 
 def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
-    """Find the new workloads that Kueue's webhook will suspend, also those without a queue where there is a default.
+    """Mark the new workloads that Kueue's webhook will suspend, including those without a queue if there is a default.
 
-    Without Kueue a queue has no effect, which is a note.
+    Without Kueue a queue has no effect, which becomes a note.
     """
     coming = [(step, step.desired) for step in steps if step.method == "post" and step.desired is not None]
     unnamed = {step.key.namespace for step, desired in coming if step.key.kind in TRAININGS and not queue_of(desired)}
@@ -148,7 +145,7 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
 
 
 def _missing_rights(session: Session, plan: Plan) -> list[str]:
-    """What the user may not do. Source: SelfSubjectAccessReview (authorization.k8s.io/v1)."""
+    """Return the rights that the user lacks. Source: SelfSubjectAccessReview (authorization.k8s.io/v1)."""
     rights = sorted(set(_rights(plan)))
 
     def review(right: Right) -> bool:
@@ -167,7 +164,7 @@ def _missing_rights(session: Session, plan: Plan) -> list[str]:
             answer = session.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
         except ApiError as error:
             if error.status in (403, 404):
-                # A server that does not tell: the requests themselves will.
+                # The server does not answer reviews; the requests themselves will fail if a right is missing.
                 return True
             raise
         return bool((answer.get("status") or {}).get("allowed"))
@@ -215,7 +212,9 @@ def _rights(plan: Plan) -> Iterator[Right]:
 
 
 def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
-    """The server's opinion on one step, as errors. Refusals for a quota are put aside: the plan gives some back."""
+    """Dry-run one step, and return the errors. Quota errors are collected in ``refusals``, because the plan may free
+    quota.
+    """
     desired = step.desired
     if desired is None or step.passed_dry_run or step.method in ("none", "delete"):
         return []
@@ -250,7 +249,7 @@ def _is_ours_now(session: Session, key: Key) -> bool:
 
 
 def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) -> None:
-    """Try a server-side apply; the step's reason names what it takes over from other managers, if that is wanted."""
+    """Dry-run a server-side apply; if allowed, take over fields of other managers and add them to the step's reason."""
     try:
         session.apply(desired, manager=manager, dry_run=True)
     except ApiError as error:
@@ -258,7 +257,8 @@ def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) 
             raise
         held = error.message
         if step.claims is not None and step.live is not None:
-            # The server does not know that fields of the last document will be gpuctl's when it is asked in earnest.
+            # The server does not take into account that gpuctl will own the fields of its last document before the
+            # apply.
             claimed = claim(step.live, step.claims).live
             held = conflicts(desired, claimed, held_by_others(claimed))
             if held and not step.adopt:
@@ -278,16 +278,17 @@ def _explained(step: Step, error: ApiError) -> str:
         return f"{step.key}: {error.message}; {ADOPT_FIELDS}"
     if error.is_missing and error.raw.startswith("namespaces "):
         return f"there is no namespace {step.key.namespace}; its administrators have to create it"
-    # For a group that no CRD defines the answer is a page, not a Status.
+    # For a group without a CRD the response is not a Status.
     if error.is_missing and (not error.raw or "could not find the requested resource" in error.raw):
         return f"{step.key}: the cluster does not know this kind; its administrators have to install it"
     return f"{step.key}: {error.message}"
 
 
 def _dry_run_elsewhere(session: Session, desired: Object) -> None:
-    """A namespace that the plan creates cannot be tried in; another one shows at least what is not valid.
+    """Dry-run in the namespace ``default``, as the object's own namespace does not exist yet. This detects invalid
+    objects.
 
-    What admission says there is about that other namespace.
+    Refusals by admission are ignored: they concern the other namespace.
     """
     try:
         _dry_run_create(session, {**desired, "metadata": {**desired["metadata"], "namespace": "default"}})
@@ -297,9 +298,10 @@ def _dry_run_elsewhere(session: Session, desired: Object) -> None:
 
 
 def _dry_run_create(session: Session, desired: Object) -> None:
-    """Under its own name, also where that is taken by what it replaces: see :func:`creation_error`.
+    """Dry-run a creation under the object's own name, even if the object it replaces has it; see
+    :func:`creation_error`.
 
-    Ports of a dry-run would be those that its predecessor still has.
+    Node ports are removed, because the old object still has them.
     """
     if desired["kind"] == "Service":
         desired = copy.deepcopy(desired)

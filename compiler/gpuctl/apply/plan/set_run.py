@@ -1,4 +1,4 @@
-"""A run of a set: whether it may go on from these sources, what it prunes, and when its parent is written."""
+"""A run of a set: the check of its sources, the objects it prunes, and the writes of its parent."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _SHORT = 10
 
 @dataclass
 class SetRun:
-    """One apply of a set. ``parent`` is its Secret as it is, ``recorded`` what that says (None: a new set); ``notes``
-    are for the plan."""
+    """One apply of a set. ``parent`` is its live Secret, ``recorded`` the set in it (None: a new set). ``notes`` are
+    added to the plan.
+    """
 
     options: SetOptions
     parent: Object | None
@@ -39,10 +40,10 @@ class SetRun:
 
     @classmethod
     def read(cls, session: Session, options: SetOptions) -> SetRun:
-        """Look the set up.
+        """Read the set.
 
-        :raises Refused: the set remembers other sources, or a newer commit.
-        :raises NotOurSet: the Secret is no set of ours.
+        :raises Refused: the set was applied from other sources, or from a newer commit. :raises NotOurSet: the Secret
+        is not a set of gpuctl.
         """
         key = Key("Secret", options.namespace, options.name)
         try:
@@ -64,22 +65,22 @@ class SetRun:
 
     @property
     def id(self) -> str:
-        """The value of its members' label."""
+        """Return the value of its members' part-of label."""
         return applyset.set_id(self.options.name, self.options.namespace)
 
     @property
     def lease(self) -> Key:
-        """The lease that keeps two applies of the set apart."""
+        """Return the lease that prevents two concurrent applies of the set."""
         return Key("Lease", self.options.namespace, set_lease(self.options.name))
 
     @property
     def superset(self) -> ApplySet:
-        """What is there and what is to come."""
+        """Return the union of the recorded and the wanted set."""
         return applyset.superset(self.recorded, self.wanted)
 
     @property
     def final(self) -> ApplySet:
-        """What stands at the end: without a prune, members that were not applied are still in it."""
+        """Return the set after the run. Without a prune it keeps members that were not applied."""
         members = self.wanted if self.options.prune else self.superset
         recorded = self.recorded.commit if self.recorded is not None else None
         checkout = self.options.checkout
@@ -87,11 +88,11 @@ class SetRun:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the parent says already what it is to say."""
+        """Return True if the parent records the final set already."""
         return self.recorded == self.final
 
     def cover(self, request: ApplyRequest, plan: Plan) -> None:
-        """Take in the objects that are applied, and those that stay in an older form."""
+        """Include the objects that are applied, and those that are kept."""
         members = [item.object for item in request.lowered if not item.shared]
         members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]
         self.wanted = applyset.exact_set(self.options.name, self.options.namespace, members, self.options.sources)
@@ -102,9 +103,9 @@ class SetRun:
             )
 
     def write(self, session: Session, state: ApplySet) -> None:
-        """Write the parent, unless it says so already.
+        """Write the parent if it differs.
 
-        :raises Changed: another run wrote it since it was read.
+        :raises Changed: another run has written it since it was read.
         """
         if self.recorded == state:
             return
@@ -119,7 +120,8 @@ class SetRun:
 
 
 def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
-    """A note if it is unknown whether the documents are older than the commit that the set was last applied from.
+    """Return a note if it is unknown whether the documents are older than the commit that the set was last applied
+    from.
 
     :raises Refused: they are older.
     """
@@ -139,11 +141,12 @@ def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
 
 
 def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan) -> list[Step]:
-    """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
+    """Return steps that delete members which are no longer wanted, and remove the label of a pruned pool from its
+    nodes.
 
-    Never an object that a controller made, a shared one, one that is not ours, or one of another set; nor one that
-    Argo CD or Flux track, or a copy that somebody made of a member with all its labels. What was not read may be what
-    is missing: then the plan has an error.
+    Never pruned: objects that a controller made, shared objects, objects that are not gpuctl's or are in another set,
+    objects that Argo CD or Flux track, and copies of a member with its labels. If files were not read, the missing
+    documents may be in them: then the plan has an error.
     """
     keys = request.keys
     wanted = {step.key for step in plan.steps}
@@ -169,7 +172,9 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
 
 
 def _has_joined(obj: Object) -> bool:
-    """Whether it was us who gave an object its set's label: for each incarnation the server remembers who did."""
+    """Return True if gpuctl set the object's part-of label, according to its managed fields; a copy has another
+    manager.
+    """
     metadata = owned_fields(obj).get("f:metadata") or {}
     return f"f:{PART_OF}" in (metadata.get("f:labels") or {})
 
@@ -185,7 +190,7 @@ def _unread_error(files: tuple[str, ...], number: int) -> str:
 def _leaving_nodes(
     session: Session, keys: Records, plan: Plan, pruned: Iterable[Step], gone: set[Key]
 ) -> Iterator[Step]:
-    """Nodes of pools that are pruned, unless another pool takes them in this very plan."""
+    """Yield steps for nodes of pruned pools, unless the plan adds them to another pool."""
     wanted = {step.key for step in plan.steps}
     for step in pruned:
         pool = pool_of(step.live, keys) if step.live is not None else None
@@ -220,7 +225,10 @@ def _members(session: Session, run: SetRun) -> Iterable[Object]:
 
 
 def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
-    """Why objects cannot be applied with a set: they belong to others, whose ids are given; a sentence for each."""
+    """Yield an error for each other set that objects belong to.
+
+    :param members: the objects, and the ids of their sets.
+    """
     for identity in sorted(set(members.values())):
         keys = sorted(key for key, value in members.items() if value == identity)
         other = _set_title(session, identity, keys[0].namespace)
@@ -232,13 +240,13 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
 
 
 def _removal_command(namespace: str, keys: Iterable[Key]) -> str:
-    """Return the command that takes those of the objects that are in a namespace out of their set."""
+    """Return the command that removes those of the objects that are in a namespace from their set."""
     objects = " ".join(f"{key.resource.title}/{key.name}" for key in keys if key.namespace == namespace)
     return f"`kubectl label {objects} -n {namespace} {PART_OF}-`"
 
 
 def _set_title(session: Session, identity: str, namespace: str) -> str:
-    """A set by its parent's name, where that may be read; else by its id."""
+    """Return a set's name from its parent, or its id if the user may not read the parent."""
     for where in (None, session.namespace, namespace):
         with contextlib.suppress(ApiError):
             found, _ = session.list_objects(RESOURCES["Secret"], where, labels=f"{applyset.ID}={identity}")

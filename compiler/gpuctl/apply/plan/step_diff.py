@@ -1,4 +1,4 @@
-"""A step's difference as two texts, before and after: what a unified diff is made of. Secrets are masked."""
+"""The difference of a step as two texts, before and after, for a unified diff. Secrets are masked."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuctl.objects.workload_state import recreatable
 
 
 def masked_change(change: Change) -> Change:
-    """Return a change for output; secrets that differ look different, as in ``kubectl diff``."""
+    """Return a change for output. Secrets that differ are masked differently, as in ``kubectl diff``."""
     return Change(change.path, *masked_pair(change.old, change.new, change.path))
 
 
 def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object | None]:
-    """Return the object before and after a step, at the paths that gpuctl sets; None if there is no object."""
+    """Return the object before and after a step, at the paths that gpuctl sets; None if it does not exist."""
     if step.shown is not None:
         return step.shown
     if step.action in ("delete", "prune"):
@@ -34,7 +34,7 @@ def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object |
     if step.live is None:
         return None, after
     before = copy.deepcopy(after)
-    # Removed last: a structure that is empty before an old value comes back would go.
+    # Removals come last: they would also remove a structure that a later old value still needs.
     for change in sorted(map(masked_change, step.changes), key=lambda change: change.old is None):
         _put(before, change.path, change.old, grows=change.new is None)
         if change.new is not None:
@@ -43,7 +43,7 @@ def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object |
 
 
 def _patched(step: Step) -> Object:
-    """Return the fields that a merge patch is about, as they will be."""
+    """Return the fields of a merge patch with their new values."""
     assert step.live is not None
     metadata = {"name": step.key.name, "namespace": step.key.namespace}
     result: Object = {"apiVersion": step.live["apiVersion"], "kind": step.live["kind"], "metadata": metadata}
@@ -58,7 +58,7 @@ def _patched(step: Step) -> Object:
 
 
 def _presented(obj: Object, keys: Records) -> Object:
-    """Return an object without our records, and with secrets masked."""
+    """Return an object without gpuctl's records, and with masked secrets."""
     metadata = dict(obj["metadata"])
     metadata.pop("uid", None)
     metadata.pop("resourceVersion", None)
@@ -74,7 +74,7 @@ def _presented(obj: Object, keys: Records) -> Object:
     metadata.pop("annotations", None)
     if annotations:
         metadata["annotations"] = annotations
-    # The customary order: what the server sends has metadata anywhere.
+    # The customary order; the server sends metadata at any position.
     body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
     result: Object = masked({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **body})
     return result
@@ -83,7 +83,7 @@ def _presented(obj: Object, keys: Records) -> Object:
 def _put(obj: Object, path: str, new: Any, *, grows: bool = False) -> None:
     """Set a field of an object in place, or the order of a list; None removes it.
 
-    A field in a structure that does not exist is not set. Structures that are empty after a removal go with it.
+    A field in a structure that does not exist is not set. A removal also removes structures that become empty.
 
     :param grows: append an item that its list does not have.
     """

@@ -1,11 +1,11 @@
-"""Trainings that their ttl has removed: an apply of the same document does not run them a second time.
+"""Trainings that their ttl has removed: an apply of the same document does not run them again.
 
-Nothing in the cluster records that a removed Job had finished. Known are the document that was applied last and when
-(the history), that the object is gone, and that gpuctl has not deleted it. If its ttl can have passed since, the plan
-creates nothing, and says what that rests on.
+The cluster does not record that a removed Job had finished. Known are the document that was applied last and when (the
+history), that the object is gone, and that gpuctl has not deleted it. If its ttl may have passed since, the plan
+creates nothing, and its reason names these facts.
 
-Whoever may create Secrets in a namespace can write the history of its jobs, and of no others: the worst that a forged
-entry does is that a training of this namespace waits for `gpuctl rerun`.
+Any user who may create Secrets in a namespace can write the history of its jobs, and of no others. At worst a forged
+entry makes a training of this namespace wait for `gpuctl rerun`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object, key_
 from gpuctl.objects.durations import format_duration, parse_duration
 from gpuctl.objects.embedded_document import document_of
 
-# Fields whose change runs nothing again while the training is there, so neither once it is gone.
+# Fields whose change does not rerun an existing training, so that it does not rerun a removed one either.
 _IN_PLACE = ("labels", "annotations", "description", "ttl", "checkpoint")
 _FEW = 20
 
 
 def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: ApplyRequest) -> None:
-    """Turn the creation of trainings that their ttl has presumably removed into steps that change nothing.
+    """Turn the creation of trainings that their ttl has presumably removed into steps without changes.
 
-    A Service or hostfile of such a training is not created either. Only reads.
+    A Service or hostfile of such a training is not created either. Reads only.
     """
     if request.create_only or request.rerun:
         return
@@ -63,7 +63,7 @@ def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: 
 
 
 def _ttl(step: Step) -> int | None:
-    """The seconds after which Kubernetes deletes the finished training; None if it stays."""
+    """Return the seconds after which Kubernetes deletes the finished training; None if it keeps it."""
     if step.key.kind not in TRAININGS or step.desired is None:
         return None
     found = step.desired["spec"].get("ttlSecondsAfterFinished")
@@ -76,7 +76,10 @@ def _history(session: Session, namespace: str, names: list[str], label: str) -> 
 
 
 def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: ApplyRequest) -> None:
-    """:param past: the document that was applied last."""
+    """Keep a training if its ttl has presumably removed it.
+
+    :param past: the document that was applied last.
+    """
     assert step.desired is not None
     embedded = document_of(step.desired, request.keys.document)
     document, credentials = without_credentials(embedded or {})
@@ -84,7 +87,7 @@ def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, 
         return
     ttl = parse_duration(str((past.document.get("job") or {}).get("ttl"))) or _ttl(step) or 0
     if _seconds_since(past.when) < ttl:
-        # Gone before Kubernetes can have deleted it: something else has.
+        # Removed before its ttl, so not by Kubernetes.
         return
     if credentials or past.masked:
         plan.notes.append(
@@ -109,7 +112,7 @@ def _created_beside(steps: Iterable[Step], main: Step) -> Iterator[Key]:
 
 
 def _is_same_run(key: Key, new: dict[str, Any], old: dict[str, Any], settings: Settings) -> bool:
-    """Return True if two documents run the same: they are equal, or yield equal pods in another spelling."""
+    """Return True if two documents are equal, or yield equal pods."""
     if _essence(new) == _essence(old):
         return True
     after, before = (
@@ -123,13 +126,13 @@ def _is_same_run(key: Key, new: dict[str, Any], old: dict[str, Any], settings: S
 
 
 def _essence(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without what changes in place."""
+    """Return a document without the fields that change in place."""
     job = {key: value for key, value in (document.get("job") or {}).items() if key not in _IN_PLACE}
     return {**{key: value for key, value in document.items() if key != "placement"}, "job": job}
 
 
 def _seconds_since(when: str) -> float:
-    """:param when: a time of the API server (RFC 3339)."""
+    """Return the seconds since a time of the API server (RFC 3339); -1 if it is invalid."""
     try:
         then = datetime.fromisoformat(when.replace("Z", "+00:00"))
     except ValueError:

@@ -33,12 +33,13 @@ def workload_step(
     kind = target.key.kind
     have, stays = annotations_of(live).get(options.keys.hash), options.keys.is_lasting
     known, same = have is not None, have == annotations_of(target.desired).get(options.keys.hash)
-    # Of an object that was made from an equal one nothing is to go: what it has more was added by admission.
+    # The live object was made from an equal one: fields beyond it were added by admission, and none is removed.
     owned = target.taken if known and same else owned_fields(live, adopted=not known)
     metadata = metadata_changes(target.desired, live, owned, stays)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
     if finished(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
-        # Only `gpuctl rerun` makes pods of the template again, and that takes the object's own labels and annotations.
+        # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
+        # annotations.
         changes = [change for change in changes if not is_pod_metadata(change.path)]
     queue = _lasting_queue(target.desired, live)
     settled = queue is None or is_defaulted(live, target.desired)
@@ -46,7 +47,7 @@ def workload_step(
         if queue is not None:
             target = target._replace(desired=_in_queue(target.desired, queue))
             metadata = metadata_changes(target.desired, live, owned, stays)
-        # The version alone is no reason to write.
+        # A new gpuctl version alone is not written.
         if not changes and all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata):
             step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
             return _hint(step, live, None if settled else queue)
@@ -69,8 +70,10 @@ def _hint(step: Step, live: Object, queue: str | None) -> Step:
 
 
 def _lasting_queue(desired: Object, live: Object) -> str | None:
-    """The queue that a live training stays in whatever is wanted: one that is not suspended cannot move, says Kueue's
-    webhook, and one that is kept out of its queue is not to start. None where its queue may change, or is as wanted."""
+    """Return the queue that a live training cannot leave; None if its queue may change, or is as wanted.
+
+    Kueue's webhook refuses to move a job that is not suspended. A job that gpuctl holds back must not start.
+    """
     if live["kind"] not in CHANGEABLE or labels_of(live).get(QUEUE_LABEL) == labels_of(desired).get(QUEUE_LABEL):
         return None
     fixed = is_held(live) or not (live.get("spec") or {}).get("suspend")
@@ -130,7 +133,7 @@ def _rolling_step(
         stated=desired,
         ignored=() if options.keys.paused in annotations_of(live) else ignored_fields(target, live, options),
     )
-    # The user is asked about the number of replicas elsewhere.
+    # A change of the number of replicas is confirmed elsewhere.
     compared.conflicts.pop("spec.replicas", None)
     held = compared.held
     if held and not (options.adopt or options.compare):
