@@ -1,5 +1,6 @@
-"""Labels of nodes that people set: merge patches by a manager of their own, so that they and pools erase nothing of
-each other's."""
+"""Labels of nodes that users set: merge patches with their own field manager, so that users and pools do not remove
+each other's labels.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +17,18 @@ from gpuctl.objects.label_names import LABEL_MAX
 
 LABEL_MANAGER = "gpuctl-label"
 EMPTY = '""'
-"""How an empty value is shown."""
+"""Text for an empty value."""
 _ATTEMPTS = 20
-"""Each time somebody else was faster, and has finished then: enough for as many at once."""
+"""Maximum attempts. Each conflict means that another client has finished, so that as many clients may write at once."""
 _EXPLAINED = 16
-"""Names that are compared with those of all nodes: of hundreds that are wrong it helps nobody, and takes seconds."""
+"""Maximum number of missing names for which similar ones are searched: for hundreds it does not help, and takes
+seconds.
+"""
 
 
 @dataclass(frozen=True)
 class NodeChange:
-    """What became of one node: ``node`` is as it is now, ``before`` its labels until then."""
+    """The result for one node: ``node`` is its new version, ``before`` its former labels."""
 
     name: str
     text: str
@@ -35,9 +38,9 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class NodeChangeFailure:
-    """The reason why the labels of a node were not changed: a word for programs and a sentence for people.
+    """The reason why the labels of a node were not changed: an error name for programs and a message for users.
 
-    ``cause`` is the error of the cluster, None if it was not asked. ``is_outage``: the cluster could not be reached or
+    ``cause`` is the cluster's error, None if no request was made. ``is_outage``: the cluster could not be reached or
     the right is missing. ``hint`` lists similar names.
     """
 
@@ -50,14 +53,15 @@ class NodeChangeFailure:
 
     @property
     def text(self) -> str:
-        """The message and the hint in one line."""
+        """Return the message and the hint in one line."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 @dataclass
 class NodeChangeReport:
-    """What became of several nodes: those that can be done are done. ``notes`` are worth knowing; ``written`` is what
-    was written beside the nodes, such as definitions of pools."""
+    """The results for several nodes; a failure does not stop the others. ``notes`` are warnings. ``written`` are other
+    objects that were written, such as definitions of pools.
+    """
 
     done: list[NodeChange] = field(default_factory=list)
     failed: list[NodeChangeFailure] = field(default_factory=list)
@@ -69,8 +73,8 @@ class NodeChangeReport:
 class LabelTerms:
     """Options for setting labels. ``overwrite`` replaces other values.
 
-    ``shows`` takes the labels of a node: a node for which it is False does not exist for the caller. ``permits`` takes
-    the future labels of a node, and may raise :class:`UnexpectedNode`.
+    ``shows(labels)``: return False for a node that does not exist for the caller. ``permits(name, labels)``: may raise
+    :class:`UnexpectedNode` for the future labels of a node.
     """
 
     overwrite: bool = False
@@ -79,7 +83,7 @@ class LabelTerms:
 
 
 class UnexpectedNode(Exception):
-    """A node is not in the state that a change of it supposes."""
+    """A node is not in the state that a change of it requires."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -87,7 +91,7 @@ class UnexpectedNode(Exception):
 
 
 def label_key_error(key: str) -> str | None:
-    """What is wrong with a label's key, by Kubernetes' rules (IsQualifiedName), or None."""
+    """Return what is wrong with a label's key by Kubernetes' rules (IsQualifiedName); None if it is valid."""
     if is_qualified_name(key):
         return None
     rule = f"an optional DNS name and `/`, then at most {LABEL_MAX} letters, digits, `-`, `_` and `.`"
@@ -95,7 +99,7 @@ def label_key_error(key: str) -> str | None:
 
 
 def label_value_error(value: str) -> str | None:
-    """What is wrong with a label's value, by Kubernetes' rules (IsValidLabelValue), or None."""
+    """Return what is wrong with a label's value by Kubernetes' rules (IsValidLabelValue); None if it is valid."""
     if is_label_value(value):
         return None
     legal = nearest_label_value(value)
@@ -106,9 +110,9 @@ def label_value_error(value: str) -> str | None:
 def set_labels(
     session: Session, names: Iterable[str], labels: Mapping[str, str | None], terms: LabelTerms
 ) -> NodeChangeReport:
-    """Set labels of nodes, or take them away (None).
+    """Set labels of nodes, or remove them (None).
 
-    A label with another value is left alone without ``overwrite``; one that is to go has to be there.
+    Without ``overwrite`` a label with another value is not changed. A label to remove must exist.
     """
 
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
@@ -135,11 +139,11 @@ def change_nodes(
     *,
     shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
 ) -> NodeChangeReport:
-    """Change labels of nodes, sixteen at a time.
+    """Change labels of nodes, sixteen nodes at a time.
 
-    :param wanted: from a node's name and labels the labels it is to have (None: not to have); may raise
-        :class:`UnexpectedNode`.
-    :param shows: from a node's labels whether it may be suggested for a name that there is not.
+    :param wanted: returns the wanted labels (None: remove) from a node's name and labels; may raise
+    :class:`UnexpectedNode`. :param shows: returns True if a node with these labels may be suggested for a name that
+    does not exist.
     """
 
     def change(name: str) -> NodeChange | NodeChangeFailure:
@@ -160,7 +164,7 @@ def change_nodes(
 
 
 def failure_of(name: str, error: ClusterError) -> NodeChangeFailure:
-    """A failure of the API as one of a node."""
+    """Return a request's error as the failure of a node."""
     if isinstance(error, ApiError):
         reason = error.reason or "Failed"
         return NodeChangeFailure(
@@ -172,14 +176,14 @@ def failure_of(name: str, error: ClusterError) -> NodeChangeFailure:
 
 
 def no_such_node(name: str) -> UnexpectedNode:
-    """There is no such node."""
+    """Return the error for a node that does not exist."""
     return UnexpectedNode("NodeNotFound", f"there is no node {name}")
 
 
 def explain_missing(
     session: Session, report: NodeChangeReport, shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
 ) -> None:
-    """Say of names that no node has which one may be meant, where nodes may be listed, and the names are a few."""
+    """Add similar names to the failures of nodes that do not exist, if they are few and nodes may be listed."""
     absent = [item for item in report.failed if item.error == "NodeNotFound"]
     if not 0 < len(absent) <= _EXPLAINED:
         return
@@ -208,7 +212,7 @@ def _change(
         changes = {name: value for name, value in labels.items() if have.get(name) != value}
         if not changes:
             return NodeChange(key.name, _change_text(labels, {}), node, have)
-        # What was looked at is what is changed: somebody else's new value is not overwritten unseen.
+        # Only the version that was read is changed: a concurrent change is not overwritten.
         identity = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
         try:
             changed = session.patch(key, {"metadata": {**identity, "labels": changes}}, manager=manager)

@@ -1,8 +1,8 @@
-"""Pause and resume: a job's pods end and its GPUs are free, until somebody goes on with it.
+"""Pause and resume: a paused job's pods end and free their GPUs until it is resumed.
 
-A Job or JobSet is suspended (``spec.suspend``), a Deployment or StatefulSet scaled to 0 with its count remembered in an
-annotation; an autoscaler is inert meanwhile (it never scales from 0). Kueue would start a Job again that somebody else
-suspends: under it the Workload is deactivated, and a Job that it has made no Workload for is kept out of its queue.
+A Job or JobSet is suspended (``spec.suspend``). A Deployment or StatefulSet is scaled to 0, with its replicas recorded
+in an annotation; an autoscaler does nothing until then (it never scales from 0). Kueue would unsuspend a Job that
+another client suspends: under it the Workload is deactivated, and a Job without a Workload is kept out of its queue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ATTEMPTS = 10
 
 
 class PauseResult(NamedTuple):
-    """What became of a job: ``status`` is ``paused`` or ``resumed``, ``changed`` whether this did it."""
+    """The result for a job: ``status`` is ``paused`` or ``resumed``; ``changed`` is False if it was so already."""
 
     key: Key
     status: str
@@ -39,11 +39,11 @@ class PauseResult(NamedTuple):
 
 
 class NotPausable(NotPossible):
-    """A job that cannot be paused or resumed; nothing was changed."""
+    """The job cannot be paused or resumed; nothing was changed."""
 
 
 def pause_undone_by(live: Object) -> str | None:
-    """Return the GitOps controller that would start a paused job again, None if it would stay paused.
+    """Return the GitOps controller that would start a paused job again; None if it would stay paused.
 
     The manifests of gpuctl state the replicas of a service, unless an autoscaler sets them; they never state `suspend`.
     """
@@ -57,7 +57,7 @@ def pause_undone_by(live: Object) -> str | None:
 
 
 def check_pause_lasts(live: Object) -> None:
-    """Check that no GitOps controller would undo a pause. To be called before a checkpoint runs for it.
+    """Check that no GitOps controller would undo a pause. Call this before a checkpoint runs for the pause.
 
     :raises NotPausable: one would.
     """
@@ -72,26 +72,25 @@ def check_pause_lasts(live: Object) -> None:
 def pause(session: Session, workload: Object, keys: Records) -> PauseResult:
     """End a job's pods and keep the job.
 
-    :raises NotPausable: it has ended, is ending, or a GitOps controller would start it again.
+    :raises NotPausable: it has ended, is being deleted, or a GitOps controller would start it again.
     """
     check_pause_lasts(workload)
     return _change(session, workload, lambda live: _pause(session, live, keys))
 
 
 def resume(session: Session, workload: Object, keys: Records, waits: str = "") -> PauseResult:
-    """Let a job make its pods again, as many as before.
+    """Let a job create its pods again, as many as before.
 
-    :param waits: what they are going to wait for, which is told of it unless a quota refuses them.
-    :raises NotPausable: it has ended, is ending, waits for Kueue, or a GitOps controller sets its replicas.
+    :param waits: what the pods will wait for; part of the message unless a quota refuses them. :raises NotPausable: it
+    has ended, is being deleted, waits for Kueue, or a GitOps controller sets its replicas.
     """
     return _change(session, workload, lambda live: _resume(session, live, keys, waits))
 
 
 def resumed_object(session: Session, live: Object, keys: Records) -> Object | None:
-    """A paused job as :func:`resume` leaves it; None where no pods come of that.
+    """Return a paused job as :func:`resume` leaves it; None if that creates no pods.
 
-    What goes to a queue of Kueue may run wherever its document lets it, not only where it ran, and is as old there as
-    its Workload.
+    A job that goes to a queue of Kueue gets its original node selector, and the age of its Workload.
 
     :raises NotPausable: it waits for Kueue.
     """
@@ -102,7 +101,7 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
     if queued is not None:
         _, item = queued
         if _is_active(item):
-            # It is there already, also with the mark of a pause that was broken off.
+            # It is in the queue already, even if a mark of an interrupted pause is left.
             return None
         desired = _unsuspended(live)
         as_submitted(desired, item)
@@ -127,13 +126,13 @@ def _unsuspended(live: Object) -> Object:
 
 
 def _replicas_before_pause(live: Object, keys: Records) -> int:
-    """How many replicas a paused service had."""
+    """Return the number of replicas that a paused service had."""
     said = annotations_of(live).get(keys.paused, "")
     return int(said) if said.isdecimal() and int(said) else 1
 
 
 def _change(session: Session, workload: Object, change: Callable[[Object], PauseResult]) -> PauseResult:
-    """Changed is what was looked at: a conflict means that somebody else was faster, and it is looked at again."""
+    """Change exactly the version that was read; after a conflict read it again."""
     key = key_of(workload)
     live: Object | None = workload
     for _ in range(_ATTEMPTS):
@@ -206,7 +205,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     if key.kind in _BATCH:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
-        # Before: afterwards its own pods are what fills the quota.
+        # Checked first: afterwards the job's own pods use the quota.
         said = _refusal(session, live) or waits or "it starts from its beginning, or its last checkpoint"
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
         return PauseResult(key, "resumed", True, f"is resumed; {said}")
@@ -232,7 +231,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
 
 
 def _refusal(session: Session, live: Object) -> str:
-    """Whether a quota, which gave the room to others meanwhile, refuses a pod of the job now; "" when none does."""
+    """Return the message if a quota refuses a pod of the job now; "" if none does."""
     going_on = _unsuspended(live)
     step = Step("create", key_of(live), desired=going_on)
     for template, pods in pod_templates(going_on):
@@ -247,7 +246,7 @@ def _refusal(session: Session, live: Object) -> str:
 
 
 def _not_paused(session: Session, live: Object, remembered: str | None, keys: Records) -> PauseResult:
-    """A mark that is left of a pause which somebody else ended would hide replicas from the next apply."""
+    """Remove the mark of a pause that another client ended: it would hide replicas from the next apply."""
     if remembered is not None:
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
         return PauseResult(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
@@ -260,9 +259,9 @@ def _patch(session: Session, live: Object, patch: Object) -> None:
 
 
 def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | None:
-    """Kueue's Workload of a job that names a queue; None where Kueue is not installed, or the job is kept out of it.
+    """Return Kueue's Workload of a job that names a queue; None without Kueue, or if the job is kept out of its queue.
 
-    :raises NotPausable: Kueue has made none yet, though the job runs.
+    :raises NotPausable: Kueue has not created it yet.
     """
     if not queue_of(live):
         return None
@@ -284,7 +283,7 @@ def _is_active(workload: Object) -> bool:
 
 
 def _activate(session: Session, resource: Resource, item: Object, *, active: bool) -> None:
-    """Source: Kueue's ``kueuectl stop workload`` and ``resume workload``, which set ``spec.active``."""
+    """Set ``spec.active``. Source: Kueue's ``kueuectl stop workload`` and ``resume workload``."""
     metadata = item["metadata"]
     path = resource.path(metadata["namespace"], metadata["name"])
     session.patch_at(path, {"metadata": {"uid": metadata["uid"]}, "spec": {"active": active}})

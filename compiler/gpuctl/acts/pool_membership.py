@@ -1,4 +1,4 @@
-"""Nodes that join and leave pools one by one, and pools' definitions that stay true meanwhile."""
+"""Nodes that join and leave pools one by one, and the update of the pools' definitions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from gpuctl.objects.embedded_document import document_of, document_text
 from gpuctl.objects.ownership_metadata import PART_OF, Records, records, stamp
 
 _ATTEMPTS = 20
-"""Each time somebody else was faster, and has finished then: enough for as many at once."""
+"""Maximum attempts. Each conflict means that another client has finished, so that as many clients may write at once."""
 
 
 class PoolMove(NamedTuple):
-    """A node that changed pools; None is no pool. ``gpu_type`` is its label, or empty."""
+    """A node that changed pools; None means no pool. ``gpu_type`` is its label, or ""."""
 
     node: str
     old: str | None
@@ -48,9 +48,9 @@ class PoolMove(NamedTuple):
 def add_to_pool(
     session: Session, names: Iterable[str], pool: str, settings: Settings, *, overwrite: bool = False
 ) -> NodeChangeReport:
-    """Label nodes as a pool's, as applying the pool would. A node of another pool is left there without ``overwrite``.
+    """Label nodes for a pool, as applying the pool would. A node of another pool stays there without ``overwrite``.
 
-    :raises NotThere: there is no such pool.
+    :raises NotThere: the pool does not exist.
     """
     keys = records(settings)
     there = known_pools(session, settings, keys)
@@ -78,7 +78,7 @@ def add_to_pool(
 
 
 def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings: Settings) -> NodeChangeReport:
-    """Take a pool's label from nodes, whoever set it; the GPU type is a fact about the node and stays."""
+    """Remove a pool's label from nodes, whichever manager set it; the GPU type is a fact about the node and stays."""
     key = records(settings).pool
 
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
@@ -96,9 +96,9 @@ def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings
 
 
 def update_definitions(session: Session, report: NodeChangeReport, settings: Settings) -> None:
-    """Let the definitions of pools name the nodes that have joined them, and no longer those that have left.
+    """Add the nodes that have joined to their pools' definitions, and remove those that have left.
 
-    What cannot be written is told: the labels, by which jobs go, are right all the same.
+    A failure becomes a note of the report: jobs select nodes by their labels, which are correct anyway.
     """
     keys = records(settings)
     moves = [move for move in (_move(item, keys, settings) for item in report.done) if move is not None]
@@ -141,10 +141,9 @@ def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bo
 
 
 def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
-    """Write a pool's definition with other nodes, as applying it would; a pool without one needs none.
+    """Write a pool's definition with other nodes, as applying the pool would. Return it; None if it needs no change.
 
-    :returns: it, where it was written.
-    :raises ClusterError: it may not be written, or somebody else (such as Argo CD) holds it.
+    :raises ClusterError: the user may not write it, or another manager (such as Argo CD) holds it.
     """
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
     for attempt in range(1, _ATTEMPTS + 1):
@@ -164,10 +163,10 @@ def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[
 
 
 def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
-    """A pool's ConfigMap to apply, or None when it names the right nodes already.
+    """Return a pool's ConfigMap to apply; None if its nodes are correct already.
 
-    :param joined: the nodes that have come, and the types of their GPUs; one that it knows keeps what it says of it.
-    :raises ClusterError: it is damaged.
+    :param joined: the nodes that have joined, and their GPU types; an entry that exists already stays. :raises
+    ClusterError: the ConfigMap is damaged.
     """
     try:
         definition = yaml.safe_load(live["data"][DATA_KEY])
@@ -210,5 +209,5 @@ def _nodes(nodes: Mapping[str, Any], joined: Mapping[str, str], left: set[str]) 
 
 
 def _held(values: Mapping[str, str], fields: Mapping[str, Any] | None) -> dict[str, str]:
-    """Those of an object's labels or annotations that apply holds: what others wrote stays theirs."""
+    """Return those labels or annotations that gpuctl's apply holds; the others stay those of their managers."""
     return {key: value for key, value in values.items() if f"f:{key}" in (fields or {})}

@@ -1,1 +1,1 @@
-"""Bringing a cluster to what documents say: what is there (state), what would be done (plan), doing it (run)."""
+"""Applying documents to a cluster: read the live state (state), plan the changes (plan), carry them out (run)."""

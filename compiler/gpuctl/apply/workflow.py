@@ -1,4 +1,4 @@
-"""Apply, create and delete from beginning to end: recover what is unfinished, plan, check, ask, carry out."""
+"""Apply, create and delete from start to end: recover unfinished runs, plan, check, ask for confirmation, carry out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import running
 
 LEASE_WAIT = 20.0
-"""Seconds that another run is waited for: a little more than a dead one's lease lasts."""
+"""Seconds to wait for another run: slightly more than the duration of a dead run's lease."""
 
 
 def preview(
@@ -40,9 +40,9 @@ def preview(
     server: bool = True,
     checkpoint: bool = True,
 ) -> Plan:
-    """The plan, checked by the server unless ``server`` is False. Nothing is written.
+    """Return the plan, checked by the server unless ``server`` is False. Nothing is written.
 
-    :param checkpoint: as :class:`RunOptions` has it.
+    :param checkpoint: see :class:`RunOptions`.
     """
     unfinished = UnfinishedRuns.read(session, request.keys, _namespaces(session, request, set_options))
     return _whole_plan(session, request, set_options, unfinished, server=server, checkpoint=checkpoint)[0]
@@ -56,12 +56,11 @@ def apply(
     set_options: SetOptions | None = None,
     seen: Plan | None = None,
 ) -> Plan:
-    """Bring about what documents ask for. The returned plan's steps tell how each went.
+    """Apply documents. The steps of the returned plan have their results.
 
-    :param seen: a plan that somebody has seen before: only what it takes away may be taken away.
-    :raises Changed: more would be taken away than that; nothing was changed.
-    :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
-    :raises LeaseHeld: another run is at work; nothing was changed.
+    :param seen: a plan that the user has seen: nothing else may be deleted. :raises Changed: more would be deleted than
+    in ``seen``; nothing was changed. :raises Refused: the plan has obstacles, or the user did not confirm it; nothing
+    was changed. :raises LeaseHeld: another run is in progress; nothing was changed.
     """
     keys = request.keys
     with session.within(options.timeout):
@@ -121,7 +120,7 @@ def _carry_out(
                 _record_deletions(session, plan, keys)
                 break
             except Changed:
-                # Planned once more; what takes nothing away that was not confirmed may go on.
+                # The plan is made again once. It may continue if it deletes nothing that was not confirmed.
                 again, run = _whole_plan(
                     session, request, set_options, unfinished, server=True, checkpoint=options.checkpoint
                 )
@@ -148,13 +147,12 @@ def execute(
     seen: Plan | None = None,
     checks: CheckOptions | None = None,
 ) -> Plan:
-    """Carry out a plan that rests on no documents: deletions, and jobs that run once more.
+    """Carry out a plan that is not made from documents: deletions and reruns.
 
-    What a killed apply left is finished before: afterwards it would bring back what is deleted here.
+    Interrupted runs are recovered first: a later recovery would create again what is deleted here.
 
-    :param seen: as :func:`apply` has it.
-    :param checks: of a plan that creates anything.
-    :raises Changed: as there.
+    :param seen: see :func:`apply`. :param checks: options of the checks, for a plan that creates objects. :raises
+    Changed: see :func:`apply`.
     """
     raise_obstacles(plan)
     with session.within(options.timeout):
@@ -200,7 +198,7 @@ def _record_deletions(session: Session, plan: Plan, keys: Records) -> None:
 
 
 def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
-    """Complete a plan of :func:`execute` by what it costs and what stands against it. Nothing is written."""
+    """Complete a plan for :func:`execute` by the work that it ends and its obstacles. Nothing is written."""
     add_disruptions(session, plan, keys)
     if checkpoint:
         note_checkpoints(plan, keys)
@@ -216,9 +214,9 @@ def _run_checkpoints(
     unfinished: UnfinishedRuns,
     saved: set[str],
 ) -> None:
-    """Let what is to end save its progress; ``saved`` are the uids of workloads that have, or need not any more.
+    """Let workloads that the plan ends save their progress; ``saved`` are the uids of workloads that are done with it.
 
-    :raises CheckpointFailed: it could not, and nobody agreed to losing it.
+    :raises CheckpointFailed: a checkpoint failed, and the user did not accept the loss.
     """
     steps = [step for step in plan.steps if step.checkpoint is not None and step.live is not None]
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
@@ -238,10 +236,9 @@ def _run_checkpoints(
 
 
 def _namespaces(session: Session, request: ApplyRequest, set_options: SetOptions | None) -> set[str]:
-    """Where journals concern an apply.
+    """Return the namespaces whose journals concern an apply.
 
-    With a set these are also the namespaces that it has been in: what is on its way there is to be pruned, not
-    forgotten.
+    For a set this includes its former namespaces: journalled objects there must be pruned.
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if set_options is not None:
@@ -252,9 +249,9 @@ def _namespaces(session: Session, request: ApplyRequest, set_options: SetOptions
 def _read_unfinished(
     session: Session, keys: Records, options: RunOptions, callbacks: RunCallbacks, namespaces: set[str]
 ) -> UnfinishedRuns:
-    """What killed runs left there; one that is still at work is waited for, but not by a dry run.
+    """Read the journals of interrupted runs. Wait for a run that is still in progress, except in a dry run.
 
-    :raises LeaseHeld: it does not come to its end.
+    :raises LeaseHeld: that run does not end in time.
     """
     unfinished = UnfinishedRuns.read(session, keys, namespaces)
     if not options.dry_run and any(item.invalid_reason is None for item in unfinished.journals):
@@ -272,7 +269,7 @@ def _recover(
     options: RunOptions,
     callbacks: RunCallbacks,
 ) -> None:
-    """Complete or restore what a killed run left, as the plan says."""
+    """Complete or restore what an interrupted run left, as the plan states."""
     if not unfinished.recovery_plan.journals:
         return
     callbacks.on_start(plan)
@@ -297,7 +294,7 @@ def _recover(
 def _remove_journals(
     session: Session, unfinished: UnfinishedRuns, plan: Plan, keys: Records, options: RunOptions
 ) -> None:
-    """Journals whose objects the plan has brought about are taken away."""
+    """Remove the journals whose objects the plan has created itself."""
     if all(step.result == "done" for step in plan.steps):
         unfinished_runs.remove_finished_journals(session, keys, unfinished, plan, options.timeout, LEASE_WAIT)
     else:
@@ -313,10 +310,10 @@ def _whole_plan(
     server: bool,
     checkpoint: bool = True,
 ) -> tuple[Plan, SetRun | None]:
-    """A plan with all that is to be said of it, and the run of its set.
+    """Return the complete plan, and the run of its set.
 
-    In this order: what is done to each object, the set's own object and what it prunes, what a killed run has left,
-    what running work loses, checkpoints, what the server says to all of it, and who is evicted or has to wait.
+    In this order: the action on each object, the set's Secret and its prunes, recovery of interrupted runs, disruption
+    of running work, checkpoints, the server's checks, evictions and waits.
     """
     run = None
     if set_options is not None:
@@ -354,7 +351,7 @@ def _whole_plan(
                 check(session, plan, CheckOptions.of(request))
             break
         except Changed:
-            # Another run is creating what this one would, object by object: it comes to an end, as this does.
+            # Another run is creating the same objects one by one. Retry while fewer and fewer of them are missing.
             before, absent = absent, sum(step.action == "create" for step in plan.steps)
             if before is not None and absent >= before:
                 raise
@@ -364,7 +361,7 @@ def _whole_plan(
 
 
 def _restore_former(step: Step, former: Object) -> None:
-    """Let a step bring back a former object, also where its document would be lowered to what is there now."""
+    """Let a step bring back a former object, even if its document would be lowered to the current one."""
     step.desired, step.passed_dry_run = former, False
     if step.action in ("unchanged", "update") and step.live is not None:
         step.action, step.method, step.reason = "replace", "post", "comes back as it was"
@@ -372,7 +369,7 @@ def _restore_former(step: Step, former: Object) -> None:
 
 
 def _create_set_namespace(session: Session, plan: Plan, run: SetRun) -> None:
-    """The set's parent and lease are written before all else, perhaps into a namespace that the plan creates."""
+    """Create the set's namespace first if the plan creates it: the set's parent and lease are written before it."""
     for step in plan.steps:
         if step.key == Key("Namespace", "", run.options.namespace) and step.action == "create" and step.desired:
             session.apply(step.desired)
@@ -380,7 +377,7 @@ def _create_set_namespace(session: Session, plan: Plan, run: SetRun) -> None:
 
 
 def _skip_gone(session: Session, plan: Plan) -> None:
-    """What was leaving when a run was killed is gone by now."""
+    """Skip deletions of objects that are gone since: an interrupted run was deleting them."""
     for step in plan.steps:
         if step.action in ("delete", "prune") and step.live is not None:
             live = session.get(step.key)
@@ -389,9 +386,9 @@ def _skip_gone(session: Session, plan: Plan) -> None:
 
 
 def raise_obstacles(plan: Plan, unfinished: UnfinishedRuns | None = None) -> None:
-    """See that nothing stands against a plan.
+    """Check that a plan has no obstacles.
 
-    :raises Refused: something does.
+    :raises Refused: it has some.
     """
     if plan.obstacles:
         more = [] if unfinished is None or not unfinished.recovery_plan.journals else [unfinished.advice]
@@ -400,7 +397,7 @@ def raise_obstacles(plan: Plan, unfinished: UnfinishedRuns | None = None) -> Non
 
 
 def _refuse_more_deletions(plan: Plan, seen: Plan) -> None:
-    """See that a plan ends nothing that another did not: not even what has come under the same name.
+    """Check that a plan deletes nothing that another did not, not even a new object of the same name.
 
     :raises Changed: it does.
     """
@@ -409,12 +406,12 @@ def _refuse_more_deletions(plan: Plan, seen: Plan) -> None:
 
 
 def _ended(plan: Plan) -> set[str]:
-    """The uids of what goes away."""
+    """Return the uids of the objects that are deleted."""
     return {step.live["metadata"]["uid"] for step in plan.steps if step.deletes and step.live is not None}
 
 
 def _deletions(plan: Plan) -> set[tuple[str, object]]:
-    """What a plan takes away: objects, and the pods of others that its own would evict."""
+    """Return what a plan ends: its deletions, the pods of others that it evicts, and its checkpoints."""
     evicted = {("evict", (loss.namespace, pod)) for step in plan.steps for loss in step.victims for pod in loss.pods}
     saving = {("save", (step.key, step.checkpoint)) for step in plan.steps if step.checkpoint is not None}
     return {(step.action, step.key) for step in plan.steps if step.deletes} | evicted | saving

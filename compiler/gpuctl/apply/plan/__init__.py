@@ -1,1 +1,1 @@
-"""What would be done, decided and checked before anything is written."""
+"""Plans: the decisions and checks before anything is written."""

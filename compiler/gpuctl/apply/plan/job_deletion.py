@@ -178,7 +178,7 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
 
 
 def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
-    """Yield the names of the existing jobs that the user may read."""
+    """Yield the names of the jobs that the user may read."""
     for kind in WORKLOADS:
         try:
             listed = session.list_metadata(RESOURCES[kind], namespace, labels=keys.job_type)

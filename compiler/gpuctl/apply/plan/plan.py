@@ -149,7 +149,7 @@ class Step:
 
     @property
     def blocking_finalizers(self) -> str:
-        """Return text on the finalizers that block the deletion of the live object; "" if there are none."""
+        """Return a warning with the finalizers that block the deletion of the live object; "" without any."""
         if not self.deletes or self.live is None:
             return ""
         names = [name for name in self.live["metadata"].get("finalizers") or [] if name not in _OF_KUBERNETES]

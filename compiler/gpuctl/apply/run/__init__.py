@@ -1,1 +1,1 @@
-"""Carrying a plan out, so that a killed run loses nothing."""
+"""Execution of plans, with a journal so that a killed run loses no object."""

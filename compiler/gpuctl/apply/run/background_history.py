@@ -1,7 +1,7 @@
-"""Keeping the history beside the work: what a step has brought about is written down while others still wait.
+"""The history of an apply, written by a thread of its own while other steps are still in progress.
 
-The garbage collector takes most of the time in which many objects are replaced. Nothing depends on the history, so that
-it is written by a thread of its own, which the rest does not wait for before its end.
+Replacing many objects is mostly waiting for the garbage collector. Nothing depends on the history, so no step waits for
+it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
 
 _OUTAGE = 120.0
-"""Seconds in which a server may come back while the plan is carried out."""
+"""Seconds to wait for an unreachable server while the plan is carried out."""
 _PATIENCE = 15.0
-"""Seconds that are worth waiting for the history alone."""
+"""Maximum seconds to wait for the history after the last step."""
 
 
 class BackgroundHistory:
-    """Hears of the steps of one apply, and writes its history.
+    """Receives the steps of one apply, and writes its history.
 
-    ``origin`` is where it comes from, asked for when something has been brought about.
+    ``origin`` returns where the apply comes from; it is called when the first step is done.
     """
 
     def __init__(self, session: Session, keys: Records, origin: Callable[[], ApplyOrigin]) -> None:
@@ -42,7 +42,7 @@ class BackgroundHistory:
         self._error: BaseException | None = None
 
     def follow(self, callbacks: RunCallbacks) -> RunCallbacks:
-        """Return callbacks that also record what is done."""
+        """Return callbacks that also record the finished steps."""
 
         def begins(plan: Plan) -> None:
             self._plan = plan
@@ -56,7 +56,7 @@ class BackgroundHistory:
         return replace(callbacks, on_start=begins, on_step_done=done)
 
     def finish(self) -> None:
-        """Wait until everything is written down; what could not be is said in a note of the plan."""
+        """Wait until everything is written; failures become notes of the plan."""
         if self._thread is not None:
             self._session.deadline = min(self._latest, time.monotonic() + _PATIENCE)
             self._steps.put(None)
@@ -68,7 +68,7 @@ class BackgroundHistory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Begin nothing more. What has not been written down by now is not."""
+        """Stop; steps that are not written yet are dropped."""
         self._session.close()
         self._steps.put(None)
 
@@ -90,11 +90,11 @@ class BackgroundHistory:
                 writer.add(step for step in steps if step is not None)
             writer.finish()
         except BaseException as error:
-            # It is the caller's, who waits for the end.
+            # Raised by :meth:`finish` in the caller's thread.
             self._error = error
 
     def _next_steps(self) -> list[Step | None]:
-        """What has been heard since, at least one."""
+        """Return all queued steps, at least one."""
         heard = [self._steps.get()]
         while not self._steps.empty():
             heard.append(self._steps.get())

@@ -1,4 +1,4 @@
-"""A job that is ended without a plan saves its progress first; a journal knows that it has until it has been ended."""
+"""Checkpoints of a job that is stopped without a plan. A journal records them until the job has been stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from gpuctl.objects.ownership_metadata import Records
 def checkpoint_targets(
     session: Session, lives: list[Object], keys: Records, unfinished: UnfinishedRuns, tell: Callable[[str], None]
 ) -> list[CheckpointTarget]:
-    """Workloads that are about to be ended, without those of their pods that a killed run has let save just now."""
+    """Return checkpoint targets for workloads that are about to be stopped, without pods that an interrupted run has
+    just saved.
+    """
     before = unfinished.just_saved(session)
     targets = [checkpoint_target(live, keys, before.get(live["metadata"]["uid"], frozenset())) for live in lives]
     for target in targets:
@@ -31,11 +33,11 @@ def checkpoint_targets(
 
 @contextlib.contextmanager
 def checkpoint_before(session: Session, workload: Object, keys: Records, callbacks: RunCallbacks) -> Iterator[None]:
-    """A block in which a workload is ended, after it has saved its progress.
+    """Run a workload's checkpoint, then the block that stops the workload.
 
-    Whoever may not write the journal ends it without one.
+    If the user may not write the journal, the block runs without one.
 
-    :raises CheckpointFailed: it could not, and nobody agreed to losing it.
+    :raises CheckpointFailed: the checkpoint failed, and the user did not accept the loss.
     """
     if keys.checkpoint not in annotations_of(workload):
         yield
@@ -50,7 +52,7 @@ def checkpoint_before(session: Session, workload: Object, keys: Records, callbac
     finally:
         left = [item for item in unfinished.journals if not item.entries and {note.uid for note in item.notes} == {uid}]
         for journal in [*written, *left]:
-            # It says nothing any more; the next run takes it away.
+            # The journal is obsolete; if this fails, the next run removes it.
             with contextlib.suppress(ClusterError):
                 journals.remove(session, journal)
 

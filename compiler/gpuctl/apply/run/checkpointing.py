@@ -1,9 +1,9 @@
-"""Checkpoints: what runs is let save its progress before gpuctl ends it.
+"""Checkpoints: running pods save their progress before gpuctl ends them.
 
-What a live workload says counts, in the annotation that lowering wrote, and in its own pods alone: whoever can write
-that annotation can run anything there anyway. Nothing passes through a shell that the annotation does not name.
-
-All pods of a job save at the same time, because a checkpoint of several processes may wait for all of them.
+The command is that of the live workload's annotation, written by lowering, and it runs only in the workload's own pods:
+any user who can write that annotation can run anything there. No shell is involved unless the annotation names one. All
+pods of a job run their checkpoints at the same time, because a checkpoint of several processes may wait for all of
+them.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 _MOST_AT_ONCE = 256
-"""Pods whose commands run at the same time: each has a connection and a thread here. A training is never divided."""
+"""Maximum number of pods whose commands run at the same time: each needs a connection and a thread. A training is never
+divided.
+"""
 _KEPT = 64 * 1024
-"""Bytes of a command's output that are kept: what is masked in it has to be seen whole."""
+"""Bytes of a command's output that are kept: masking needs whole secrets."""
 _SHOWN = 300
 _TICK = 0.5
 _LOOK = 2.0
 _LATE = 3.0
-"""Seconds by which a pod's status is behind what has become of its processes."""
+"""Maximum delay in seconds between the end of a process and the update of its pod's status."""
 _KILLED = (137, 143)
-"""Exit codes of a command that ended with its container, perhaps."""
+"""Exit codes of a command that may have ended together with its container."""
 _MISSING = (126, 127)
-"""Exit codes of runtimes, and of shells, for a program that is not there or cannot be run."""
+"""Exit codes of container runtimes and shells if a program does not exist or cannot be run."""
 
 
 class CheckpointTarget(NamedTuple):
-    """A workload that is about to be ended. ``saved`` are the uids of pods that have just saved, in an earlier run."""
+    """A workload that is about to be ended. ``saved`` are the uids of pods that an earlier run has just saved."""
 
     title: str
     live: Object
@@ -55,14 +57,14 @@ class CheckpointTarget(NamedTuple):
 
 
 def checkpoint_target(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> CheckpointTarget:
-    """A live workload as one that is about to be ended; ``saved`` as there."""
+    """Return the checkpoint target for a live workload."""
     key = key_of(workload)
     title = f"{labels_of(workload).get(keys.job_type, key.kind)}/{unhashed_name(workload)} in {key.namespace}"
     return CheckpointTarget(title, workload, saved)
 
 
 class CheckpointFailed(Refused):
-    """What runs could not save its progress, and nobody agreed to losing it; nothing was ended."""
+    """A checkpoint failed, and the user did not accept the loss of progress; nothing was ended."""
 
     def __init__(self, problems: Iterable[str], plan: Plan | None = None) -> None:
         super().__init__("; ".join(problems), plan)
@@ -86,12 +88,13 @@ def run_checkpoints(
     callbacks: RunCallbacks,
     plan: Plan | None = None,
 ) -> dict[str, list[str]]:
-    """Let the running pods of workloads save their progress: the uids of those that have, by their workload's. An
-    exception, such as that of Ctrl-C, breaks it off.
+    """Run the checkpoints of workloads in their running pods.
 
-    :param plan: what they are to end by, for the error.
-    :raises Changed: a workload has another checkpoint than the plan saw; nothing was run.
-    :raises CheckpointFailed: one failed, and nobody agreed to losing what it would have saved; or the process ends.
+    Return the uids of the saved pods by the uid of their workload. An exception, such as that of Ctrl-C, aborts them.
+
+    :param plan: the plan that ends the workloads, for the error. :raises Changed: a workload's checkpoint differs from
+    the plan's; nothing was run. :raises CheckpointFailed: one failed, and the user did not accept the loss; or the
+    process ends.
     """
     problems: list[str] = []
     saved: dict[str, list[str]] = {}
@@ -112,7 +115,7 @@ def run_checkpoints(
 
 
 def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: list[str]) -> list[_Task]:
-    """The pods of a workload that run now, and what is to be run in them."""
+    """Return the running pods of a workload with the checkpoint to run in each."""
     text = annotations_of(target.live).get(keys.checkpoint)
     if text is None:
         return []
@@ -138,14 +141,17 @@ def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: 
 
 
 def _current(session: Session, seen: Object) -> Object | None:
-    """An object as it is now; None when it has gone. It is listed: not everybody who ends jobs may get single ones."""
+    """Return the current version of an object; None if it is gone.
+
+    It is listed: a user who may end jobs does not always have the right to get single ones.
+    """
     key = key_of(seen)
     found, _ = session.list_objects(key.resource, key.namespace, fields=f"metadata.name={key.name}")
     return next((obj for obj in found if obj["metadata"]["uid"] == seen["metadata"]["uid"]), None)
 
 
 def _is_running(pod: Object) -> bool:
-    """Whether there is a process in a pod that could save. Those of a pod that is being deleted were told to end."""
+    """Return True if a pod's main container runs. Processes of a pod that is being deleted have received SIGTERM."""
     return not pod["metadata"].get("deletionTimestamp") and "running" in _state(pod)
 
 
@@ -156,7 +162,7 @@ def _state(pod: Object) -> Object:
 
 
 def _batches(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
-    """The tasks of whole jobs, as many as may run at the same time. Replicas of a service wait for no others."""
+    """Yield the tasks of whole jobs in groups that may run at the same time. Replicas of a service are independent."""
     group: list[_Task] = []
     parts: list[list[_Task]] = []
     for job in jobs:
@@ -173,7 +179,7 @@ def _batches(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
 
 
 def _problem_messages(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
-    """What went wrong, once for all pods of a job in which it was the same."""
+    """Yield one message for all pods of a job that failed for the same reason."""
     pods: dict[tuple[str, str], list[str]] = {}
     for task, why in outcomes:
         if why:
@@ -184,7 +190,7 @@ def _problem_messages(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
 
 
 class _OutputTail:
-    """The end of what a command writes, for a message."""
+    """The end of a command's output, for a message."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -200,7 +206,7 @@ class _OutputTail:
 
 
 class _CheckpointRun:
-    """Checkpoints that are under way, one thread a pod: none may wait for another's turn."""
+    """Checkpoints in progress, one thread for each pod: none may wait for another."""
 
     def __init__(self, session: Session, tasks: list[_Task], callbacks: RunCallbacks) -> None:
         self._session = session
@@ -210,7 +216,7 @@ class _CheckpointRun:
         self._results: queue.Queue[tuple[_Task, str]] = queue.Queue()
 
     def outcomes(self) -> list[tuple[_Task, str]]:
-        """Each pod, and why it could not save: "" when it has."""
+        """Run all tasks, and return each with the reason of its failure; "" on success."""
         for task in self._tasks:
             threading.Thread(target=self._work, args=(task,), daemon=True, name="gpuctl-checkpoint").start()
         found: list[tuple[_Task, str]] = []
@@ -239,7 +245,7 @@ class _CheckpointRun:
         except ClusterError as error:
             why = error.message
         except Exception as error:
-            # A mistake of ours must not look like a checkpoint.
+            # A bug of gpuctl must not count as a successful checkpoint.
             why = f"internal error: {type(error).__name__}: {error}"
         self._results.put((task, why))
 
@@ -268,13 +274,13 @@ class _CheckpointRun:
         return code, str(err) or str(out)
 
     def _signal(self, task: _Task, name: str, deadline: float) -> str:
-        """Send a signal to process 1, by a program or, as shells have it built in, by a shell; why that failed."""
+        """Send a signal to process 1, by `kill` or a shell's built-in `kill`. Return the error; "" on success."""
         spec = task.pod["spec"]
         for shared in SHARED_PROCESSES:
             if spec.get(shared):
                 return f"with {shared} process 1 is not the container's: use `checkpoint.command`"
         refusal = ""
-        # The name is one of a closed list.
+        # The name is one of a fixed list, so it needs no quoting.
         for arguments in (("kill", "-s", name, "1"), ("sh", "-c", f"kill -s {name} 1")):
             try:
                 code, said = self._execute(task, arguments, deadline)
@@ -291,7 +297,7 @@ class _CheckpointRun:
         return f"the signal needs `kill` or `sh` in the image ({refusal}): use `checkpoint.command` with what it has"
 
     def _await_end(self, task: _Task, deadline: float) -> str:
-        """Wait until a container that got its signal has ended, or its time is over: nothing else tells."""
+        """Wait until the signalled container ends, or its time is over: no other event shows that progress is saved."""
         while not self._over.is_set() and time.monotonic() < deadline:
             now = _current(self._session, task.pod)
             if now is None or not _same_run(now, task.pod):
@@ -300,8 +306,7 @@ class _CheckpointRun:
         return ""
 
     def _unless_over(self, task: _Task, why: str) -> str:
-        """Why a checkpoint failed, unless its pod has come to its end by itself meanwhile: then there is nothing left
-        to save."""
+        """Return why a checkpoint failed; "" if its pod has ended successfully, so that nothing is left to save."""
         until = time.monotonic() + _LATE
         while (now := _current(self._session, task.pod)) is not None and _same_run(now, task.pod):
             if time.monotonic() >= until or self._over.wait(_TICK):
@@ -309,7 +314,7 @@ class _CheckpointRun:
         return self._after(task, now)
 
     def _after(self, task: _Task, now: Object | None, *, killed_only: bool = False) -> str:
-        """What is wrong with how a container has ended; a pod that was deleted is somebody else's doing."""
+        """Return what is wrong with the end of a container; "" if its pod was deleted by another client."""
         if now is None or now["metadata"].get("deletionTimestamp"):
             return ""
         status = now.get("status") or {}
@@ -324,12 +329,12 @@ class _CheckpointRun:
 
 
 def _same_run(now: Object, before: Object) -> bool:
-    """Whether the container of a pod is the one that ran before, and still runs."""
+    """Return True if the container that ran before still runs."""
     return _is_running(now) and _state(now) == _state(before)
 
 
 def _ended(pod: Object) -> Object:
-    """How the container of a pod ended last."""
+    """Return the last ``terminated`` state of a pod's main container."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     for item in statuses:
         if item["name"] == MAIN_CONTAINER:

@@ -1,4 +1,4 @@
-"""Creating an object where another one has just gone: quotas may count that for a while."""
+"""Creation of an object after a deletion: quotas may still count the deleted object for a while."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpuctl.objects.api_resources import Object
 
 
 def create_unless_exists(session: Session, obj: Object, *, apply: bool, wait: Callable[[], bool]) -> bool:
-    """Create an object, by server-side apply if ``apply``; False when there is one of its name.
+    """Create an object, by server-side apply if ``apply``; return False if its name is taken.
 
-    :param wait: called when a quota has no room: it waits a moment, or says that there is no time left.
-    :raises ApiError: refused for another reason, or for a quota when no time is left.
+    :param wait: called if a quota has no room: waits a moment, or returns False if no time is left. :raises ApiError:
+    refused for another reason, or for a quota when no time is left.
     """
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Waiting until deleted objects are gone: one list a kind and namespace is followed, however many objects."""
+"""Waiting until deleted objects are gone, with one watch for each kind and namespace."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 
 class DeletionWaiter:
-    """Reports, once each, the objects that are gone.
+    """Reports each awaited object once when it is gone.
 
-    :param gone: called from a watch's thread with the key of each object whose uid is no more.
+    :param gone: called from a watch's thread with the key of each object whose uid no longer exists.
     """
 
     def __init__(self, session: Session, live: Iterable[Object], gone: Callable[[Key], None]) -> None:
@@ -40,7 +40,7 @@ class DeletionWaiter:
         self._reflector = Reflector(session, self._awaited, self._on_event)
 
     def start(self) -> list[Object]:
-        """Look at all objects once more, and follow them from then on; the objects as they are now.
+        """Start the watches, and return the current versions of the awaited objects.
 
         :raises ClusterError: they cannot be listed.
         """
@@ -59,9 +59,9 @@ class DeletionWaiter:
         return list(found.values())
 
     def poll(self) -> set[Key]:
-        """Report what is gone though no watch has said so; the keys of what is still there.
+        """List the awaited objects, report those that are gone, and return the keys of the others.
 
-        :raises ClusterError: the server does not tell.
+        :raises ClusterError: they cannot be listed.
         """
         for watched, awaited in self._awaited.items():
             if awaited:
@@ -73,7 +73,7 @@ class DeletionWaiter:
         self._reflector.stop()
 
     def _on_event(self, event: Event | ClusterError) -> None:
-        # What ends a watch later on does not end the waiting: now and then somebody looks.
+        # A watch that fails later does not end the waiting: the caller also polls.
         if self._starting:
             self._first.put(event)
         if isinstance(event, Event) and event.type == "DELETED":
@@ -95,7 +95,7 @@ class DeletionWaiter:
 
 
 def deletion_blockers(session: Session, key: Key) -> str:
-    """Which finalizer, or whose pods, keep an object from going."""
+    """Return the finalizers, or the pods, that block the deletion of an object, as text; "" if unknown."""
     try:
         live = session.get(key)
     except ClusterError:

@@ -1,4 +1,6 @@
-"""Carrying out a plan: stage by stage, sixteen requests at once, every delete remembered until its successor stands."""
+"""Execution of a plan: stage by stage, sixteen requests at once. The journal keeps deleted objects until they are
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _WOKEN = ("woken", Key("", "", ""), None)
 
 @dataclass
 class _Stage:
-    """Steps that may be carried out at the same time, by the keys of what they are about, but for those in turn."""
+    """Steps that may run at the same time, by the keys of their objects, except those that are created in sequence."""
 
     by_key: dict[Key, Step]
     turns: SequentialCreation
@@ -50,7 +52,7 @@ class _Stage:
 
 
 class RunAborted(KeyboardInterrupt):
-    """A second interrupt has ended a run whose journals are left."""
+    """A second interrupt ended a run whose journals are left."""
 
     @property
     def advice(self) -> str:
@@ -59,7 +61,7 @@ class RunAborted(KeyboardInterrupt):
 
 
 class Execution:
-    """One run of a plan. ``interrupted`` asks it to begin nothing new and to finish what it has taken apart."""
+    """One run of a plan. ``interrupted``: start no new steps, but finish the replacements in progress."""
 
     def __init__(
         self, session: Session, plan: Plan, keys: Records, options: RunOptions, callbacks: RunCallbacks
@@ -75,7 +77,7 @@ class Execution:
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
         self._journals: list[Journal] = []
-        # Of any stage: what vanishes before its turn has no second event.
+        # For all stages: an object that vanishes before its turn causes no second event.
         self._gone: set[Key] = set()
         self._begun: set[int] = set()
         self._deadline = float("inf")
@@ -84,22 +86,21 @@ class Execution:
         self._deletions = DeletionWaiter(session, leaving, self._report_gone)
 
     def lease_keys(self) -> set[Key]:
-        """The namespaces in which nobody else may apply meanwhile."""
+        """Return the leases of the namespaces in which no other run may apply until this one ends."""
         return {Key("Lease", step.key.namespace, NAMESPACE_LEASE) for step in self.plan.steps if step.deletes}
 
     def run(self, leases: Leases | None = None) -> None:
-        """Carry the plan out, in a block of the session's that is limited in time; each step's ``result`` and
-        ``error`` tell how it went.
+        """Carry the plan out within the session's time limit; each step gets its ``result`` and ``error``.
 
-        :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
-        :raises RunAborted: a second interrupt ended the run between two steps, and its journals are left.
+        :raises Changed: an object to delete has changed since the plan was made; nothing was done. :raises RunAborted:
+        a second interrupt ended the run between two steps, and its journals are left.
         """
         self._leases = leases
         self.session.patience = max(self.session.patience, min(self.options.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
             with self._interruptible():
-                # The time in which a lease was waited for is nobody's.
+                # Restart the timeout: the wait for the lease does not count.
                 self.session.count_from_now(self.options.timeout)
                 if deleting:
                     self._check_unchanged(deleting, self._deletions.start())
@@ -117,9 +118,9 @@ class Execution:
             self._deletions.stop()
 
     def _write_journals(self, deleting: list[Step]) -> list[Journal]:
-        """Write the journals. Where nothing can be created any more, nothing can come back: deletions need none there.
+        """Write the journals. In a terminating namespace nothing can be created again, so its deletions need none.
 
-        :raises Changed: something is to be created in a namespace that is being deleted.
+        :raises Changed: the plan creates an object in a terminating namespace.
         """
         _note_restorable(self.session, deleting, self.keys, self.callbacks.on_message)
         entries = entries_of(self.plan.steps, self.keys)
@@ -127,7 +128,7 @@ class Execution:
             return journals.write(self.session, entries, self.keys)
         except ApiError as error:
             if error.lacks_permission and all(isinstance(entry, CheckpointNote) for entry in entries):
-                # Nothing comes back of it.
+                # None of the objects is created again.
                 self.callbacks.on_message(checkpoints_not_recorded({entry.key.namespace for entry in entries}))
                 return []
             if not error.lacks_namespace:
@@ -138,14 +139,14 @@ class Execution:
         return journals.write(self.session, [entry for entry in entries if entry.key.namespace not in gone], self.keys)
 
     def _mark_aborted(self) -> None:
-        """Say of what has come to no end that it has not."""
+        """Mark the steps in progress as failed with an unknown result."""
         self.plan.unfinished = bool(self._journals)
         for step in self.plan.steps:
             if step.result == "planned" and id(step) in self._begun:
                 step.result, step.error = "failed", f"{step.key}: broken off: whether it was carried out is not known"
 
     def _close_journals(self) -> None:
-        """Away with the journals, but for those that something still depends on and that can bring it back."""
+        """Remove the journals, except those that can still bring back an object of a failed step."""
         failed = {step.key.namespace for step in self.plan.steps if step.result == "failed" and step.is_journalled}
         for journal in self._journals:
             if journal.namespace in failed - self._writes.leaving:
@@ -154,13 +155,15 @@ class Execution:
             try:
                 journals.remove(self.session, journal)
             except ClusterError as error:
-                # All is done: that is what has to be told, and whoever comes next takes it away.
+                # The plan is done; the next run removes the journal.
                 self.plan.outage = self.plan.outage or is_outage(error)
                 self.plan.notes.append(f"a journal is left in {journal.namespace}: {error.message}")
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """From here on a signal must not break in between a delete and its create: the first one is only noted."""
+        """Run the block with signals held back: the first one is only recorded, so that it cannot come between a delete
+        and its create.
+        """
 
         def note(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
@@ -181,7 +184,10 @@ class Execution:
         return self.interrupted
 
     def _check_unchanged(self, deleting: list[Step], now: list[Object]) -> None:
-        """Time has passed since the plan was made, perhaps with a question to a person in it."""
+        """Check that the objects to delete have not changed since the plan was made.
+
+        :raises Changed: one has.
+        """
         current = {obj["metadata"]["uid"]: obj for obj in now}
         for step in deleting:
             assert step.live is not None
@@ -194,7 +200,7 @@ class Execution:
                 )
 
     def _run_stages(self) -> None:
-        """What others need first, then the workloads, then what scales them; then what leaves, the workloads first."""
+        """Run the stages in order: shared objects, workloads, autoscalers, then deletions, workloads first."""
         self._deadline = self._writes.deadline = time.monotonic() + self.options.timeout
         writing = [step for step in self.plan.steps if step.action in WRITING]
         for step in self.plan.steps:
@@ -215,7 +221,7 @@ class Execution:
         stage = self._stage(steps)
         try:
             stage.turns.start()
-            # Interrupted before its turn, a workload stays: its companions must not have left before it.
+            # A workload that is interrupted before its turn stays, so its companions must not be deleted before it.
             for step in sorted(steps, key=lambda step: step.companion_of is not None):
                 if step not in stage.turns and not stage.leaving.holds(step):
                     self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
@@ -273,7 +279,7 @@ class Execution:
         stage.turns.finished(step)
 
     def _handle_result(self, stage: _Stage, step: Step, value: Any) -> None:
-        """Take up how a task of a step ended: an error, what is deleted, or the result."""
+        """Process the result of a step's task: an error, a deletion, or the final result."""
         if isinstance(value, BaseException):
             self._fail(stage, step, value)
         elif value in ("deleted", "gone"):
@@ -294,7 +300,7 @@ class Execution:
             self._end(stage, step)
 
     def _end(self, stage: _Stage, step: Step) -> None:
-        """Tell what became of a step; what stands around a workload goes after it, or stays with it."""
+        """Report a step's result, and start or skip the steps of its job's companions."""
         self.callbacks.on_step_done(step)
         for other in stage.leaving.ended(step):
             other.result, other.error = "not-run", f"it stays as long as {step.key} does; run it again"
@@ -315,7 +321,7 @@ class Execution:
         self._events.put(("gone", key, None))
 
     def _take_away(self, step: Step) -> str:
-        """Delete the live object, unless it is no longer time for that."""
+        """Delete the live object, unless the run is interrupted, out of time, or has lost its lease."""
         lost = self._leases.check() if self._leases is not None else None
         if lost:
             step.error = lost
@@ -328,7 +334,7 @@ class Execution:
         return self._writes.delete_live(step)
 
     def _bring_about(self, step: Step) -> str:
-        """Create or update in place, unless it is no longer time for that."""
+        """Create or update the object, unless the run is interrupted."""
         return "not-run" if self._is_interrupted() else self._writes.write_desired(step)
 
     def _fail(self, stage: _Stage, step: Step, error: BaseException) -> None:
@@ -339,12 +345,12 @@ class Execution:
             if error.hint:
                 step.error += f" ({error.hint})"
         else:
-            # A mistake of ours must not keep the other steps from being put together.
+            # A bug of gpuctl must not prevent the other steps from being finished.
             step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
         self._end(stage, step)
 
     def _poll_deletions(self, stage: _Stage) -> None:
-        """A watch over a network that swallows packets says nothing: now and then the objects are listed."""
+        """List the awaited objects every few seconds: a watch on a broken network receives no events."""
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOK
             with contextlib.suppress(ClusterError):
@@ -352,7 +358,7 @@ class Execution:
             self._give_up_leaving(stage)
 
     def _give_up_leaving(self, stage: _Stage) -> None:
-        """What is to come where nothing can be created any more is not waited for."""
+        """Fail the replacements in terminating namespaces, where nothing can be created."""
         replaced = {key: step for key, step in stage.waiting.items() if step.action == "replace"}
         self._writes.leaving |= find_terminating(self.session, {key.namespace for key in replaced})
         for key, step in replaced.items():
@@ -366,8 +372,10 @@ class Execution:
         self.callbacks.on_wait(f"waiting until gone: {first_few(stage.waiting)}")
 
     def _give_up(self, stage: _Stage) -> None:
-        """The time is over for what is still there; what has gone without a watch saying so goes on."""
-        # Nor is there time left to wait for a server that is away.
+        """Fail the steps whose objects still exist after the timeout; continue those whose objects are gone without an
+        event.
+        """
+        # No time is left to wait for an unreachable server.
         self.session.patience = min(self.session.patience, PATIENCE)
         unknown = ""
         try:
@@ -394,7 +402,7 @@ class Execution:
             self._end(stage, step)
 
     def _restore_companions(self, steps: Iterable[Step]) -> None:
-        """A companion whose workload is the old one again, or still, comes back with it."""
+        """Create companions again whose old workload stays or was restored."""
         mains = {step.key: step for step in self.plan.steps}
         for step in steps:
             main = mains.get(step.companion_of) if step.companion_of is not None else None
@@ -408,18 +416,18 @@ class Execution:
                 step.result = "restored"
                 step.error = f"{step.key} was created again with {step.companion_of}"
                 if main.result == "not-run":
-                    # Nobody is to blame when it was asked for; a lease that was lost is what to tell.
+                    # An interrupted workload is not a failure; a lost lease is the error to report.
                     step.result, step.error = "not-run", main.error or step.error
             self.callbacks.on_step_done(step)
 
 
 def _note_restorable(session: Session, steps: list[Step], keys: Records, warn: Callable[[str], None]) -> None:
-    """Note in each step the old object as it can be created again.
+    """Set ``restorable`` of each step: the old object as it can be created again.
 
-    Kueue's Workloads, which tell where jobs might run before they were admitted, go with the jobs. It is a warning that
-    they may not be read.
+    Kueue's Workloads, which have the original node selectors, are deleted with the jobs. If the user may not list them,
+    a warning is printed.
 
-    :raises ClusterError: they cannot be listed.
+    :raises ClusterError: they cannot be listed for another reason.
     """
     leaving = [(step, step.live) for step in steps if step.is_journalled and step.live is not None]
     admitted = find_workloads(session, [live for _, live in leaving if was_admitted(live)])

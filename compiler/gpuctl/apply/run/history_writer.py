@@ -1,6 +1,6 @@
-"""The history of jobs: each changed document is written down once it has been applied, and old ones go.
+"""The history of jobs: stores each changed document after it has been applied, and removes old ones.
 
-Nothing depends on it: what cannot be written is said in a note of the plan.
+Nothing depends on it: failures become notes of the plan.
 """
 
 from __future__ import annotations
@@ -35,18 +35,21 @@ from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import Records
 
 REVISIONS_KEPT = 10
-"""Documents of each job, as many as Helm and Argo CD keep."""
+"""Revisions kept for each job, as many as Helm and Argo CD keep."""
 DELETED_JOBS_KEPT = 100
-"""Jobs of a namespace that are no longer there and whose history stays, so that they can come back."""
+"""Deleted jobs of a namespace whose history is kept, so that they can be restored."""
 _ATTEMPTS = 20
 _FEW = 20
 
 
 @dataclass(frozen=True)
 class ApplyOrigin:
-    """Where an apply comes from. ``who`` is whoever asked for it (None: whom the API server takes us for); ``commit``
-    looks up the commit of the sources, once something has to be written; ``to`` is the revision gone back to, by the
-    job's namespace and name; ``is_back``: to the one that has the same document."""
+    """Where an apply comes from.
+
+    ``who`` is the user who requested it (None: the user of the API server's session). ``commit`` returns the commit of
+    the sources; it is called only if something is written. ``to`` is the revision that a rollback returns to, by the
+    job's namespace and name. ``is_back``: it returns to the revision with the same document.
+    """
 
     who: str | None = None
     commit: Callable[[], Commit | None] = lambda: None
@@ -57,7 +60,8 @@ class ApplyOrigin:
 def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
     """Mark the history of the trainings that a plan has deleted, so that the next apply creates them again.
 
-    Only of those with a ttl: an apply would presume that it has removed them. What cannot be written becomes a note.
+    Only trainings with a ttl are marked: without the mark an apply would presume that the ttl has removed them.
+    Failures become notes.
     """
     deleted = [
         step
@@ -89,8 +93,9 @@ def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
 
 
 class _AppliedDocument(NamedTuple):
-    """A document that a plan has brought about, and the one that was there before, in an object of this resourceVersion
-    ("" where there was none)."""
+    """A document that a plan has applied, and the former one. ``version`` is the resourceVersion of the old object, ""
+    if none.
+    """
 
     namespace: str
     job: str
@@ -101,9 +106,9 @@ class _AppliedDocument(NamedTuple):
 
 
 class HistoryWriter:
-    """Writes the documents down that a plan brings about, and takes old ones away. What fails becomes a note of it.
+    """Stores the documents that a plan applies, and removes old ones. Failures become notes of the plan.
 
-    What somebody else has applied and written down since the plan was made is not written a second time.
+    A revision that another client has stored since the plan was made is not stored again.
     """
 
     def __init__(self, session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> None:
@@ -114,7 +119,7 @@ class HistoryWriter:
         self._keepers: dict[str, _NamespaceHistory] = {}
 
     def add(self, steps: Iterable[Step]) -> None:
-        """Write down what these steps have brought about."""
+        """Store the documents of these steps."""
         applied = [item for step in steps if (item := _applied(step, self._keys)) is not None]
         if not applied:
             return
@@ -126,7 +131,7 @@ class HistoryWriter:
         self._session.each(lambda pair: pair[0].trying(lambda: pair[0].add(pair[1])), pairs)
 
     def finish(self) -> None:
-        """Take away what nobody needs any more, and say what could not be written."""
+        """Remove old revisions, and add notes on failures."""
         for keeper in self._keepers.values():
             if not keeper.applied:
                 continue
@@ -135,8 +140,8 @@ class HistoryWriter:
                 self._plan.notes.append(f"the history of {keeper.title} could not be written: {keeper.problem}")
 
     def _begin(self) -> None:
-        """Look at what there is, in all namespaces of the plan."""
-        # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
+        """List the existing history in all namespaces of the plan."""
+        # Running git and asking the server for the user take a moment, so they are done only if something is written.
         author = _Author(self._origin.who or caller_of(self._session), self._origin.commit())
         coming: dict[str, list[_AppliedDocument]] = {}
         for step in self._plan.steps:
@@ -151,7 +156,7 @@ class HistoryWriter:
 
 
 def _applied(step: Step, keys: Records) -> _AppliedDocument | None:
-    """The document that a step brings about, if that is another one than before."""
+    """Return the document that a step applies, if it differs from the one before."""
     if step.key.kind not in WORKLOADS or step.desired is None or step.action not in ("create", "replace", "update"):
         return None
     document = _document(step.desired, keys)
@@ -165,25 +170,25 @@ def _applied(step: Step, keys: Records) -> _AppliedDocument | None:
 
 
 def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
-    """The document in an object, or in a patch of one; None where there is none of a job."""
+    """Return the job's document in an object or patch; None if there is none."""
     found = document_of(obj, keys.document)
     block = found.get("job") if found is not None else None
     return found if isinstance(block, dict) and isinstance(block.get("name"), str) else None
 
 
 class _Author(NamedTuple):
-    """Who applies, and from which commit, as far as that is known."""
+    """The user who applies, and the commit, if known."""
 
     who: str | None
     commit: Commit | None
 
 
 class _NamespaceHistory:
-    """The history of a namespace's jobs, while something is added to it: looked at, added to, and old ones forgotten.
+    """The history of a namespace's jobs during an apply.
 
-    ``applied`` is what was added, or was to be; ``problem`` is what went wrong first. Nothing more is begun then.
+    ``applied`` are the documents to store so far. ``problem`` is the first error; after it nothing more is done.
 
-    :param coming: all that is to be added.
+    :param coming: all documents that the plan stores.
     """
 
     def __init__(
@@ -207,12 +212,12 @@ class _NamespaceHistory:
 
     @property
     def title(self) -> str:
-        """Whose history it is."""
+        """Return the names of the jobs in messages."""
         names = ", ".join(item.job for item in self.applied[:3])
         return f"{names}{' and others' if len(self.applied) > 3 else ''} in {self.namespace}"
 
     def trying(self, step: Callable[[], None]) -> None:
-        """Do a part, unless something went wrong before."""
+        """Run a part, unless an earlier one failed; record its error."""
         if self.problem is not None:
             return
         try:
@@ -221,26 +226,26 @@ class _NamespaceHistory:
             self.problem = self.problem or error.message
 
     def look(self) -> None:
-        """See what there is.
+        """List the existing history.
 
-        :raises ClusterError: that cannot be.
+        :raises ClusterError: the request failed.
         """
         names = sorted({item.job for item in self._coming})
         few = not self._grows and len(names) <= _FEW
-        # The metadata tells all that is needed; the documents stay where they are.
+        # Only metadata is requested; the documents are not needed.
         labels = f"{self._keys.history} in ({','.join(names)})" if few else self._keys.history
         for secret in self._session.list_metadata(RESOURCES["Secret"], self.namespace, labels=labels):
             self._there[job_of_secret(secret, self._keys)].append(secret)
 
     @property
     def _grows(self) -> bool:
-        """Whether there are more jobs than before."""
+        """Return True if the plan adds jobs."""
         return any(item.is_new for item in self._coming)
 
     def add(self, item: _AppliedDocument) -> None:
-        """Write a document down after those that are there, and take away what is too old.
+        """Store a document as the next revision, and remove the oldest.
 
-        :raises ClusterError: that cannot be.
+        :raises ClusterError: a request failed.
         """
         there = self._there.get(item.job, [])
         known = {number: secret for secret in there if (number := revision_of(secret, item.job)) is not None}
@@ -248,12 +253,12 @@ class _NamespaceHistory:
         before = without_credentials(item.before) if item.before is not None else None
         number = max(known, default=0) + 1
         if before is not None and digest_of(before[0]) not in digests:
-            # From before there was a history, or brought here by other means: to be gone back to all the same.
+            # The document before is not in the history: store it too, so that a rollback can return to it.
             number = self._write(item, PastDocument(number, *before, cause="found")) + 1
         document, masked = without_credentials(item.document)
         digest = digest_of(document)
         newest = known.get(max(known, default=0))
-        # Where credentials alone differ, what was written down is what was there before.
+        # If only credentials differ, the newest stored revision is the document before.
         differs = before is None or digest_of(before[0]) != digest
         if newest is not None and differs and self._is_written(newest, digest, item.version):
             return
@@ -269,7 +274,7 @@ class _NamespaceHistory:
         self._delete(known[old] for old in sorted(known.keys() | written)[:-REVISIONS_KEPT] if old in known)
 
     def _write(self, item: _AppliedDocument, past: PastDocument) -> int:
-        """Write a document down; the number that it got: somebody else may have been faster."""
+        """Store a document, and return its number: another client may have used the next one."""
         job = item.job
         for number in range(past.revision, past.revision + _ATTEMPTS):
             if number > LARGEST:
@@ -286,16 +291,18 @@ class _NamespaceHistory:
         raise ClusterError("too many others are writing it")
 
     def _is_written(self, secret: Object, digest: str, version: str) -> bool:
-        """Whether somebody who applies the same at the same time was faster: the document was written down after the
-        job was seen to have another one. Versions of a cluster's objects grow, as Kubernetes says from 1.35 on."""
+        """Return True if a concurrent apply of the same document has stored it: after the old object's version.
+
+        The resourceVersions of a cluster can be compared from Kubernetes 1.35 on.
+        """
         written = str(secret["metadata"].get("resourceVersion") or "")
         is_later = written.isdecimal() and version.isdecimal() and int(written) > int(version)
         return is_later and recorded_digest(secret, self._keys) == digest
 
     def forget(self) -> None:
-        """Of jobs that are no longer there only so many are remembered: those that were changed last.
+        """Remove the history of deleted jobs beyond the maximum, least recently changed first.
 
-        :raises ClusterError: that cannot be.
+        :raises ClusterError: a request failed.
         """
         names = {item.job for item in self._coming}
         others = {job: found for job, found in self._there.items() if job not in names}
@@ -310,7 +317,7 @@ class _NamespaceHistory:
             return max(str(secret["metadata"].get("creationTimestamp") or "") for secret in gone[job])
 
         for job in sorted(gone, key=changed, reverse=True)[DELETED_JOBS_KEPT:]:
-            # Anybody can put our label on a Secret; what is called otherwise is not one of ours to delete.
+            # Any user can put gpuctl's label on a Secret: only those with a history name are deleted.
             self._delete(secret for secret in gone[job] if revision_of(secret, job) is not None)
 
     def _workloads(self, kind: str, labels: str) -> list[Object]:

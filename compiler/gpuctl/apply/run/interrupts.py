@@ -1,4 +1,4 @@
-"""Ctrl-C, and whatever else ends a process, where it must not break in between two steps: held back, then delivered."""
+"""Signals that end a process (Ctrl-C and others), held back while they must not interrupt, then raised again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def ending_signals() -> list[int]:
-    """The signals that end this process and can be caught here; empty in other threads than the main one.
+    """Return the signals that end this process and can be caught here; empty in a thread other than the main one.
 
-    What is ignored stays so: SIGHUP under nohup, SIGINT of what a script runs in the background.
+    Ignored signals stay ignored: SIGHUP under nohup, SIGINT of a script's background process.
     """
     if threading.current_thread() is not threading.main_thread():
         return []
@@ -24,11 +24,11 @@ def ending_signals() -> list[int]:
 
 
 class Interrupts:
-    """Holds signals back in a ``with`` block, but where :meth:`let_through` opens it.
+    """Holds signals back in a ``with`` block, except inside :meth:`let_through`.
 
-    Held back, the first one is noted: it breaks in, as KeyboardInterrupt, at the next ``let_through``, and is raised
-    again after the block, by then as the signal that it was. A second one breaks in wherever it comes. As nothing
-    breaks in at the borders of the block, what it takes and gives back cannot get lost there.
+    The first signal that is held back is recorded. It is raised as KeyboardInterrupt at the next ``let_through``, and
+    raised again after the block as the original signal. A second signal interrupts anywhere. Nothing can interrupt at
+    the borders of the block, so that resources acquired and released there are not lost.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Interrupts:
         self._noted = 0
 
     def __enter__(self) -> Interrupts:
-        # SIGINT is the first: none can break in from then on.
+        # SIGINT comes first: no KeyboardInterrupt is possible from here on.
         for number in ending_signals():
             self._before[number] = signal.signal(number, self._note)
         return self
@@ -50,9 +50,9 @@ class Interrupts:
 
     @contextlib.contextmanager
     def let_through(self) -> Iterator[None]:
-        """A block in which signals break in at once.
+        """Let signals interrupt in this block.
 
-        :raises KeyboardInterrupt: there was one.
+        :raises KeyboardInterrupt: a signal was recorded.
         """
         self._open = True
         try:
@@ -64,7 +64,7 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         breaks_in = self._open or self._noted
-        # What follows from it, giving back for instance, is not to be broken off by the next one.
+        # The cleanup after it, such as releasing a lease, must not be interrupted by the next signal.
         self._open = False
         self._noted = number
         if breaks_in:

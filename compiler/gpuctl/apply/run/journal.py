@@ -1,8 +1,8 @@
-"""The journal of a plan: the old objects and the new, written before the first delete, so that nothing can be lost.
+"""The journal of a plan: the old and the new objects, written before the first delete, so that no object can be lost.
 
-It lives in Secrets (specs may hold passwords in variables) in the namespaces concerned: parts, each with some of the
-entries, and the index, which is written last and binds them together: until it is there nothing is deleted. A small
-journal is its index alone. Progress is not written: the uids in the cluster tell how far a plan came.
+It is stored in Secrets (specs may have passwords in variables) of the affected namespaces: parts, each with some of the
+entries, and the index, which is written last. Nothing is deleted before the index exists. A small journal is only an
+index. Progress is not written: the uids in the cluster show it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gpuctl.objects.ownership_metadata import Records
 
 
 def write(session: Session, entries: Iterable[JournalEntry | CheckpointNote], keys: Records) -> list[Journal]:
-    """Write a journal of the entries, one a namespace. When this returns they may be deleted.
+    """Write a journal of the entries for each namespace. When this returns, the objects may be deleted.
 
-    :raises ClusterError: a recovery would not believe an entry; nothing was written.
+    :raises ClusterError: a recovery would reject an entry; nothing was written.
     """
     identifier = secrets.token_hex(5)
     namespaces = _by_namespace(entries, keys)
@@ -36,7 +36,7 @@ def write(session: Session, entries: Iterable[JournalEntry | CheckpointNote], ke
             result.append(Journal(identifier, namespace, secrets=[index, *own]))
         return result
     except BaseException:
-        # Nothing was deleted yet. Which of them were written is not known when a create was cut off.
+        # Nothing was deleted yet. If a create was cut off, it is unknown which Secrets exist.
         for secret in [secret for index, parts in planned.values() for secret in (index, *parts)]:
             with contextlib.suppress(ClusterError):
                 _take_back(session, secret)
@@ -50,17 +50,17 @@ def _take_back(session: Session, secret: Object) -> None:
 
 
 def remove(session: Session, journal: Journal) -> None:
-    """Take a journal away: its plan is finished. The index is the last: it tells what was in parts that are gone."""
+    """Remove the journal of a finished plan. The index comes last, because it lists the contents of missing parts."""
     name = index_name(journal.id)
     for secret in sorted(journal.secrets, key=lambda secret: secret["metadata"]["name"] == name):
         session.delete(key_of(secret), secret["metadata"]["uid"], foreground=False)
 
 
 def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, strict: bool = False) -> list[Journal]:
-    """The journals that are there, in some namespaces or (None) in all; those that cannot be believed say so.
+    """Return the journals in some namespaces, or in all (None), including invalid ones.
 
-    A namespace whose Secrets may not be listed is passed over, unless ``strict``: its journals are somebody else's to
-    finish.
+    A namespace whose Secrets the user may not list is skipped, unless ``strict``: another user must finish its
+    journals.
     """
     resource = RESOURCES["Secret"]
     found: list[Object] = []
@@ -81,9 +81,9 @@ def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, s
 def _by_namespace(
     entries: Iterable[JournalEntry | CheckpointNote], keys: Records
 ) -> dict[str, list[JournalEntry | CheckpointNote]]:
-    """The entries of each namespace.
+    """Return the entries by namespace.
 
-    :raises ClusterError: a recovery would not believe one of them.
+    :raises ClusterError: a recovery would reject one of them.
     """
     namespaces: dict[str, list[JournalEntry | CheckpointNote]] = {}
     for entry in entries:

@@ -1,8 +1,7 @@
-"""The entries of a journal: what a plan takes away and what comes in its place, and which of them are believed.
+"""The entries of a journal: the objects that a plan deletes with their successors; and the validation of entries.
 
-Whoever may create Secrets in a namespace can write what looks like a journal, and somebody with more rights may be the
-one who recovers. So an entry that is read is acted on only when it is of the form that :func:`entries_of` gives it, and
-names nothing outside its own namespace.
+Any user who may create Secrets in a namespace can forge a journal, and the user who recovers may have more rights. So
+an entry is used only if it has the form that :func:`entries_of` creates, and names nothing outside its own namespace.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ _DEEPEST = 64
 
 
 class InvalidEntry(Exception):
-    """An entry that cannot be one of ours; ``str()`` says why."""
+    """An entry that gpuctl cannot have written; ``str()`` is the reason."""
 
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One object that goes away: how it was, without the server's fields, and what comes instead (None: nothing).
+    """One deleted object as it can be created again, and its successor (``new``; None: none).
 
-    ``companion_of`` is the workload it belonged to: it goes, and comes back, with that one. ``changed_from`` is the
-    hash that this workload has until it is changed in place, None when it is replaced or stays. ``saved`` are the uids
-    of its pods whose checkpoint had just run; whoever forges them keeps pods of his own namespace from saving, for a
-    few minutes.
+    ``companion_of`` is the workload that it belongs to: it is deleted and restored with it. ``changed_from`` is the
+    hash of this workload before it is changed in place, None if it is replaced or stays. ``saved`` are the uids of its
+    pods whose checkpoint has just run. Whoever forges them only keeps pods of the same namespace from saving for a few
+    minutes.
     """
 
     uid: str
@@ -58,18 +57,18 @@ class JournalEntry:
 
     @property
     def key(self) -> Key:
-        """The old object's key."""
+        """Return the old object's key."""
         return key_of(self.old)
 
     @property
     def successor(self) -> Key:
-        """The key of what comes in its place; its own where that is nothing."""
+        """Return the key of the successor; without one the old object's key."""
         return key_of(self.new) if self.new is not None else self.key
 
 
 @dataclass(frozen=True)
 class CheckpointNote:
-    """A workload that is ended and of which nothing comes back; ``saved`` as :class:`JournalEntry` has it."""
+    """A workload that is ended without a successor; ``saved``: see :class:`JournalEntry`."""
 
     uid: str
     key: Key
@@ -77,7 +76,7 @@ class CheckpointNote:
 
 
 def checkpoints_not_recorded(namespaces: Iterable[str]) -> str:
-    """What is said where the rights to write a :class:`CheckpointNote` are missing."""
+    """Return the message for a user who lacks the right to write a :class:`CheckpointNote`."""
     where = ", ".join(sorted(namespaces))
     return (
         f"which pods have saved is not noted, as you may not create Secrets in {where}: if this is killed, those that "
@@ -86,7 +85,7 @@ def checkpoints_not_recorded(namespaces: Iterable[str]) -> str:
 
 
 def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | CheckpointNote]:
-    """Return the entries for what a plan deletes; the steps have their ``restorable`` objects already."""
+    """Return the entries for a plan's deletions; the steps must have their ``restorable`` objects."""
     steps = list(steps)
     mains = {step.key: step for step in steps}
     result: list[JournalEntry | CheckpointNote] = []
@@ -115,7 +114,7 @@ def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | Chec
 
 
 def encode_entry(entry: JournalEntry | CheckpointNote) -> Object:
-    """An entry as JSON."""
+    """Return an entry as JSON."""
     if isinstance(entry, CheckpointNote):
         return {"uid": entry.uid, "ended": list(entry.key), "saved": sorted(entry.saved)}
     return {
@@ -130,9 +129,9 @@ def encode_entry(entry: JournalEntry | CheckpointNote) -> Object:
 
 
 def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | CheckpointNote:
-    """The entry that JSON from a Secret of a namespace stands for.
+    """Parse and validate the JSON of an entry in a Secret of a namespace.
 
-    :raises InvalidEntry: it is none that gpuctl could have written there.
+    :raises InvalidEntry: gpuctl cannot have written it there.
     """
     fields = _mapping(value, "an entry")
     uid = fields.get("uid")
@@ -167,7 +166,7 @@ def _note(fields: Mapping[str, Any], uid: str, namespace: str) -> CheckpointNote
 
 
 def _pods(fields: Mapping[str, Any], key: Key) -> frozenset[str]:
-    """The uids of pods that have saved; journals of older versions have none."""
+    """Return the uids of pods whose checkpoint has run; journals of older versions have none."""
     saved = fields.get("saved", [])
     if not isinstance(saved, list) or not all(isinstance(pod, str) and _UID.fullmatch(pod) for pod in saved):
         raise InvalidEntry(f"{key}: the pods that have saved are not uids")
@@ -175,14 +174,14 @@ def _pods(fields: Mapping[str, Any], key: Key) -> frozenset[str]:
 
 
 def _workload_of(value: Any, old: Object, keys: Records) -> Key:
-    """The workload that a companion belonged to: by its name, as lowering names what stands beside a job."""
+    """Return the workload of a companion, after checking that the companion has the name that lowering gives it."""
     key = key_of(old)
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
         raise InvalidEntry(f"{key}: the job it belonged to is not named")
     main = Key(*value)
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
         raise InvalidEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
-    # Beside a training that was built under a name with a hash they have that hash too.
+    # Companions of a training that was built under a name with a hash have that hash in their names too.
     if unhashed_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
         raise InvalidEntry(f"{key} is not what belongs to a job {visible(main.name)}")
     _must_be_ours(old)
@@ -190,7 +189,7 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
 
 
 def _successor(old: Object, new: Object | None, keys: Records) -> Object:
-    """What comes in an object's place: the same job."""
+    """Return the successor, after checking that it belongs to the same job."""
     was = key_of(old)
     if new is None:
         raise InvalidEntry(f"{was}: nothing is to come in its place")
@@ -207,7 +206,7 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
 
 
 def _takes_over(key: Key, old: Object, keys: Records) -> bool:
-    """Whether a training under its own name comes in place of one that was built under a name with a hash."""
+    """Return True if a training under its own name replaces one that was built under a name with a hash."""
     was = key_of(old)
     is_training = labels_of(old).get(MANAGED_BY) == "gpuctl" and labels_of(old).get(keys.job_type) == "training"
     same = key.namespace == was.namespace and {key.kind, was.kind} <= TRAININGS
@@ -215,7 +214,7 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
 
 
 def _must_be_ours(obj: Object) -> None:
-    # What --adopt took over has the label only afterwards.
+    # An adopted object gets the label only with its successor.
     if labels_of(obj).get(MANAGED_BY) != "gpuctl":
         raise InvalidEntry(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
 
@@ -262,7 +261,7 @@ def _object(value: Any, namespace: str) -> Object:
 
 
 def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
-    """Nothing made from an object may be in another namespace, or be owned by something."""
+    """Check that nothing made from an object is in another namespace or has an owner."""
     if depth > _DEEPEST:
         raise InvalidEntry(f"{title} is nested too deeply")
     if isinstance(value, list):

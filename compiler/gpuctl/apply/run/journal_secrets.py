@@ -1,6 +1,6 @@
-"""What a journal's Secrets hold: parts, each with some of the entries, and the index that binds them together.
+"""The format of a journal's Secrets: parts, each with some of the entries, and the index that lists them.
 
-Nothing of what is read is believed before it was looked at: whoever may create Secrets can write one.
+Everything that is read is validated: any user who may create Secrets can write one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpuctl.objects.ownership_metadata import Records, is_ours
 
 # A Secret may hold 1 MiB (core/v1 MaxSecretSize).
 _PACKED = 256 * 1024
-# What a few kB of a forged part could unpack to has no limit of its own.
+# A few kB of a forged part could decompress to any size.
 _UNPACKED = 4 * 1024 * 1024
 _ALL_UNPACKED = 64 * 1024 * 1024
 _MOST_PARTS = 10_000
@@ -40,7 +40,7 @@ _ENTRIES, _INDEX, _PART = "entries", "index", "part"
 
 
 class MissingPart(NamedTuple):
-    """An object that was in a part which is missing or damaged. ``companion``: it left with its job."""
+    """An object in a part that is missing or damaged. ``companion``: it was deleted with its job."""
 
     key: Key
     uid: str
@@ -49,11 +49,11 @@ class MissingPart(NamedTuple):
 
 @dataclass
 class Journal:
-    """The entries of one plan in one namespace, and the Secrets they are in.
+    """The entries of one plan in one namespace, and their Secrets.
 
-    ``committed``: its index is there; before that nothing was deleted. ``whole``: no part is missing. ``missing`` are
-    the names of the Secrets that are, ``lost`` what was in them, as far as the index tells. ``unfit`` says why nothing
-    of it may be believed: then it has no entries. ``notes`` are of what does not come back.
+    ``committed``: the index exists; before that nothing was deleted. ``whole``: no part is missing. ``missing`` are the
+    names of missing Secrets, ``lost`` the objects in them that the index lists. ``invalid_reason``: why the journal is
+    rejected; then it has no entries. ``notes`` are workloads that are not restored.
     """
 
     id: str
@@ -70,24 +70,24 @@ class Journal:
 
     @property
     def created(self) -> float:
-        """When the first of its Secrets was created, by the server's clock, in seconds since 1970."""
+        """Return the creation time of its first Secret by the server's clock, in seconds since 1970."""
         stamps = (item["metadata"]["creationTimestamp"] for item in self.secrets)
         return min(datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp() for stamp in stamps)
 
     @property
     def saved(self) -> dict[str, frozenset[str]]:
-        """The pods that had saved their progress before the plan was begun, by the uid of their workload."""
+        """Return the pods whose checkpoints ran before the plan started, by the uid of their workload."""
         found = [(item.uid, item.saved) for item in self.entries] + [(item.uid, item.saved) for item in self.notes]
         return {uid: pods for uid, pods in found if pods}
 
     @property
     def state(self) -> frozenset[tuple[str, str]]:
-        """What tells whether any of its Secrets was changed."""
+        """Return the uids and resourceVersions of its Secrets, to detect changes."""
         return frozenset((item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in self.secrets)
 
     @property
     def removal(self) -> str:
-        """The command that takes its Secrets away unread."""
+        """Return the command that deletes its Secrets."""
         names = " ".join(item["metadata"]["name"] for item in self.secrets)
         return f"kubectl delete secret -n {self.namespace} {names}"
 
@@ -95,9 +95,9 @@ class Journal:
 def secrets_of(
     identifier: str, namespace: str, entries: list[JournalEntry | CheckpointNote], keys: Records
 ) -> tuple[Object, list[Object]]:
-    """The index, and the parts that are to be there before it.
+    """Return the index, and the parts to write before it.
 
-    :raises ClusterError: the entries are too large to be remembered.
+    :raises ClusterError: the entries are too large.
     """
     packed = list(_packed(entries))
     digests = [hashlib.sha256(data).hexdigest() for data, _ in packed]
@@ -127,7 +127,7 @@ def secrets_of(
                 "name": name,
                 "namespace": namespace,
                 "labels": {**managed_labels(), keys.journal: identifier},
-                # By this a create whose answer was lost is found again.
+                # The checksum identifies the Secret after a create without a response.
                 "annotations": {f"{keys.journal}-checksum": checksum},
             },
             "type": "Opaque",
@@ -148,7 +148,7 @@ def secrets_of(
 def _packed(
     entries: list[JournalEntry | CheckpointNote],
 ) -> Iterator[tuple[bytes, list[JournalEntry | CheckpointNote]]]:
-    """The entries in groups, each compressed by itself: what is left of a journal can be read."""
+    """Yield groups of entries, each compressed by itself, so that each part can be read without the others."""
     texts = [json.dumps(encode_entry(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
     if sum(map(len, texts)) > _ALL_UNPACKED:
         raise ClusterError("these are too many objects to be remembered at once", "apply them in several portions")
@@ -167,7 +167,7 @@ def _packed(
 
 
 def index_name(identifier: str) -> str:
-    """The name of the Secret that is written last, and taken away last."""
+    """Return the name of the index Secret, which is written last and removed last."""
     return f"gpuctl-journal-{identifier}"
 
 
@@ -177,9 +177,6 @@ def _part_name(identifier: str, number: int) -> str:
 
 def _checksum(identifier: str, namespace: str, digests: list[str]) -> str:
     return hashlib.sha256("\n".join([identifier, namespace, *digests]).encode()).hexdigest()
-
-
-# Reading.
 
 
 class _Part(NamedTuple):
@@ -198,7 +195,7 @@ class _Index(NamedTuple):
 
 
 def read_journal(identifier: str, namespace: str, found: list[Object], keys: Records) -> Journal:
-    """The journal that Secrets found under one id are; ``unfit`` says why it may not be believed."""
+    """Parse the Secrets with one journal id; an invalid journal has an ``invalid_reason``."""
     journal = Journal(identifier, namespace, secrets=found)
     name = ""
     index: _Index | None = None
@@ -212,7 +209,7 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
                 index, inside = _index(secret, identifier, namespace)
                 parts += inside
             elif re.fullmatch(rf"{index_name(identifier)}-[1-9][0-9]{{0,4}}", name):
-                # What was in one that is damaged is as good as missing; the others may still be what they were.
+                # A damaged part counts as missing; the other parts may still be valid.
                 with contextlib.suppress(DamagedSecret):
                     parts.append(_part(secret, identifier, namespace))
             else:
@@ -226,7 +223,7 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
 
 
 def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Records) -> None:
-    """Take in what the parts hold, and note which of them are not there."""
+    """Add the entries of the parts to a journal, and record the missing parts."""
     count = len(index.digests) if index is not None else max((part.of for part in parts), default=0)
     if index is not None:
         journal.written = index.written
@@ -261,7 +258,7 @@ def _names(found: list[Object]) -> str:
 
 
 def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, list[_Part]]:
-    """What an index says, and the entries of a small journal, which are in it."""
+    """Parse an index, and the entries of a small journal, which are in it."""
     value = mapping_of(data_of(secret, _INDEX))
     written, listed = value.get("written"), value.get("parts")
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
@@ -286,7 +283,7 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
 
 
 def _losses(value: Any, namespace: str) -> list[MissingPart]:
-    """The objects of a part, by which only what is missing is named."""
+    """Parse the list of a part's objects, which is used only to name missing ones."""
     if not isinstance(value, list):
         raise DamagedSecret("it does not say what there is")
     losses = []
@@ -317,7 +314,7 @@ def _part(secret: Object, identifier: str, namespace: str) -> _Part:
 def _entries(
     part: _Part, namespace: str, keys: Records, budget: int
 ) -> tuple[list[JournalEntry | CheckpointNote], int]:
-    """The entries of a part, and what they are unpacked."""
+    """Return the entries of a part, and their decompressed size in bytes."""
     most = min(_UNPACKED, budget)
     try:
         text = decompressed(part.packed, most)

@@ -1,4 +1,4 @@
-"""One apply at a time: a Lease (coordination.k8s.io) in each namespace that the plan deletes something in."""
+"""One apply at a time: a Lease (coordination.k8s.io) in each namespace in which the plan deletes objects."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from gpuctl.objects.workload_state import age
 
 NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15
-"""Seconds for which a lease has to stay as it is until it counts as given up."""
+"""Seconds without a renewal after which a lease counts as expired."""
 _RENEWAL = 4
 _SEPARATOR = "#"
 
 
 class LeaseHeld(ClusterError):
-    """Somebody else is applying."""
+    """Another run holds the lease."""
 
 
 def _scope(key: Key) -> str:
-    """What a lease keeps others from: ``in team-a``, ``the set web of team-a``."""
+    """Return the scope of a lease in messages: ``in team-a``, ``the set web of team-a``."""
     name = key.name.removeprefix(set_lease(""))
     return f"the set {name} of {key.namespace}" if name != key.name else f"in {key.namespace}"
 
 
 def holder_identity() -> str:
-    """Who we are: user@host, process, when it started, and which boot and process namespace that counts in.
+    """Return the identity of this process: user@host, pid, start time, and boot id with process namespace.
 
-    With these a later run on the same machine can tell at once that the process is dead, where others wait.
+    With these a later run on the same machine detects at once that the process is dead; other machines have to wait.
     """
     try:
         user = getpass.getuser()
@@ -51,13 +51,13 @@ def holder_identity() -> str:
 
 
 def describe_holder(holder: str) -> str:
-    """A holder for people: ``alice@host (process 123)``."""
+    """Return a holder in messages: ``alice@host (process 123)``."""
     who, *rest = holder.split(_SEPARATOR)
     return f"{who} (process {rest[0]})" if rest else who
 
 
 def is_dead(holder: str) -> bool:
-    """Whether the holder certainly runs no more: it was a process of this very machine, and is gone."""
+    """Return True if the holder certainly no longer runs: it was a process of this machine, and is gone."""
     parts = holder.split(_SEPARATOR)
     if len(parts) != 4 or not parts[2] or parts[3] != _machine() or not parts[3]:
         return False
@@ -72,7 +72,9 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a living process started, in ticks since boot (proc(5), field 22); None for none or a zombie."""
+    """Return the start time of a living process in ticks since boot (proc(5), field 22); None for no process or a
+    zombie.
+    """
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] in "ZX" else fields[19]
@@ -80,16 +82,16 @@ def _started(pid: int) -> str | None:
 
 
 class LeaseObserver:
-    """How long leases have stayed as they are, by our own clock, as client-go's leader election does it.
+    """Measures how long leases have been unchanged, by the local clock, as client-go's leader election does.
 
-    What a lease says about times was said by another machine's clock, and is never compared with ours.
+    The times in a lease come from another machine's clock and are never compared with the local one.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Key, tuple[Object, float]] = {}
 
     def is_given_up(self, key: Key, lease: Object) -> bool:
-        """Whether the holder of a lease, as it is now, has given no sign for the time that the lease lasts."""
+        """Return True if the holder has not renewed the lease for its duration."""
         now = time.monotonic()
         record = {"uid": lease["metadata"]["uid"], "spec": lease.get("spec")}
         last, since = self._seen.get(key, (None, now))
@@ -101,9 +103,10 @@ class LeaseObserver:
 
 
 class Leases:
-    """Leases that are held together, and renewed until they are released. :func:`hold_leases` makes them.
+    """Leases that are held together, and renewed until they are released. :func:`hold_leases` creates them.
 
-    ``lost`` says so when another run has taken one over. ``interrupts`` has to be let through by whoever holds them.
+    ``lost`` is a message if another run has taken one over. The code that holds them must run in
+    ``interrupts.let_through()``.
     """
 
     def __init__(self, session: Session, interrupts: Interrupts, sightings: LeaseObserver | None = None) -> None:
@@ -114,32 +117,32 @@ class Leases:
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
         self._identity = holder_identity()
-        # As they were asked for: one may be ours though the answer never came.
+        # The requested leases: one may be held though its response was lost.
         self._asked: dict[Key, Object] = {}
         self._held: dict[Key, Object] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def acquire(self, keys: Iterable[Key], wait: float, tell: Callable[[str], None]) -> None:
-        """Take all, in one order everywhere so that two runs cannot block each other.
+        """Acquire all, always in sorted order so that two runs cannot deadlock.
 
-        A lease whose holder gave no sign for its duration is taken over; ``tell`` says that it is waited for. Whatever
-        this raises, :meth:`release` has to follow.
+        A lease that its holder has not renewed for its duration is taken over. ``tell`` reports the wait.
+        :meth:`release` must be called even after an exception.
 
         :raises LeaseHeld: another run holds one for longer than ``wait`` seconds.
         """
         for key in sorted(keys):
             self._acquire_one(key, wait, tell)
             if self._thread is None:
-                # Others may be waited for, and what is held by then must not be taken for given up.
+                # Start renewing now: the next lease may take a while, and this one must not expire.
                 self._renewed = time.monotonic()
                 self._thread = threading.Thread(target=self._renew, daemon=True, name="gpuctl-lease")
                 self._thread.start()
 
     def check(self) -> str | None:
-        """Why nothing may be begun any more: None while all are ours.
+        """Return why no new step may start; None while all leases are held.
 
-        A process that was stopped for a while, or cut off from the server, may have been taken for dead.
+        Another run may have taken over the leases of a process that was stopped or disconnected for a while.
         """
         if self._held and time.monotonic() - self._renewed >= DURATION:
             with contextlib.suppress(ClusterError):
@@ -147,7 +150,7 @@ class Leases:
         return self.lost
 
     def release(self) -> None:
-        """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
+        """Release all leases that are still held. Do not wait for an unreachable server: leases expire."""
         self._stop.set()
         session = self._session.with_time_limit(2.0)
         if self._thread is not None:
@@ -160,7 +163,7 @@ class Leases:
 
     def _give_back(self, session: Session, key: Key, asked: Object) -> None:
         lease = self._held.get(key) or session.get(key)
-        # The last renewal may be still on its way, and then the version is another one.
+        # The last renewal may still be in progress, which changes the version.
         for _ in range(3):
             if lease is None or not _is_same_hold(lease, asked):
                 return
@@ -200,7 +203,7 @@ class Leases:
                 time.sleep(0.5)
 
     def _try_take(self, key: Key, lease: Object | None) -> None:
-        """Take a lease that is not there, or that nobody holds any more, unless somebody else is faster."""
+        """Take a lease that does not exist or has no live holder, unless another run takes it first."""
         body = self._asked[key] = self._body(key)
         try:
             if lease is None:
@@ -214,7 +217,7 @@ class Leases:
             if not error.is_transient:
                 del self._asked[key]
             raise
-        # A create that was sent twice may have found what another run created in between.
+        # A create that was sent twice may return a lease that another run created in between.
         if _is_same_hold(taken, body):
             self._held[key] = taken
 
@@ -257,7 +260,10 @@ class Leases:
             self._renewed = begun
 
     def _resolve_conflict(self, key: Key) -> None:
-        """A renewal whose answer was lost is a conflict with itself; otherwise another run has the lease."""
+        """Check who holds the lease after a conflict.
+
+        It is this run if the response of a renewal was lost, else another one.
+        """
         lease = self._session.get(key)
         if lease is None:
             self.lost = f"the lease {key.name} in {key.namespace} was deleted by somebody else"
@@ -268,14 +274,17 @@ class Leases:
 
 
 def abandoned_leases(session: Session, namespace: str | None) -> list[Object]:
-    """Leases of gpuctl that nobody holds, or whose holders are dead for certain, in a namespace or (None) in all."""
+    """Return gpuctl's leases without a holder or with a dead one, in a namespace or in all (None)."""
     leases, _ = session.list_objects(RESOURCES["Lease"], namespace, labels=OURS)
     mine = [lease for lease in leases if lease["metadata"]["name"] == NAMESPACE_LEASE or _is_of_set(lease)]
     return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease))]
 
 
 def lease_holders(session: Session, namespaces: Iterable[str], sightings: LeaseObserver) -> dict[str, str]:
-    """Who holds the leases of namespaces, for people, as far as that may be read and they are not dead for certain."""
+    """Return the holders of the leases of namespaces, for messages.
+
+    Dead holders, and leases that the user may not read, are left out.
+    """
     found = {}
     for namespace in namespaces:
         key = Key("Lease", namespace, NAMESPACE_LEASE)
@@ -297,7 +306,7 @@ def _holder(lease: Object) -> str:
 
 
 def _is_same_hold(one: Object, two: Object) -> bool:
-    """Whether a lease was taken by the same run at the same moment: two runs of one process have one identity."""
+    """Return True if both leases were acquired by the same run: two runs in one process have the same identity."""
     return _holder(one) == _holder(two) and one["spec"].get("acquireTime") == two["spec"].get("acquireTime")
 
 
@@ -317,10 +326,11 @@ def hold_leases(
 ) -> Iterator[Leases]:
     """Hold leases for a block, whose inside lets interrupts through::
 
-        with holding(connection, keys, wait, tell) as held, held.interrupts.let_through():
+        with hold_leases(session, keys, wait, tell) as held, held.interrupts.let_through():
 
-    While a lease is asked for or given back none breaks in: it would be left behind. With ``optional`` a user who may
-    not take them works without, and is told. ``sightings`` are those of before, where somebody has looked already.
+    Interrupts are held back while a lease is acquired or released: it would be left behind. With ``optional`` a user
+    without the right to take them runs without, and gets a message. ``sightings`` are earlier observations of the
+    leases.
     """
     with Interrupts() as interrupts:
         leases = Leases(session, interrupts, sightings)
@@ -328,7 +338,7 @@ def hold_leases(
             try:
                 leases.acquire(keys, wait, tell)
             except ApiError as error:
-                # Where nothing can be created no other run can be at work either.
+                # If nothing can be created in the namespace, no other run can work there either.
                 if not optional or not (error.lacks_permission or error.lacks_namespace):
                     raise
                 if error.lacks_permission:

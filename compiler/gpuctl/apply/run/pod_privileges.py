@@ -1,4 +1,4 @@
-"""What an object may do beyond its own pods, in a few words: for whoever is asked whether it may be created."""
+"""Privileges of an object beyond its own pods, in short, for the user who confirms that it is created."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _MARKS: dict[str, Callable[[Any], str]] = {
     "externalIPs": _listed("external addresses"),
     "externalName": _named("external name"),
 }
-"""Field -> what its value means, empty where that is nothing; wherever in an object the field is."""
+"""Field name, at any depth of an object -> function that describes its value; "" if it is no privilege."""
 
 
 def privileges(obj: Object) -> list[str]:
-    """What stands out in an object: rights on its node, an identity, Secrets; each once."""
+    """Return the privileges of an object: host access, service account, Secrets; each once."""
     return list(dict.fromkeys(visible(text)[:_LONGEST] for text in _found(obj.get("spec"))))
 
 

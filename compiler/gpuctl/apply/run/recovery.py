@@ -1,6 +1,6 @@
-"""Finishing what a killed run left: each object that a journal remembers is the old or the new one afterwards.
+"""Recovery of interrupted runs: afterwards each object in a journal exists in its old or its new version.
 
-:func:`look` says what will be done, and changes nothing; :func:`recover` does it, each namespace by itself.
+:func:`plan_recovery` makes the plan and changes nothing; :func:`recover` carries it out, each namespace by itself.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from gpuctl.objects.ownership_metadata import Records, is_ours
 _POLL = 0.2
 _QUOTA_POLL = 1.0
 _HEARING = 0.5
-"""Seconds after which a signal is heard at the latest: one that comes just before Python waits for a lock does not end
-that."""
+"""Maximum seconds until a signal is processed: one that arrives just before Python waits for a lock does not end that
+wait.
+"""
 _LAST_REQUESTS = 5.0
-"""Seconds that an interrupted recovery waits for the requests that are under way."""
+"""Seconds that an interrupted recovery waits for its requests in progress."""
 
 
 class RecoveryOutcome(NamedTuple):
-    """What became of one object: ``outcome`` is ``new``, ``old`` (kept or created again), ``gone`` or ``failed``."""
+    """The result for one object: ``outcome`` is ``new``, ``old`` (kept or created again), ``gone`` or ``failed``."""
 
     key: Key
     outcome: str
@@ -45,23 +46,23 @@ class RecoveryOutcome(NamedTuple):
 
 @dataclass
 class Recovery:
-    """What became of the objects of journals, and what could not be recovered."""
+    """The results for the objects of journals, and the problems."""
 
     results: list[RecoveryOutcome] = field(default_factory=list)
     problems: list[RecoveryProblem] = field(default_factory=list)
 
     @property
     def failed(self) -> list[RecoveryOutcome]:
-        """The objects that are neither the old nor the new ones."""
+        """Return the objects that exist neither in the old nor in the new version."""
         return [result for result in self.results if result.outcome == "failed"]
 
 
 class _Interrupted(ClusterError):
-    """Somebody does not want to wait any longer."""
+    """The recovery was interrupted."""
 
 
 class _Work:
-    """How long what leaves and quotas that lag are waited for, once interrupted no longer; what may be created."""
+    """The deadline for deletions and delayed quotas, the interrupt, and the keys that may be created."""
 
     def __init__(self, recovery_plan: RecoveryPlan, keys: Records, timeout: float, tell: Callable[[str], None]) -> None:
         self.timeout = timeout
@@ -74,7 +75,7 @@ class _Work:
         self.all_submitted = threading.Event()
 
     def await_others(self) -> None:
-        """Wait until whoever would break this off knows of it: a signal may come while tasks are submitted.
+        """Wait until all tasks are submitted, so that an interrupt in between reaches them too.
 
         :raises _Interrupted: the recovery is to end.
         """
@@ -82,7 +83,7 @@ class _Work:
         self.pause(0)
 
     def pause(self, seconds: float) -> None:
-        """Wait a moment.
+        """Wait some seconds.
 
         :raises _Interrupted: the recovery is to end.
         """
@@ -91,7 +92,7 @@ class _Work:
 
 
 def find_journals(session: Session, keys: Records, namespace: str | None) -> list[Journal]:
-    """The journals of a namespace, or of all; where that is forbidden, of the context's namespace."""
+    """Return the journals of a namespace, or of all; if that is forbidden, of the context's namespace."""
     for where in dict.fromkeys((namespace, namespace or session.namespace)):
         try:
             return journals.find(session, keys, None if where is None else {where}, strict=True)
@@ -105,9 +106,9 @@ def find_journals(session: Session, keys: Records, namespace: str | None) -> lis
 def await_other_runs(
     session: Session, keys: Records, found: Collection[Journal], wait: float, tell: Callable[[str], None]
 ) -> list[Journal]:
-    """The journals that are left when no run is at work any more that could still finish them.
+    """Wait for the runs in progress, and return the journals that are left after them.
 
-    :raises LeaseHeld: one is, after ``wait`` seconds.
+    :raises LeaseHeld: one is still in progress after ``wait`` seconds.
     """
     if not found:
         return []
@@ -126,10 +127,10 @@ def recover(
     wait: float,
     tell: Callable[[str], None],
 ) -> Recovery:
-    """Carry out a recovery plan: complete what can be completed, else restore; then take the journals away.
+    """Carry out a recovery plan: complete what can be completed, else restore; then remove the journals.
 
-    Nothing is created that the plan does not name. A journal of a run that is still at work is not touched: its
-    lease is waited for, ``wait`` seconds in all. What fails in one namespace does not keep others from being recovered.
+    Nothing is created that the plan does not name. The journal of a run in progress is not touched: its lease is waited
+    for, ``wait`` seconds in all. A failure in one namespace does not affect others.
     """
     recovery = Recovery(problems=list(recovery_plan.problems))
     session.patience = max(session.patience, min(timeout, 120.0))
@@ -138,7 +139,7 @@ def recover(
     for journal in recovery_plan.journals:
         namespaces.setdefault(journal.namespace, []).append(journal)
     until = time.monotonic() + wait
-    # Who waits for one namespace's lease has waited for the others' meanwhile; what nobody holds does not wait.
+    # The wait for one lease counts for the others too. Namespaces without a holder come first.
     for namespace in sorted(namespaces, key=lambda namespace: (namespace in recovery_plan.working, namespace)):
         lease = Key("Lease", namespace, NAMESPACE_LEASE)
         begun = time.monotonic()
@@ -173,7 +174,7 @@ def _lost_objects(namespace: str, mine: list[Journal]) -> list[RecoveryOutcome]:
 
 
 def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recovery: Recovery) -> None:
-    # A run may have finished, and taken its journal away, while its lease was waited for.
+    # A run may have finished, and removed its journal, during the wait for its lease.
     now = {item.id: item for item in journals.find(session, work.keys, {mine[0].namespace})}
     for journal in mine:
         current = now.get(journal.id)
@@ -202,7 +203,7 @@ def _recover_journal(session: Session, journal: Journal, work: _Work) -> list[Re
             pass
         results = [task.result() for task in tasks]
     except BaseException:
-        # Nothing goes on when the lease is given back.
+        # No task may continue after the lease is released.
         work.interrupted.set()
         work.all_submitted.set()
         for task in tasks:
@@ -235,7 +236,7 @@ def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> Recove
         refusal = work.spared.refusal(entry)
         if refusal is not None:
             return RecoveryOutcome(key, "gone", f"is not created again: {refusal}")
-        # Somebody may have waited for the name, too.
+        # Another client may have waited for the name, too.
         taken = name_conflict(entry, _live(session, entry))
         if taken is not None:
             return RecoveryOutcome(key, "failed", taken)
@@ -265,7 +266,7 @@ def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: 
 
 
 def _create_with_retry(session: Session, obj: Object, work: _Work, *, apply: bool = False) -> None:
-    """Create; a quota may still count what has gone."""
+    """Create an object, and retry while a quota still counts deleted ones."""
 
     def wait() -> bool:
         if time.monotonic() > work.deadline:
@@ -295,7 +296,7 @@ def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None
 
 
 def _recover_companion(session: Session, entry: JournalEntry, main: str | None, work: _Work) -> RecoveryOutcome:
-    """What left with its workload comes back when the old workload does."""
+    """Restore a companion if its old workload exists or is restored."""
     try:
         live = session.get(entry.key)
         taken = name_conflict(entry, {} if live is None else {entry.key: live})
@@ -318,7 +319,7 @@ def _recover_companion(session: Session, entry: JournalEntry, main: str | None, 
 
 
 def delete_abandoned_leases(session: Session, namespace: str | None) -> None:
-    """Take away the leases that killed runs left, where that is allowed: nobody has to wait for them to expire."""
+    """Delete the leases of killed runs if allowed, so that later runs need not wait for their expiry."""
     try:
         leases = abandoned_leases(session, namespace)
     except ApiError as error:

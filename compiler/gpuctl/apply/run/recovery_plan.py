@@ -1,4 +1,4 @@
-"""What a recovery will do about the journals that are there. Reads only."""
+"""The plan of a recovery: what it will do with the journals in the cluster. Reads only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = 8
 
 
 class RecoveryProblem(NamedTuple):
-    """Why a namespace, or a journal in it, is not recovered. ``refused``: by a decision, not by a failure."""
+    """Why a namespace, or a journal in it, is not recovered. ``refused``: by a check, not by a failed request."""
 
     namespace: str
     message: str
@@ -34,37 +34,36 @@ class RecoveryProblem(NamedTuple):
 
 @dataclass(frozen=True)
 class RecoveryExclusions:
-    """What a recovery leaves to others.
+    """Objects that a recovery does not handle.
 
-    ``replaced`` are objects that the plan at hand creates or changes itself; ``unwanted`` (key -> why) those that it
-    deletes, or would: they are not created again.
+    ``replaced`` are objects that the current plan creates or changes itself. ``unwanted`` (key -> reason) are objects
+    that it deletes or prunes: they are not created again.
     """
 
     replaced: frozenset[Key] = frozenset()
     unwanted: Mapping[Key, str] = field(default_factory=dict)
 
     def leaves(self, entry: JournalEntry) -> bool:
-        """Whether the plan at hand takes care of an entry."""
+        """Return True if the current plan handles an entry."""
         return not self.replaced.isdisjoint({entry.key, entry.successor, entry.companion_of or entry.key})
 
     def holds_back(self, journal: Journal) -> bool:
-        """Whether a journal has to stay until the plan at hand is carried out."""
+        """Return True if a journal must stay until the current plan is carried out."""
         return any(map(self.leaves, journal.entries)) or any(loss.key in self.replaced for loss in journal.lost)
 
     def refusal(self, entry: JournalEntry) -> str | None:
-        """Why what an entry remembers is not created again."""
+        """Return why an entry's objects are not created again; None if they are."""
         keys = (entry.key, entry.successor, entry.companion_of)
         return next((why for key, why in self.unwanted.items() if key in keys), None)
 
 
 @dataclass
 class RecoveryPlan:
-    """The journals that can be believed, what will be done with what they remember, and what stands against it.
+    """The valid journals, the steps to recover their objects, and the problems.
 
-    The steps of what will be created are ``create``; the others change nothing. ``fallbacks`` are the old objects that
-    are created instead where the server refuses the new ones. ``working`` tells who may still be at
-    work where (namespace -> user and process). ``terminating`` are namespaces that go with everything in them: nothing
-    can be created there.
+    Objects to create have the action ``create``; the other steps change nothing. ``fallbacks`` are the old objects to
+    create if the server refuses the new ones. ``working`` maps namespaces to the user and process that may still be
+    applying there. ``terminating`` are terminating namespaces, in which nothing can be created.
     """
 
     journals: list[Journal] = field(default_factory=list)
@@ -78,14 +77,14 @@ class RecoveryPlan:
 
     @property
     def created(self) -> frozenset[Key]:
-        """What will be created."""
+        """Return the keys of the objects to create."""
         return frozenset(step.key for step in self.steps if step.action == "create")
 
 
 def plan_recovery(
     session: Session, keys: Records, found: Iterable[Journal], spared: RecoveryExclusions | None = None
 ) -> RecoveryPlan:
-    """What a recovery will do."""
+    """Plan the recovery of journals."""
     found = list(found)
     recovery_plan = RecoveryPlan(spared=spared or RecoveryExclusions())
     recovery_plan.terminating = find_terminating(session, {journal.namespace for journal in found})
@@ -133,14 +132,14 @@ def _farewells(journal: Journal, keys: Records) -> Iterator[Step]:
 def incomplete_journal(
     journal: Journal, live: Mapping[Key, Object], spared: RecoveryExclusions
 ) -> RecoveryProblem | None:
-    """What is missing of a journal, if something may have got lost with it."""
+    """Return the problem of a journal with missing parts, if objects may be lost; else None."""
     if journal.whole:
         return None
     gone = [loss for loss in journal.lost if not loss.companion and not _is_there(loss, live)]
     gone = [loss for loss in gone if loss.key not in spared.replaced and loss.key not in spared.unwanted]
     untouched = all(is_untouched(entry, live.get(entry.key)) for entry in journal.entries)
     if not gone and (journal.committed or untouched):
-        # It was being taken away, or never finished writing: nothing was deleted yet.
+        # It was being removed, or its write did not finish: nothing was deleted yet.
         return None
     missing = ", ".join(journal.missing[:_NAMED]) + (" ..." if len(journal.missing) > _NAMED else "")
     text = f"the journal {journal.id} in {journal.namespace} is incomplete: Secret {missing} is missing or damaged"
@@ -170,12 +169,12 @@ def _is_there(loss: MissingPart, live: Mapping[Key, Object]) -> bool:
 
 
 def is_untouched(entry: JournalEntry, live: Object | None) -> bool:
-    """Whether the old object is there as it was: nobody has begun to delete it."""
+    """Return True if the old object exists and is not being deleted."""
     return live is not None and live["metadata"]["uid"] == entry.uid and not live["metadata"].get("deletionTimestamp")
 
 
 def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
-    """Why what an entry remembers cannot come back: somebody else's object has its name now. None when none has."""
+    """Return why an entry's object cannot be created again: a foreign object has its name. None if not."""
     for key in dict.fromkeys((entry.key, entry.successor)):
         obj = live.get(key)
         if obj is not None and obj["metadata"]["uid"] != entry.uid and not is_ours(obj):
@@ -185,7 +184,7 @@ def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None
 
 
 def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
-    """How a workload's entry came to its end already, None when it has not."""
+    """Return the outcome of a workload's entry that is finished already; None if it is not."""
     obj = live.get(entry.successor)
     if entry.successor != entry.key and obj is not None:
         return "the new object is there"
@@ -198,7 +197,7 @@ def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> str | N
 
 
 def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -> bool:
-    """Whether a companion's workload, which was to be changed in place, is still as it was."""
+    """Return True if the workload of a companion, which was to be changed in place, is unchanged."""
     main = live.get(entry.companion_of) if entry.companion_of is not None else None
     if main is None or entry.changed_from is None:
         return False

@@ -1,4 +1,4 @@
-"""The options of a run, and the callbacks by which it asks and reports."""
+"""The options of a run, and the callbacks for its questions and reports."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def refuse_questions(plan: Plan) -> bool:
 class RunOptions:
     """Options of a run.
 
-    ``timeout``: seconds for deletions, late quotas and answers together, and with ``wait`` again until everything
-    runs; ``rollback`` restores what does not run by then. ``force`` ends pods without their grace
-    period. ``until_gone`` waits also for deleted objects without a successor. ``checkpoint`` lets running jobs save
-    their progress before they end. ``queue`` lets jobs that run again wait for a quota; for documents
-    ``PlanOptions`` has it. ``dry_run`` makes and checks the plan only.
+    ``timeout``: seconds for deletions, delayed quotas and responses together; with ``wait`` the same again until
+    everything runs. ``rollback`` restores what does not run by then. ``force`` ends pods without their grace period.
+    ``until_gone`` also waits for deleted objects without a successor. ``checkpoint`` lets running jobs save their
+    progress before they end. ``queue`` lets rerun jobs wait for a quota; for documents ``PlanOptions`` has it.
+    ``dry_run`` only plans and checks.
     """
 
     timeout: float = 300.0
@@ -44,13 +44,13 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunCallbacks:
-    """The caller's part in a run. By default nothing is reported, and what has to be confirmed is refused.
+    """Callbacks of a run. By default nothing is reported, and plans with questions are refused.
 
-    ``confirm``: return True if a plan may be carried out. ``lose``: return True if jobs may end though their
-    checkpoints failed with these problems. ``stops``: return True if nothing new may be started. ``diagnosed``:
-    diagnostics of valid documents, with their sources. ``begins``: a plan, before its first step. ``done``: a finished
-    step. ``wait``: what is being waited for, a passing message. ``say``: a message to keep. ``longest_checkpoint``:
-    the most seconds that one checkpoint may take.
+    ``confirm(plan)``: return True if the plan may be carried out. ``accept_lost_progress(problems)``: return True if
+    jobs may end though their checkpoints failed. ``should_stop()``: polled before each step; return True to start no
+    further step. ``on_diagnostics``: diagnostics of valid documents, with their sources. ``on_start(plan)``: called
+    before the first step. ``on_step_done(step)``: a finished step. ``on_wait``: a transient message about what is
+    awaited. ``on_message``: a message to keep. ``longest_checkpoint``: maximum seconds of one checkpoint.
     """
 
     confirm: Callable[[Plan], bool] = refuse_questions
@@ -64,7 +64,7 @@ class RunCallbacks:
     longest_checkpoint: float = MAX_CHECKPOINT_SECONDS
 
     def without_repeats(self) -> RunCallbacks:
-        """Return callbacks that pass a message to ``say`` only once."""
+        """Return callbacks that pass each message to ``on_message`` only once."""
         said: set[str] = set()
 
         def say(text: str) -> None:

@@ -1,7 +1,7 @@
-"""Workloads that compete are created in turn: the next one when the pods of the one before have been made.
+"""Sequential creation of competing workloads: the next one is created when the pods of the one before exist.
 
-That the next is created later is not enough: controllers work on several objects at once, and those of some kinds make
-another object before any pod.
+Creating the objects in sequence is not enough: controllers process several objects at once, and some create another
+object before any pod.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import IntermediateOwner, intermediate_owners, without_generated_suffix
 
 _PATIENCE = 3.0
-"""Seconds for which the pods of one workload are waited for: a webhook, or a quota, may let none of them through."""
+"""Maximum seconds to wait for the pods of one workload: a webhook or a quota may refuse all of them."""
 _ALTOGETHER = 30.0
-"""Seconds for which pods that do not come are waited for in all; what comes after that is created without waiting."""
+"""Maximum seconds of waits in vain; after that the remaining workloads are created without waiting."""
 _MADE = "CreatedWorkload"
-"""What Kueue says of a workload that is in its queue now; whether its pods come is the queue's to decide."""
+"""Reason of Kueue's event for a workload that is now in its queue; the queue decides when its pods are created."""
 _REFUSED = "FailedCreate"
 
 
 @dataclass
 class _Lane:
-    """Steps in the order of their turns. Of the one before the next, ``since`` is when it was carried out; None: it is
-    under way."""
+    """A group of steps in their order. ``since`` is when the step ``before`` the next one finished; None while it is in
+    progress.
+    """
 
     left: list[Step]
     before: Step | None = None
@@ -41,10 +42,10 @@ class _Lane:
 
 
 class SequentialCreation:
-    """Which of a plan's steps may be carried out, as those before them have come.
+    """Decides which steps of a plan may run, depending on the pods of the steps before them.
 
-    :param lanes: steps that create workloads, list by list in the order of their turns.
-    :param wake: called from a watch's thread when the next of a lane may be due.
+    :param lanes: groups of steps that create workloads, each in its order. :param wake: called from a watch's thread if
+    the next step of a group may be due.
     """
 
     def __init__(self, session: Session, lanes: Iterable[Sequence[Step]], wake: Callable[[], None]) -> None:
@@ -67,13 +68,13 @@ class SequentialCreation:
         for reason in (_MADE, _REFUSED):
             watched += [WatchedList("Event", namespace, fields=f"reason={reason}") for namespace in namespaces]
         self._unlisted = len(watched)
-        # Namespaces whose pods may not be listed: nothing can be waited for.
+        # Number of namespaces whose pods have not been listed; if the user may not list them, there is no wait.
         self._unseen = len(namespaces)
         self._listed = threading.Event()
         self._reflector = Reflector(session, watched, self._on_event)
 
     def start(self) -> None:
-        """Follow the pods that come."""
+        """Start watching pods and events."""
         if self._unlisted:
             self._reflector.start()
             self._listed.wait(_PATIENCE)
@@ -87,16 +88,16 @@ class SequentialCreation:
 
     @property
     def left(self) -> int:
-        """How many steps are held back."""
+        """Return the number of steps that are held back."""
         return sum(len(lane.left) for lane in self._every)
 
     @property
     def awaited(self) -> list[Key]:
-        """The workloads whose pods are waited for."""
+        """Return the workloads whose pods are awaited."""
         return [lane.before.key for lane in self._every if lane.left and lane.before and lane.since is not None]
 
     def due(self, *, at_once: bool = False) -> list[Step]:
-        """The steps whose turn it is now, each told once; ``at_once``: all that are left."""
+        """Return the steps to run now, each once. ``at_once``: all remaining steps."""
         result = []
         for lane in self._every:
             if at_once:
@@ -108,7 +109,7 @@ class SequentialCreation:
         return result
 
     def finished(self, step: Step) -> None:
-        """A step was carried out: from now on its pods are waited for, if it created anything."""
+        """Record that a step has run: if it created its workload, wait for the pods from now on."""
         lane = self._lanes.get(step.key)
         if lane is not None and lane.before is step:
             lane.since = time.monotonic()
@@ -116,7 +117,7 @@ class SequentialCreation:
                 lane.before = None
 
     def _is_ready(self, lane: _Lane) -> bool:
-        """Whether nothing of the step before has to be waited for."""
+        """Return True if the next step of a group need not wait for the one before."""
         if lane.before is None or self._unseen:
             return True
         if lane.since is None:
@@ -153,7 +154,7 @@ class SequentialCreation:
         self._wake()
 
     def _workload_of(self, event: Event) -> Key | None:
-        """The workload in turn that an event is about."""
+        """Return the workload in sequence that an event belongs to; None if there is none."""
         metadata = event.object["metadata"]
         named = (controller_of(event.object) if event.kind == "Pod" else event.object.get("involvedObject")) or {}
         key = Key(str(named.get("kind")), metadata["namespace"], str(named.get("name")))
@@ -163,7 +164,7 @@ class SequentialCreation:
 
 
 def _wanted(step: Step) -> int:
-    """How many pods are made before any of them runs."""
+    """Return the number of pods that are created before any of them runs."""
     assert step.desired is not None
     if step.key.kind == "StatefulSet" and step.desired["spec"].get("podManagementPolicy") != "Parallel":
         return 1

@@ -1,4 +1,4 @@
-"""In which order the steps of a plan are carried out, and what stands around a job that cannot be deleted."""
+"""The order in which the steps of a plan run, and the companions of a job that cannot be deleted."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gpuctl.backend.object_order import RANKS, deletion_rank
 from gpuctl.objects.api_resources import WORKLOADS, Key, labels_of
 
 _LEAVING = 1000
-"""The first stage of what is deleted for good: after all that comes."""
+"""The first stage of final deletions: after all creations."""
 
 
 class _Job(NamedTuple):
-    """What all objects of a job have in common."""
+    """The key that all objects of a job have in common."""
 
     namespace: str
     app: str
 
 
 def stages_of(steps: Iterable[Step]) -> list[list[Step]]:
-    """Steps that may be carried out at once, stage by stage.
+    """Return the steps in stages; the steps of a stage may run at the same time.
 
-    Workloads of all kinds go together, with the companions that leave with them. What is deleted for good is last.
+    Workloads of all kinds share a stage with the companions that are deleted with them. Final deletions come last.
     """
     groups: dict[int, list[Step]] = {}
     for step in steps:
@@ -32,7 +32,7 @@ def stages_of(steps: Iterable[Step]) -> list[list[Step]]:
 
 
 class JobDeletions:
-    """Jobs that are deleted for good: what stands around one goes after its workloads, or stays with them."""
+    """Jobs that are deleted for good: companions are deleted after the workloads, or stay with them."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._workloads: dict[_Job, set[Key]] = {}
@@ -47,11 +47,11 @@ class JobDeletions:
                 self._around.setdefault(job, []).append(step)
 
     def holds(self, step: Step) -> bool:
-        """Whether a step comes when the workloads of its job have gone."""
+        """Return True if a step must wait for the workloads of its job."""
         return step.key.kind not in WORKLOADS and _job_that_leaves(step) in self._around
 
     def ended(self, step: Step) -> list[Step]:
-        """Take note of how a step ended; the steps that are not carried out because of it."""
+        """Record the result of a step, and return the steps that must not run because of it."""
         job = _job_that_leaves(step)
         if job is None or step.key not in self._workloads.get(job, ()):
             return []
@@ -63,7 +63,7 @@ class JobDeletions:
         return []
 
     def due(self) -> list[Step]:
-        """The steps that may begin now, each told once."""
+        """Return the steps that may start now, each once."""
         found, self._due = self._due, []
         return found
 
@@ -80,7 +80,7 @@ def _stage(step: Step) -> int:
 
 
 def _job_that_leaves(step: Step) -> _Job | None:
-    """The job of which a step deletes an object for good."""
+    """Return the job of which a step deletes an object for good."""
     if not _is_for_good(step) or step.live is None:
         return None
     app = labels_of(step.live).get("app")

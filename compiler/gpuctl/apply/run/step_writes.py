@@ -1,4 +1,4 @@
-"""The requests that a step of a plan is made of: away with the old object, here with the new one, or the old again."""
+"""The requests of a plan's steps: delete the old object, create the new one, or restore the old one."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
 _ATTEMPTS = 5
 _LATE = 2.0
-"""Seconds for which a late quota is waited for after the time is over: what was deleted must have its chance."""
+"""Seconds to wait for a delayed quota after the timeout: a deleted object must get a chance to be replaced."""
 _KUEUE_HEARS = 1.0
-"""Seconds after which Kueue knows that the Workload of what was deleted has gone. It takes that of any job of the name,
-so that before it could start the new job as the old one was admitted, and keep it to the nodes where that ran.
-Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads."""
+"""Seconds until Kueue has processed the deletion of a Workload. Before that it may match the old Workload to a new job
+of the same name, and start that job with the old admission, on the old nodes.
+Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads.
+"""
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
 class _NameTaken(ClusterError):
-    """An object cannot be created: another one has its name."""
+    """An object cannot be created: a different object has its name."""
 
 
 class StepWrites:
-    """The requests of single steps; safe to use from several threads.
+    """The requests of single steps; thread-safe.
 
-    ``leaving`` are namespaces that are being deleted or have gone: nothing can be created in them. ``deadline`` limits
-    the wait for late quotas. ``is_journalled`` is set if the plan deletes objects, so that the numbers of quotas lag.
+    ``leaving`` are namespaces that are terminating or gone: nothing can be created in them. ``deadline`` limits the
+    wait for delayed quotas. ``is_journalled`` is set if the plan deletes objects, so that the usage of quotas is
+    updated late.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class StepWrites:
         self.leaving: set[str] = set()
 
     def delete_live(self, step: Step) -> str:
-        """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
+        """Delete the live object; return ``gone``, or ``deleted`` if the deletion is still in progress."""
         assert step.live is not None
         live = key_of(step.live)
         if not self.session.delete(live, step.live["metadata"]["uid"], grace=0 if self.options.force else None):
@@ -67,12 +69,12 @@ class StepWrites:
             try:
                 self._end_pods(step.live)
             except ClusterError as error:
-                # What is deleted already is waited for and succeeded all the same.
+                # The deletion has started, so it is awaited and the object replaced anyway.
                 self.callbacks.on_message(f"warning: the pods of {live} may take their grace period: {error.message}")
         return "deleted"
 
     def _end_pods(self, live: Object) -> None:
-        """Grace 0 on a Job or Deployment is not handed on to its pods: each is deleted with it."""
+        """Delete the workload's pods with grace period 0: that of a Job or Deployment does not apply to its pods."""
         if live["kind"] not in WORKLOADS:
             return
         labels = pod_labels(live)
@@ -115,7 +117,7 @@ class StepWrites:
     def _claim(self, step: Step) -> None:
         """Move the fields of the last document from other managers to gpuctl in ``managedFields``.
 
-        After that, a server-side apply removes those that the document does not state, and no manager is in the way.
+        After that, a server-side apply removes those that the document does not state, without conflicts.
         """
         assert step.claims is not None
         for _ in range(_ATTEMPTS):
@@ -135,7 +137,7 @@ class StepWrites:
         raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
 
     def _unchanged(self, step: Step) -> Object | None:
-        """Return the live object; None if it is another one than the plan saw."""
+        """Return the live object; None if it has changed since the plan was made."""
         assert step.live is not None
         live = self.session.get(step.key)
         return live if live is not None and is_unchanged(step.live, live, self.keys) else None
@@ -143,7 +145,7 @@ class StepWrites:
     def _untrack(self, key: Key, live: Object) -> Object | None:
         """Remove the marks of a GitOps controller, and return the object; None without marks.
 
-        An apply does not remove them, as they were never its fields.
+        An apply does not remove them, because they were never its fields.
         """
         marks = tracking_marks(live)
         if not marks:
@@ -151,9 +153,9 @@ class StepWrites:
         return self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
     def _roll(self, step: Step) -> Object | None:
-        """Change a Deployment or StatefulSet pod by pod, and return it; None if another run has done the same.
+        """Update a Deployment or StatefulSet, and return it; None if another run has done the same.
 
-        It is the version that is there which is changed: status moves it all the time.
+        The changes are applied to the current version, because controllers update the status all the time.
         """
         assert step.desired is not None
         assert step.live is not None
@@ -175,7 +177,7 @@ class StepWrites:
         raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
 
     def create_successor(self, step: Step) -> str:
-        """Create the new object where the old one was; if that cannot be, the old one again."""
+        """Create the new object in place of the deleted one; if that fails, create the old one again."""
         assert step.desired is not None
         assert step.live is not None
         assert step.restorable is not None
@@ -203,10 +205,10 @@ class StepWrites:
         return "done"
 
     def create(self, obj: Object, *, apply: bool = False) -> None:
-        """Create; a quota that still counts what was just deleted is waited for."""
+        """Create an object; wait for a quota that still counts a deleted one."""
         deadline = max(self.deadline, time.monotonic() + _LATE)
         pause = _QUOTA_PAUSE
-        # Right after our own delete, or our own change of a quota, its numbers lag behind.
+        # After a deletion, or a change of a quota, by this run the quota's usage is updated late.
         lagging = self.is_journalled or self._changes_quotas
 
         def wait() -> bool:
@@ -228,9 +230,9 @@ class StepWrites:
             self._must_be_there(obj)
 
     def _must_be_there(self, obj: Object) -> None:
-        """See that the object of this name is the wanted one, created by another run.
+        """Check that the existing object of this name is the wanted one, created by another run.
 
-        :raises _NameTaken: it is another one.
+        :raises _NameTaken: it is a different one.
         """
         live = self.session.get(key_of(obj))
         if not self._is_same(obj, live):
@@ -239,7 +241,7 @@ class StepWrites:
 
     def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] == "PriorityClass":
-            # Shared by all, so it has no record of one document: what it is is its value.
+            # A PriorityClass is shared and has no record of a document; only its value counts.
             return bool(live.get("value") == obj["value"])
         if live is None:
             return False
@@ -256,9 +258,9 @@ def is_outage(error: BaseException) -> bool:
 
 
 def _check_effect(step: Step, returned: Object) -> None:
-    """See that the object which the server returned has the changes of a step.
+    """Check that the object which the server returned has the changes of a step.
 
-    :raises ClusterError: it does not have some of them.
+    :raises ClusterError: some are missing.
     """
     assert step.live is not None
     paths = without_effect(step.changes, step.live, returned)
@@ -287,7 +289,7 @@ def _rolled(step: Step, live: Object) -> Object:
 
 
 def is_unchanged(planned: Object, now: Object, keys: Records) -> bool:
-    """Return True if an object is the one that the plan saw: same uid, generation, hash and spec."""
+    """Return True if an object is unchanged since the plan was made: same uid, generation, hash and spec."""
     one, two = planned["metadata"], now["metadata"]
     if one["uid"] != two["uid"] or one.get("generation") != two.get("generation"):
         return False

@@ -1,4 +1,4 @@
-"""Namespaces that are being terminated: everything in them goes, and nothing can be created there."""
+"""Terminating namespaces: all their objects are deleted, and nothing can be created there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuctl.objects.api_resources import Key
 
 
 def terminating_message(namespace: str) -> str:
-    """Why nothing is recovered in a namespace that is being terminated."""
+    """Return why nothing is recovered in a terminating namespace."""
     return f"the namespace {namespace} is being terminated, and everything in it goes"
 
 
 def find_terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
-    """Those of namespaces that are being terminated or have gone, as far as the server says so."""
+    """Return those namespaces that are terminating or gone; a namespace that cannot be read is not included."""
     found = set()
     for namespace in sorted(namespaces):
         with contextlib.suppress(ClusterError):

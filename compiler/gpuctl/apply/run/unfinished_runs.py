@@ -1,4 +1,4 @@
-"""What killed runs left, seen beside a plan: what the plan does itself, what it recovers first, what it leaves gone."""
+"""The journals of killed runs that concern a plan: entries that the plan handles, recovers first, or drops."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
 
 RECENT = 300.0
-"""Seconds for which a checkpoint of a run that was killed counts for the next one."""
+"""Seconds for which the next run reuses a checkpoint of a killed run."""
 
 
 class RecoveryIncomplete(Refused):
-    """What a killed run left cannot be finished, or not yet; the plan was not begun."""
+    """A killed run cannot be recovered, or not yet; the plan was not started."""
 
     def __init__(self, message: str, plan: Plan | None = None, hint: str | None = None) -> None:
         super().__init__(message, plan)
@@ -34,7 +34,7 @@ class RecoveryIncomplete(Refused):
 
 @dataclass
 class UnfinishedRuns:
-    """The journals that concern a plan. ``recovery_plan`` is what is to be done about them: the plan's ``recovery``."""
+    """The journals that concern a plan, and the plan of their recovery."""
 
     journals: list[Journal]
     recovery_plan: RecoveryPlan = field(default_factory=RecoveryPlan)
@@ -42,18 +42,18 @@ class UnfinishedRuns:
 
     @classmethod
     def read(cls, session: Session, keys: Records, namespaces: Iterable[str]) -> UnfinishedRuns:
-        """The journals in namespaces."""
+        """Read the journals in namespaces."""
         return cls(journals.find(session, keys, set(namespaces) - {""}))
 
     @property
     def entries(self) -> list[JournalEntry]:
-        """The workloads that are remembered, and Services that are replaced."""
+        """Return the entries of workloads and of replaced Services, without companions."""
         return [entry for item in self.journals for entry in item.entries if entry.companion_of is None]
 
     def just_saved(self, session: Session) -> dict[str, frozenset[str]]:
-        """The pods that had saved their progress right before a run was killed, by the uid of their workload.
+        """Return the pods whose checkpoint ran right before a run was killed, by the uid of their workload.
 
-        What is older than :data:`RECENT` does not count: they have gone on since.
+        Checkpoints older than :data:`RECENT` do not count: the pods have made progress since.
         """
         found = [item for item in self.journals if item.saved]
         if not found:
@@ -64,21 +64,21 @@ class UnfinishedRuns:
 
     @property
     def is_left(self) -> bool:
-        """Whether a journal stays until the plan has brought its objects about."""
+        """Return True if a journal stays until the plan has created its objects."""
         return any(map(self.recovery_plan.spared.holds_back, self.recovery_plan.journals))
 
     @property
     def advice(self) -> str:
-        """What to do about it without the plan."""
+        """Return how to recover without the plan."""
         where = sorted({item.namespace for item in self.recovery_plan.journals})
         commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
         return f"an earlier apply did not finish, and may have left jobs deleted: {commands} brings them back"
 
     def join(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
-        """Add to a plan what is to be recovered before it.
+        """Add to a plan the recovery that comes before it.
 
-        What the plan itself creates or changes is left to it; what it creates takes over what it would have from the
-        object that is gone. ``unwanted`` (key -> why) and what it prunes are not created again.
+        Objects that the plan creates or changes are left to it; those that it creates inherit the lasting fields of the
+        deleted object. Objects in ``unwanted`` (key -> reason), and those that it prunes, are not created again.
         """
         if not self.journals:
             return
@@ -107,7 +107,7 @@ class UnfinishedRuns:
             plan.errors.append(text)
 
     def _refuse_another(self, plan: Plan, entry: JournalEntry, made: dict[Key, Step]) -> None:
-        """A job of another kind cannot have the name of one that is to come back."""
+        """Add an error if the plan creates a job of another kind with the name of one that is to be restored."""
         for kind in WORKLOADS:
             other = Key(kind, entry.key.namespace, entry.successor.name)
             same = kind == entry.successor.kind or {kind, entry.successor.kind} == TRAININGS
@@ -118,7 +118,7 @@ class UnfinishedRuns:
                 )
 
     def gone(self, session: Session, name: str) -> list[Step]:
-        """What a deletion says of a job that was there when a run was killed, and is not now."""
+        """Return the steps of a deletion for a job that a killed run had deleted."""
         entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
         live: dict[Key, Object] = read_objects(session, [entry.key for entry in entries])
@@ -130,7 +130,7 @@ class UnfinishedRuns:
 
 
 def pruned_entries(pending: UnfinishedRuns, plan: Plan, part_of: str, set_name: str) -> dict[Key, str]:
-    """Members of a set that would come back and are no longer wanted (key -> why)."""
+    """Return set members that would be restored and are no longer wanted (key -> reason)."""
     wanted = {step.key for step in plan.steps}
     return {
         entry.successor: f"no longer in the set {set_name}"
@@ -142,9 +142,9 @@ def pruned_entries(pending: UnfinishedRuns, plan: Plan, part_of: str, set_name: 
 
 
 def raise_unrecovered(result: Recovery, plan: Plan) -> None:
-    """End a plan before it begins, when what a killed run left could not be finished.
+    """Raise an error if killed runs could not be recovered, before the plan is started.
 
-    :raises RecoveryIncomplete: why.
+    :raises RecoveryIncomplete: there are failures or problems.
     """
     for item in result.failed:
         raise RecoveryIncomplete(
@@ -159,7 +159,7 @@ def raise_unrecovered(result: Recovery, plan: Plan) -> None:
 def remove_finished_journals(
     session: Session, keys: Records, pending: UnfinishedRuns, plan: Plan, timeout: float, wait: float
 ) -> None:
-    """Take away the journals whose objects the plan has brought about itself."""
+    """Remove the journals whose objects the plan has created itself."""
     left = journals.find(session, keys, {item.namespace for item in pending.journals})
     left = [item for item in left if item.id in {mine.id for mine in pending.journals}]
     if not left:

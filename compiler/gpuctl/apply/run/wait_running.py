@@ -1,4 +1,4 @@
-"""Waiting until what was applied runs."""
+"""Waiting until the applied workloads run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LEAVING = frozenset({"prune", "delete", "skip"})
 
 
 class NotRunning(ClusterError):
-    """A workload failed, or did not start in time; it was applied all the same.
+    """A workload failed, or did not start in time; it was applied anyway.
 
-    ``late`` says of each workload that does not run why, where all were waited for.
+    ``late`` has the reason for each workload that does not run, if all were waited for.
     """
 
     def __init__(
@@ -46,19 +46,19 @@ def wait_until_running(
     *,
     each: bool = False,
 ) -> None:
-    """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
+    """Wait until every workload of a plan runs, has finished, or is suspended on purpose (not by Kueue).
 
-    ``explain`` says why one failed, or does not start; "" when it does not know. With ``each`` one that
-    failed is no reason not to wait for the others.
+    ``explain`` returns why a workload failed or does not start; "" if unknown. With ``each`` the wait continues for the
+    others after a failure.
 
-    :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
+    :raises NotRunning: one failed, or did not start within ``timeout`` seconds.
     """
     with session.within(max(timeout, _TICK)):
         _wait(session, plan, keys, _WaitLimit(time.monotonic() + timeout, timeout, each), tell, explain)
 
 
 class _WaitLimit(NamedTuple):
-    """When waiting ends, by the monotonic clock, after how many seconds that is, and whether for all of them."""
+    """The end of the wait by the monotonic clock, its length in seconds, and whether all workloads are waited for."""
 
     deadline: float
     timeout: float
@@ -66,7 +66,7 @@ class _WaitLimit(NamedTuple):
 
 
 def awaited(plan: Plan) -> list[Key]:
-    """The workloads of a plan that are waited for."""
+    """Return the workloads of a plan that are waited for."""
     there = (step for step in plan.steps if step.action not in _LEAVING and not step.expired)
     return [step.key for step in there if step.key.kind in WORKLOADS]
 
@@ -98,7 +98,7 @@ def _wait(
                     seen[key] = event.object
                 heard = [] if unread else [key]
             elif event is None and not unread:
-                # What the list does not have, for its labels, tells nothing by itself.
+                # An object without gpuctl's label is not in the list, so it is read by itself.
                 heard = [key for key in waiting if key not in seen]
             for key in heard:
                 try:
@@ -127,11 +127,11 @@ def _wait(
 def _is_done(
     session: Session, key: Key, obj: Object | None, keys: Records, plan: Plan, explain: Callable[[Key], str]
 ) -> bool:
-    """Whether a workload needs to be waited for no longer.
+    """Return True if a workload no longer needs to be waited for.
 
-    :raises NotRunning: nor would that help.
+    :raises NotRunning: it failed or was deleted.
     """
-    # Taken out of the list it may still be there, without our label.
+    # An object that left the list may still exist without gpuctl's label.
     obj = obj or session.get(key)
     if obj is None:
         raise deleted(key, plan)
@@ -143,12 +143,12 @@ def _is_done(
 
 
 def waiting_for(waiting: list[Key]) -> str:
-    """Return what is being waited for."""
+    """Return the message on what is waited for."""
     return f"waiting until running: {first_few(waiting)}"
 
 
 def deleted(key: Key, plan: Plan) -> NotRunning:
-    """Return the error for a workload that is not there any longer."""
+    """Return the error for a workload that was deleted during the wait."""
     return NotRunning(f"{key} was deleted while it was waited for", plan)
 
 
@@ -160,14 +160,14 @@ def failed(key: Key, plan: Plan, why: str) -> NotRunning:
 def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning:
     """Return the error for workloads that did not start in time.
 
-    :param why: what the first one waits for, "" where that is not known.
+    :param why: what the first one waits for, "" if unknown.
     """
     text = f"{first_few(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
     return NotRunning(text, plan, f"it keeps trying; {_why_command(waiting[0])} tells what it waits for")
 
 
 def is_up(obj: Object) -> bool:
-    """Whether all pods of a workload are ready, or it needs none: finished, suspended, scaled to 0."""
+    """Return True if all pods of a workload are ready, or it needs none: finished, suspended, scaled to 0."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if finished(obj) or spec.get("suspend"):
         return True

@@ -1,1 +1,1 @@
-"""What is in the cluster of ours, and how it differs from what is wanted."""
+"""The live objects in a cluster, and their differences from the wanted ones."""

@@ -57,7 +57,7 @@ def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str
     ]
     for objects in session.each(lambda task: _ours(session, *task, required.get(task[0], set())), tasks):
         found.update((key_of(obj), obj) for obj in objects)
-    # A label `app` that another tool has changed does not hide an object of ours.
+    # An object whose label `app` another tool has changed is not in the lists.
     unseen = [key for key in sorted(wanted) if key.kind in selected and key not in found]
     for key, result in zip(unseen, session.each(lambda key: _get(session, key), unseen), strict=True):
         if isinstance(result, dict) and is_ours(result):
