@@ -13,8 +13,8 @@ ClusterState = Literal["planned", "done", "failed", "interrupted", "not-run"]
 
 @dataclass
 class ClusterPlan:
-    """The plan for one of several clusters. ``plan`` is None if it could not be made; ``error`` is why it could not be
-    made or carried out.
+    """The plan for one of several clusters, and its result. ``plan`` is None if it could not be made. ``error``: the
+    failure of planning or execution.
     """
 
     name: str

@@ -53,8 +53,8 @@ class RerunTraining(NamedTuple):
     """A finished training that a change runs again.
 
     ``manner``: ``replaced`` by an apply; ``kept`` by an apply, but recreated by a controller that applies manifests.
-    ``reason`` names the fields. ``condition`` is the type of the condition that ended it (``Complete``, ``Failed``),
-    ``since`` the time of that (RFC 3339, "" if unknown), ``ago`` its age at the time of the snapshot.
+    ``reason`` names the fields. ``condition`` is the type of the condition that ended it (``Complete``, ``Failed``).
+    ``since`` is the time of that condition (RFC 3339, "" if unknown), ``ago`` its age at the time of the snapshot.
     """
 
     kind: str

@@ -60,7 +60,7 @@ class LastApplied:
         return [note]
 
     def claim(self, item: Lowered, live: Object, desired: Object) -> tuple[Claims | None, Claimed]:
-        """Take over the fields of the last applied version. The claims are None if there are no such fields."""
+        """Take over the fields of the last applied version. The claims are None if no field is taken over."""
         if item.shared or not foreign_fields(live):
             return None, Claimed(live, {}, {})
         claims = Claims(self._bases(item, live), desired)

@@ -1,10 +1,10 @@
 """The fields that other managers have set on an object, and that its successor does not have.
 
-This walks over ``managedFields``; the walk over the wanted object in :mod:`gpuctl.apply.state.compare` skips fields
+This walks over ``managedFields``. The walk over the wanted object in :mod:`gpuctl.apply.state.compare` skips fields
 that are neither wanted nor gpuctl's.
 
-Never a loss: values that the API server or a webhook sets on every new object (they are in the dry-run's answer),
-fields that the controllers of Kubernetes and Kueue write again, and fields that are carried over.
+Never a loss: values that the API server or a webhook sets on every new object (they are in the dry-run's answer). Nor
+are fields that the controllers of Kubernetes and Kueue write again, and fields that are carried over.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def _unchanged_documents(request: ApplyRequest, live: LiveState, hashes: dict[Ke
         main = live.objects.get(key)
         if main is None or not is_same_document(item.object, main, request.keys.document):
             continue
-        # The companions must be made from this document as it is lowered now.
+        # The companions must be made from this document in its current lowered form.
         hashes[key] = hash_of(item.object)
         if annotations_of(main).get(request.keys.hash) != hashes[key]:
             result.add(id(item.document))

@@ -144,8 +144,8 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
     """Return steps that delete members which are no longer wanted, and remove the label of a pruned pool from its
     nodes.
 
-    Never pruned: objects that a controller made, shared objects, objects that are not gpuctl's or are in another set,
-    objects that Argo CD or Flux track, and copies of a member with its labels. If files were not read, the missing
+    Never pruned: objects that a controller made, shared objects, foreign objects, and members of another set. Neither
+    are objects that Argo CD or Flux track, and copies of a member with its labels. If files were not read, the missing
     documents may be in them: then the plan has an error.
     """
     keys = request.keys

@@ -44,9 +44,9 @@ _FEW = 20
 
 @dataclass(frozen=True)
 class ApplyOrigin:
-    """Where an apply comes from.
+    """The origin of an apply.
 
-    ``who`` is the user who requested it (None: the user of the API server's session). ``commit`` returns the commit of
+    ``who`` is the user who requested it (None: the session's user at the API server). ``commit`` returns the commit of
     the sources; it is called only if something is written. ``to`` is the revision that a rollback returns to, by the
     job's namespace and name. ``is_back``: it returns to the revision with the same document.
     """
@@ -170,7 +170,7 @@ def _applied(step: Step, keys: Records) -> _AppliedDocument | None:
 
 
 def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
-    """Return the job's document in an object or patch; None if there is none."""
+    """Return the job's document in an object or patch; None without one."""
     found = document_of(obj, keys.document)
     block = found.get("job") if found is not None else None
     return found if isinstance(block, dict) and isinstance(block.get("name"), str) else None

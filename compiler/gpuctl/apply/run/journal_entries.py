@@ -39,11 +39,11 @@ class InvalidEntry(Exception):
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One deleted object as it can be created again, and its successor (``new``; None: none).
+    """One deleted object as it can be created again, and its successor (``new``; None: no successor).
 
     ``companion_of`` is the workload that it belongs to: it is deleted and restored with it. ``changed_from`` is the
     hash of this workload before it is changed in place, None if it is replaced or stays. ``saved`` are the uids of its
-    pods whose checkpoint has just run. Whoever forges them only keeps pods of the same namespace from saving for a few
+    pods whose checkpoint has just run. A forged list only prevents checkpoints in pods of the same namespace for a few
     minutes.
     """
 

@@ -23,7 +23,9 @@ _NAMED = 8
 
 
 class RecoveryProblem(NamedTuple):
-    """Why a namespace, or a journal in it, is not recovered. ``refused``: by a check, not by a failed request."""
+    """The reason why a namespace, or a journal in it, is not recovered. ``refused``: by a check, not by a failed
+    request.
+    """
 
     namespace: str
     message: str

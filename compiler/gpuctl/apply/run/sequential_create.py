@@ -154,7 +154,7 @@ class SequentialCreation:
         self._wake()
 
     def _workload_of(self, event: Event) -> Key | None:
-        """Return the workload in sequence that an event belongs to; None if there is none."""
+        """Return the workload in sequence that an event belongs to; None for other workloads."""
         metadata = event.object["metadata"]
         named = (controller_of(event.object) if event.kind == "Pod" else event.object.get("involvedObject")) or {}
         key = Key(str(named.get("kind")), metadata["namespace"], str(named.get("name")))

@@ -145,7 +145,7 @@ def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
 
 
 def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
-    """Return the Secret that records a set, to create if ``existing`` is None, else to replace ``existing`` with.
+    """Return the Secret that records a set, based on ``existing`` if there is one.
 
     Other tools' labels and annotations on the existing Secret stay, and so does its resourceVersion: a concurrent
     change is a conflict. Annotations without a value and the deprecated one are removed. :func:`parse_parent` checks

@@ -17,7 +17,7 @@ JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 # Up to this many namespaces, one list per namespace is cheaper than one list of the whole cluster.
 _FEW = 4
-# Jobs up to which their objects are selected by name: a namespace may hold thousands of others.
+# Up to this many jobs, objects are selected by job name: a namespace may hold thousands of other jobs.
 _FEW_JOBS = 20
 
 
@@ -29,9 +29,9 @@ class LiveState(NamedTuple):
 
 
 def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
-    """Read the live state of ``wanted``, and all of gpuctl's job objects in ``job_namespaces``.
+    """Read the live state of ``wanted``, and all of gpuctl's objects of some jobs.
 
-    :raises ApiError: the user may not list a kind that is wanted.
+    :param jobs: namespace -> names of the jobs. :raises ApiError: the user may not list a kind that is wanted.
     """
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}
@@ -75,10 +75,10 @@ def _get(session: Session, key: Key) -> Object | ApiError | None:
 
 
 def _ours(session: Session, kind: str, namespaces: set[str], labels: str, required: set[str]) -> list[Object]:
-    """List gpuctl's objects of a kind: per namespace, or in the whole cluster if there are many namespaces and that is
-    allowed.
+    """List gpuctl's objects of a kind, per namespace or in the whole cluster.
 
-    With few namespaces no objects of other teams are read.
+    One list of the whole cluster is used if there are many namespaces and it is allowed. With few namespaces no objects
+    of other teams are read.
     """
     resource = RESOURCES[kind]
     if len(namespaces) > _FEW:
