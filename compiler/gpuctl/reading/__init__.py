@@ -1,1 +1,1 @@
-"""What is in the cluster, as people and programs ask for it: jobs, pools, nodes, quotas, logs. Nothing is changed."""
+"""Read-only queries over the cluster: jobs, pools, nodes, quotas, logs and the causes of failures."""

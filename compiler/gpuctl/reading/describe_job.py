@@ -1,4 +1,4 @@
-"""Everything about one job: what it is, how far it has come, how it is reached, and why it is not running."""
+"""The data of `describe job`: status, timeline, addresses, events, and the cause if the job does not run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from gpuctl.reading.why.explanation import Explanation, explain
 
 @dataclass(frozen=True)
 class RepeatedEvent:
-    """An event, or several of the same words: ``count`` of them, the last at ``time``."""
+    """An event, or several events with the same text about the same object.
+
+    :param count: number of occurrences.
+    :param time: time of the last occurrence, RFC 3339.
+    """
 
     type: str
     reason: str
@@ -33,8 +37,9 @@ class RepeatedEvent:
 
 
 class JobHistory(NamedTuple):
-    """What happened to a job: the stages of each pod by its name, the conditions of its workload, and its events (None:
-    they may not be read)."""
+    """A job's past: the stages of each pod by pod name, the workload's conditions, and events (None if they may not be
+    read).
+    """
 
     timeline: dict[str, list[Stage]]
     conditions: list[Object]
@@ -43,7 +48,7 @@ class JobHistory(NamedTuple):
 
 @dataclass(frozen=True)
 class JobDetail(JobFacts):
-    """A job as ``describe`` shows it."""
+    """The data that `describe job` shows."""
 
     answer: Explanation
     timeline: dict[str, list[Stage]]
@@ -52,12 +57,12 @@ class JobDetail(JobFacts):
 
     @property
     def has_trouble(self) -> bool:
-        """Whether anything keeps it from running, so that the answer is of interest."""
+        """Return True if something keeps the job from running."""
         return not self.answer.is_well
 
 
 def read_job_detail(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDetail:
-    """Read everything about a job; what may not be read is noted."""
+    """Read everything about a job. Add a note for what may not be read."""
     evidence = gather(scope, job, keys, settings)
     local = Scope(scope.session, job.identity.namespace)
     services = services_of(local, job, keys)
@@ -76,7 +81,9 @@ def read_job_detail(scope: Scope, job: Job, keys: Records, settings: Settings) -
 
 
 def read_job_history(scope: Scope, job: Job) -> JobHistory:
-    """What happened to a job, without asking why; that events may not be read is noted."""
+    """Read a job's timeline, conditions and events, without searching for a cause. Add a note if events may not be
+    read.
+    """
     local = Scope(scope.session, job.identity.namespace)
     found = _history(job, read_events(local, job))
     for note in local.notes:
@@ -94,9 +101,9 @@ def _history(job: Job, events: Iterable[Object] | None) -> JobHistory:
 
 
 def merge_repeated(events: Iterable[Object]) -> list[RepeatedEvent]:
-    """Events with those of the same words about the same object counted as one, the newest last."""
+    """Merge events with the same reason and message about the same object, ordered by last occurrence, newest last."""
     found: dict[tuple[str, str, str], RepeatedEvent] = {}
-    # What is told again is put in anew: the order is that of the last of each.
+    # A repeated event is removed and inserted again, so the order is that of last occurrences.
     for event in sorted(events, key=event_order):
         on = event.get("involvedObject") or {}
         about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"

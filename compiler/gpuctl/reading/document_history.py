@@ -1,4 +1,4 @@
-"""What was applied of a job before: its documents, who applied them when, and what each changed."""
+"""The revisions of a job: which documents were applied, when, by whom, and what each changed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ _LONGEST = 24
 
 
 class NoHistory(NoSuchJob):
-    """No document of a job is kept."""
+    """No revision of the job is stored."""
 
 
 class HistoryRow(NamedTuple):
-    """A revision, and how it differs from the one before; ``is_first``: there is none before that is known."""
+    """A revision and its difference from the previous one.
+
+    :param is_first: no earlier revision is stored, so ``changes`` is empty.
+    """
 
     past: PastDocument
     changes: list[ValueChange]
@@ -36,23 +39,23 @@ class HistoryRow(NamedTuple):
 
 @dataclass(frozen=True)
 class DocumentHistory:
-    """The revisions of a job, the newest first."""
+    """The revisions of a job, newest first."""
 
     name: str
     namespace: str
     rows: list[HistoryRow]
 
     def at(self, revision: int) -> PastDocument:
-        """The document of a revision.
+        """Return the document of a revision.
 
-        :raises NotThere: it is not kept.
+        :raises NotThere: the revision is not stored.
         """
         return self.row(revision).past
 
     def row(self, revision: int) -> HistoryRow:
-        """One revision, with its document.
+        """Return a revision with its document.
 
-        :raises NotThere: it is not kept.
+        :raises NotThere: the revision is not stored.
         """
         for row in self.rows:
             if row.past.revision == revision:
@@ -64,12 +67,12 @@ class DocumentHistory:
 def read_documents(
     scope: Scope, text: str, keys: Records, shows: Callable[[dict[str, Any]], bool] = lambda document: True
 ) -> DocumentHistory:
-    """The history of the job that a name, id, or ``KIND/NAME`` means. By its name, a job need not be there any more.
+    """Read the history of a job by its name, id, or ``KIND/NAME``. By name, also of a job that was deleted.
 
-    Secrets that are marked as history and cannot be gpuctl's are named in a note.
+    Add a note for Secrets that have the history label but are not valid revisions.
 
-    :param shows: return True for a document that the caller may see; the history has only these.
-    :raises NoSuchJob: there is none, or there are several.
+    :param shows: return True for a document that the caller may see; other revisions are left out.
+    :raises NoSuchJob: no history, or histories in several namespaces.
     """
     kind, name = parsed_name(name_of_id(scope, text, keys))
     found: dict[str, list[Object]] = {}
@@ -91,9 +94,9 @@ def read_documents(
 
 
 def parsed_name(text: str) -> tuple[str, str]:
-    """Return the kind, "" for any, and the name of ``NAME`` or ``KIND/NAME``.
+    """Return the kind ("" for any) and the name in ``NAME`` or ``KIND/NAME``.
 
-    :raises NoSuchJob: it is neither.
+    :raises NoSuchJob: the text has neither form.
     """
     kind, _, name = text.rpartition("/")
     if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
@@ -102,7 +105,10 @@ def parsed_name(text: str) -> tuple[str, str]:
 
 
 def no_history(text: str, namespace: str | None) -> NoHistory:
-    """Return the error for a job without a history in a namespace, or (None) in all that may be read."""
+    """Return the error for a job without history.
+
+    :param namespace: None for all namespaces that the user may read.
+    """
     where = f"in {namespace}" if namespace else "in any namespace that you may read"
     return NoHistory(
         f"there is no history of {text} {where}",
@@ -114,7 +120,7 @@ def _rows(
     scope: Scope, namespace: str, pasts: Sequence[PastDocument], shows: Callable[[dict[str, Any]], bool]
 ) -> list[HistoryRow]:
     shown = [past for past in pasts if past.invalid_reason is not None or shows(past.document)]
-    # Only hidden documents: there is no history here, and nothing to be said of it.
+    # If all valid revisions are hidden, return nothing: a note on the invalid Secrets would reveal that the job exists.
     pasts = [] if len(shown) < len(pasts) and all(past.invalid_reason is not None for past in shown) else shown
     for past in pasts:
         if past.invalid_reason is not None:
@@ -129,7 +135,7 @@ def _rows(
 
 
 def changes_text(changes: list[ValueChange]) -> str:
-    """The first few fields that differ, with short values."""
+    """Return the first few changed fields, with their values if these are short."""
     return first_few(map(_named, changes))
 
 
@@ -138,7 +144,7 @@ def _named(one: ValueChange) -> str:
         return visible(one.path)
     old, new = _value(one.old), _value(one.new)
     if len(old) > _LONGEST or len(new) > _LONGEST:
-        # Of two references to images only the end differs, as a rule.
+        # Two references to images usually differ only at the end.
         start = _common(old, new)
         old, new = (f"...{text[start:]}" if start else text for text in (old, new))
     if len(old) > _LONGEST or len(new) > _LONGEST:
@@ -151,11 +157,11 @@ def _value(value: Any) -> str:
 
 
 def _common(old: str, new: str) -> int:
-    """Where two references to images begin to differ, at the last slash before."""
+    """Return the index after the last slash of the common beginning of two image references."""
     length = next((place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
     return old.rfind("/", 0, length) + 1
 
 
 def to_minute(when: str) -> str:
-    """A time of the server, to the minute."""
+    """Return an RFC 3339 time cut to the minute, or "-" if it is too short."""
     return when[:16].replace("T", " ") + " UTC" if len(when) >= 16 else "-"

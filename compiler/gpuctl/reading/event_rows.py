@@ -1,4 +1,4 @@
-"""Events: when they happened, which came first, and which of them are about a job."""
+"""Events: their time and order, and which of them are about a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.workload_state import IntermediateOwner, intermediate_owners, without_generated_suffix
 
-# What controllers put behind the name of what makes pods: k8s.io/kubernetes, pkg/controller.
+# Suffixes that controllers append to the owner's name for their pods: k8s.io/kubernetes, pkg/controller.
 _POD = r"-[a-z0-9]{5}"
 _INDEXED_POD = rf"-\d+{_POD}"
 _ORDINAL = r"-\d+"
@@ -18,10 +18,13 @@ _ORDINAL = r"-\d+"
 def of_job(
     events: Iterable[Object], namespace: str, workload: Object | None, members: Iterable[Object]
 ) -> Iterator[Object]:
-    """Those about a job's workload (None: it has gone), what its controller made, its claims, and nothing older.
+    """Yield the events about a job's workload, the objects its controller created, and its claims.
 
-    A job of the same name may have been there before: its events are not this one's. Events about what is there have
-    its uid: without one they are nobody's.
+    Events of an earlier job of the same name are left out: those older than the workload, and those about an existing
+    pod or workload with another uid.
+
+    :param workload: None if it was deleted.
+    :param members: the job's pods.
     """
     events = list(events)
     pods = {pod["metadata"]["name"]: pod for pod in members}
@@ -41,7 +44,7 @@ def of_job(
                 yield event
         elif workload is not None and _is_about(kind, name, workload, makers):
             same = uid == workload["metadata"].get("uid") or kind != workload["kind"]
-            # Times of both generations of events are RFC 3339 in UTC: what differs is only the fraction.
+            # Both event APIs write RFC 3339 times in UTC; only the fraction differs.
             if same and event_time(event)[:19] >= born[:19]:
                 yield event
 
@@ -53,7 +56,7 @@ def _claims(pod: Object) -> Iterator[str]:
 
 
 def _makers(events: Iterable[Object], pods: Iterable[Object]) -> set[tuple[str, str]]:
-    """Kind and name of what makes pods, as far as it is told of, or pods of it are there."""
+    """Return kind and name of the objects that events are about or that own pods; each may have created pods."""
     about = [event.get("involvedObject") or {} for event in events]
     owners = [owner for pod in pods for owner in pod["metadata"].get("ownerReferences") or []]
     return {(item.get("kind") or "", item.get("name") or "") for item in (*about, *owners)}
@@ -68,17 +71,17 @@ def _is_about(kind: str, name: str, workload: Object, makers: Collection[tuple[s
 
 
 def _may_be_pod_of(name: str, workload: Object, makers: Collection[tuple[str, str]]) -> bool:
-    """Whether a pod that has gone was a workload's, by its name and by what else is there to make such a pod."""
+    """Return True if a deleted pod of this name may have belonged to the workload, given other possible owners."""
     own, above, spec = workload["metadata"]["name"], without_generated_suffix(name), workload.get("spec") or {}
     if workload["kind"] == "Deployment":
-        # Those of a Job chat-v2 are called as those of a ReplicaSet of chat may be.
+        # A Job `chat-v2` names its pods like a ReplicaSet of the Deployment `chat`.
         return ("ReplicaSet", above) in makers and without_generated_suffix(above) == own
     if workload["kind"] == "JobSet":
         named = ((f"{own}-{item['name']}", item["template"]["spec"]) for item in spec.get("replicatedJobs") or [])
         return any(_is_called(name, begins, _ORDINAL + _pod_of(job)) for begins, job in named)
     if workload["kind"] == "StatefulSet":
         return _is_called(name, own, _ORDINAL)
-    # Those of a Job train-1 are called as one of the indexed Job train.
+    # A Job `train-1` names its pods like the indexed Job `train`.
     return _is_called(name, own, _pod_of(spec)) and (above == own or ("Job", above) not in makers)
 
 
@@ -91,7 +94,7 @@ def _is_called(name: str, own: str, pattern: str) -> bool:
 
 
 def event_time(event: Object) -> str:
-    """When an event last happened (RFC 3339), whichever of the API's two generations wrote it."""
+    """Return the time of an event's last occurrence (RFC 3339), for core/v1 and events.k8s.io events."""
     series = event.get("series") or {}
     return (
         series.get("lastObservedTime")
@@ -103,10 +106,10 @@ def event_time(event: Object) -> str:
 
 
 def event_order(event: Object) -> tuple[str, str]:
-    """What to sort events by, the newest last, where several fall into one second.
+    """Sort key: events by time, newest last, also within one second.
 
-    ``lastTimestamp`` has whole seconds, ``eventTime`` microseconds: compared as text, what has no fraction would be the
-    last of its second, whatever came first.
+    ``lastTimestamp`` has whole seconds and ``eventTime`` microseconds. Without a known fraction an event sorts last in
+    its second.
     """
     told = event_time(event)
     second, _, fraction = told.rstrip("Z").partition(".")
@@ -116,10 +119,10 @@ def event_order(event: Object) -> tuple[str, str]:
 
 
 def _recorded(event: Object, second: str) -> str:
-    """The fraction of a second at which an event was made, "" where it is not known.
+    """Return the fraction of the second (9 digits) at which an event was created; "" if unknown.
 
-    client-go (tools/record/event.go, makeEvent) puts the nanoseconds since 1970 of the first occurrence, in
-    hexadecimal, behind the dot of an event's name.
+    client-go (tools/record/event.go, makeEvent) ends an event's name with the nanoseconds since 1970 of its first
+    occurrence, in hexadecimal.
     """
     stamp = (event["metadata"].get("name") or "").rpartition(".")[2]
     if re.fullmatch(r"[0-9a-f]{16}", stamp) is None:

@@ -1,4 +1,4 @@
-"""What became of GPUs over a time, in GPU-seconds, as the ledger of usage has it; quotients are made when read."""
+"""GPU-seconds of a group over a period, as the usage ledger returns them. Ratios are computed on access."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import Any, NamedTuple
 from gpuctl.language.display_text import visible
 
 LEVELS = ("cluster", "namespace", "label", "annotation", "workload", "node", "model")
-"""By what usage is told."""
+"""The groupings of usage reports."""
 _NAME = 317
 
 
 class GpuTime(NamedTuple):
-    """GPU-seconds: ``held`` is ``busy``, ``idle`` and ``unobserved`` together.
+    """GPU-seconds of a group over a period. ``held`` = ``busy`` + ``idle`` + ``unobserved``.
 
-    :param busy: observed, times how much of them was used; ``idle``: observed, and not used; ``unobserved``: nobody
-        knows.
-    :param capacity: what there was; None of what has no GPUs of its own. Likewise ``free``, which nobody held, and
-        ``unusable``, which nobody held on nodes that take no pods, and ``unsized``, which pods held whose share of a
-        card is of unknown size, or nobody.
-    :param allowed: what a namespace might hold: its quota's, and while it had none the cluster's; None of what is none.
+    :param held: allocated to pods.
+    :param busy: measured time, weighted by utilization.
+    :param idle: measured time, weighted by the unused share.
+    :param unobserved: allocated, but without measurements.
+    :param capacity: existing GPUs; None for groups that own no GPUs. None applies likewise to the next three.
+    :param free: unallocated, on schedulable nodes.
+    :param unusable: unallocated, on nodes that accept no pods.
+    :param unsized: GPUs whose allocation is unknown, because pods hold shares of unknown size.
+    :param allowed: quota of a namespace, or the cluster's capacity while it had no quota; None for other groups.
     """
 
     held: float = 0.0
@@ -36,22 +39,22 @@ class GpuTime(NamedTuple):
 
     @property
     def mean_use(self) -> float | None:
-        """Percent, of what was observed."""
+        """Return the mean utilization of the measured time, percent; None without measurements."""
         observed = self.busy + self.idle
         return 100 * self.busy / observed if observed > 0 else None
 
     @property
     def coverage(self) -> float | None:
-        """The part, 0 to 1, of what was held of which it is known what it did."""
+        """Return the measured share of the allocated time, 0 to 1; None if nothing was allocated."""
         return 1 - self.unobserved / self.held if self.held > 0 else None
 
     def share_of(self, capacity: float | None) -> float | None:
-        """How many percent of a capacity were held."""
+        """Return the allocated share of a capacity, percent; None if the capacity is 0 or unknown."""
         return 100 * self.held / capacity if capacity else None
 
 
 class GpuHolder(NamedTuple):
-    """Whom a row is about: ``value`` is its namespace, value of a label, node or model; of a workload its uid."""
+    """The group of a row. ``value`` is the namespace, label value, node or model; for a workload its uid."""
 
     value: str = ""
     namespace: str = ""
@@ -60,16 +63,17 @@ class GpuHolder(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[str, ...]:
-        """By what holders stand whose numbers are equal: their names."""
+        """Sort key for holders with equal numbers: their names."""
         return self.name or self.value, self.namespace, self.kind, self.value
 
 
 class KnownTime(NamedTuple):
-    """The part of a range or step for which usage is known.
+    """The part of a range or step for which usage data exists.
 
-    :param seconds: how much of it; ``start`` and ``until``: the first and the last known moment, RFC 3339, "" if the
-        service is too old to say.
-    :param provisional: whether figures may still change; None if the service is too old to say.
+    :param seconds: length of that part.
+    :param start: its first moment, RFC 3339; "" if the service is too old to report it.
+    :param until: its last moment, as ``start``.
+    :param provisional: True if figures may still change; None if the service is too old to report it.
     """
 
     seconds: float
@@ -79,7 +83,7 @@ class KnownTime(NamedTuple):
 
 
 class LedgerLine(NamedTuple):
-    """A holder over a step of time. ``time`` and ``end`` are as the ledger has them: RFC 3339."""
+    """The usage of one holder in one step. ``time`` and ``end`` are RFC 3339."""
 
     time: str
     end: str
@@ -89,18 +93,18 @@ class LedgerLine(NamedTuple):
 
 
 class InvalidLedger(ValueError):
-    """What was answered has not the form of a ledger."""
+    """A response does not have the form of a usage ledger."""
 
 
 def to_rfc3339(seconds: float) -> str:
-    """A time, to the second, in UTC."""
+    """Return a time in UTC with whole seconds, RFC 3339."""
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def sum_gpu_times(parts: Iterable[GpuTime]) -> GpuTime:
-    """All together; the capacity that one of them does not have, they do not have together. Likewise what is free.
+    """Return the sum. A capacity column is None in the sum if it is None in a part.
 
-    What they are allowed is no sum: each of them may be allowed all that there is.
+    ``allowed`` is not summed: each part may be allowed the whole capacity.
     """
     found = list(parts)
     return GpuTime(
@@ -115,9 +119,9 @@ def _all(values: Sequence[float | None]) -> float | None:
 
 
 def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
-    """A row, as the ledger of usage answers it.
+    """Parse a row of a ledger response.
 
-    :raises InvalidLedger: it is none.
+    :raises InvalidLedger: the row has another form.
     """
     try:
         held, busy, idle = (float(value[f"{name}_gpu_seconds"]) for name in ("allocated", "busy", "held_idle"))
@@ -140,5 +144,5 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
 
 
 def _text(value: object) -> str:
-    """A name, which somebody in the cluster has written."""
+    """Return a user-chosen name, with control characters escaped and cut to a maximum length."""
     return visible(str(value or "")[:_NAME])

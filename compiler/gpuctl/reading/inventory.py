@@ -1,4 +1,4 @@
-"""What several commands read of a cluster at once: nodes, pods that hold or await room, definitions of pools."""
+"""Nodes, unfinished pods, pool definitions and devices, read with parallel lists for several commands."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.node_devices import NO_DEVICES, Devices, read_devices
 
-# Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.
+# Source: scheduler.go, NewInformerFactory: the scheduler does not watch finished pods.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Inventory(NamedTuple):
-    """``pods`` are the unfinished ones of all namespaces, None when the user may not list them; ``definitions`` are
-    the pools' ConfigMaps, None likewise; ``devices`` the GPUs that drivers offer on nodes, and who has them."""
+    """Lists of a cluster.
+
+    :param pods: unfinished pods of all namespaces; None if the user may not list them.
+    :param definitions: ConfigMaps with pool definitions; None if the user may not list them.
+    :param devices: GPUs offered as DRA devices, and the pods that hold them.
+    """
 
     nodes: list[Object]
     pods: list[Object] | None
@@ -37,10 +41,10 @@ def read_inventory(
     definitions: bool = False,
     gpus: Iterable[str] = (),
 ) -> Inventory:
-    """A few lists at the same time, however many nodes, pools and namespaces there are.
+    """Read the lists in parallel. The number of requests does not depend on the size of the cluster.
 
-    :param labels: which nodes.
-    :param gpus: the extended resources that are GPUs, to count those that drivers offer as devices.
+    :param labels: label selector for nodes.
+    :param gpus: the extended resources that are GPUs; if given, GPUs that drivers offer as devices are counted too.
     :raises ApiError: nodes may not be listed.
     """
     session = scope.session
@@ -54,7 +58,7 @@ def read_inventory(
 
 
 def read_node(scope: Scope, name: str, gpus: Iterable[str]) -> tuple[Object | None, list[Object] | None, Devices]:
-    """A node, its unfinished pods, all devices; None where there is no such node, or pods may not be listed."""
+    """Return a node (None if it does not exist), its unfinished pods (None if not allowed), and all devices."""
     session = scope.session
     tasks: list[Callable[[], Any]] = [
         lambda: session.list_objects(RESOURCES["Node"], fields=f"metadata.name={name}")[0],
@@ -66,7 +70,7 @@ def read_node(scope: Scope, name: str, gpus: Iterable[str]) -> tuple[Object | No
 
 
 def node_names(session: Session) -> list[str]:
-    """The names of all nodes; none where they may not be listed. For suggestions."""
+    """Return the names of all nodes, for suggestions; [] if they may not be listed."""
     try:
         return [node["metadata"]["name"] for node in session.list_objects(RESOURCES["Node"])[0]]
     except ApiError:

@@ -1,4 +1,4 @@
-"""How a job's ports are reached: from outside, from within the cluster, and from one's own machine."""
+"""The addresses of a job's ports: from outside the cluster, from inside, and by `gpuctl port-forward`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.reading.status import pod_status
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses as ``host:port``; ``port_forward`` is a command, None when nothing listens."""
+    """Addresses as ``host:port``. ``port_forward`` is a command; None if no Service has a port."""
 
     nodes: list[str] = field(default_factory=list)
     balancers: list[str] = field(default_factory=list)
@@ -23,7 +23,7 @@ class Addresses:
 def job_addresses(
     name: str, namespace: str, services: Iterable[Object], pods: Iterable[Object], nodes: Mapping[str, Object | None]
 ) -> Addresses:
-    """The ways to a job. A node's address is its external one if it has one; any node forwards a nodePort."""
+    """Return a job's addresses. For node ports, a node's external address is preferred to its internal one."""
     running = [pod for pod in pods if pod_status(pod).phase == "running"]
     hosts = list(dict.fromkeys(host for pod in running if (host := _host(pod, nodes))))
     found = Addresses()
@@ -58,5 +58,5 @@ def _host(pod: Object, nodes: Mapping[str, Object | None]) -> str | None:
 
 
 def bracketed(host: str) -> str:
-    """An IPv6 address in brackets, as ports are appended to it."""
+    """Return an IPv6 address in brackets, so that a port can be appended; other hosts unchanged."""
     return f"[{host}]" if ":" in host else host

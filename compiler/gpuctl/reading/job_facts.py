@@ -1,4 +1,4 @@
-"""What is known of a job from its own objects alone: what it is, what it asks for, how far it has come."""
+"""Facts about a job from its own objects: document, requests, images, restarts and progress."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ SERVING = ("Deployment", "StatefulSet")
 
 @dataclass(frozen=True)
 class JobFacts:
-    """A job without what events, nodes and logs tell of it. ``document`` is None where it cannot be read from the
-    objects, ``begun`` the time at which the first container of its pods began."""
+    """A job without the information from events, nodes and logs.
+
+    :param begun: start time of the first container, RFC 3339; None if no container has started.
+    :param document: the job as a document; None if its objects cannot be converted back into one.
+    """
 
     job: Job
     row: JobTableRow
@@ -47,22 +50,22 @@ class JobFacts:
 
     @property
     def text(self) -> str | None:
-        """The document as YAML, without credentials."""
+        """Return the document as YAML, with credentials masked."""
         return emit_object(masked(self.document)) if self.document is not None else None
 
     @property
     def started_at(self) -> str | None:
-        """When the first container began; of a job whose pods are gone, when its controller did."""
+        """Return when the first container started; if the pods are gone, when the controller started the job."""
         return self.begun or (None if self.pods or self.row.status.phase == "pending" else self.row.started_at)
 
     @property
     def conditions(self) -> list[Object]:
-        """Those of the workload."""
+        """Return the conditions of the workload."""
         return conditions_of(self.job)
 
 
 def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobFacts:
-    """The facts of a job that was found already: its Services and autoscaler are listed, what may not be is noted."""
+    """Return the facts of a job, with its Services and autoscaler. Add a note if they may not be listed."""
     local = Scope(scope.session, job.identity.namespace)
     services = services_of(local, job, keys)
     scalers: list[Object] = []
@@ -78,10 +81,14 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
 def job_facts(
     job: Job, services: Iterable[Object], scaler: Object | None, names: PlatformKeys, settings: Settings
 ) -> JobFacts:
-    """The facts that objects tell; ``services`` are the job's, ``scaler`` is what scales it."""
+    """Return the facts that objects contain.
+
+    :param services: the job's Services.
+    :param scaler: the autoscaler of the job's workload.
+    """
     row = job_row(job, names)
     identity, workload = job.identity, job.workload
-    # Another autoscaler's numbers are no part of the document.
+    # An autoscaler with another name was not created from the document.
     own = [scaler] if scaler is not None and scaler["metadata"]["name"] == identity.name else []
     template = _template(job)
     containers = (template.get("spec") or {}).get("containers") or []
@@ -100,22 +107,22 @@ def job_facts(
 
 
 def conditions_of(job: Job) -> list[Object]:
-    """The conditions of a job's workload."""
+    """Return the conditions of a job's workload."""
     return list(((job.workload or {}).get("status") or {}).get("conditions") or [])
 
 
 def own_labels(job: Job, keys: Records) -> str:
-    """The selector of what a job is made of."""
+    """Return the label selector of a job's objects."""
     return f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
 
 
 def services_of(scope: Scope, job: Job, keys: Records) -> list[Object]:
-    """The Services of a job; ``scope`` is its namespace."""
+    """Return the Services of a job. ``scope`` is limited to the job's namespace."""
     return scope.all_if_allowed("Service", labels=own_labels(job, keys), why="how it is reached is not known") or []
 
 
 def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:
-    """The autoscaler of a job's workload, whoever made it: what it scales counts, not the name."""
+    """Return the autoscaler that targets a job's workload, whatever its name."""
     if job.workload is None:
         return None
     wanted = (job.workload["kind"], job.workload["metadata"]["name"])
@@ -127,7 +134,7 @@ def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:
 
 
 def _template(job: Job) -> Object:
-    """The pod that there are most of."""
+    """Return the pod template with the most replicas."""
     if job.workload is None:
         return job.pods[-1] if job.pods else {}
     templates = pod_templates(not_started(job.workload))
@@ -135,7 +142,7 @@ def _template(job: Job) -> Object:
 
 
 def _resources(job: Job, template: Object, settings: Settings, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:
-    """Of one pod, as the document asks for it; ``memory`` is text as the REST API has it."""
+    """Return the requests of one pod in the terms of a document. ``memory`` is text in the form of the REST API."""
     spec = template.get("spec") or {}
     asked = pod_requests(spec) if spec else {}
     cpu, memory = asked.get("cpu"), asked.get("memory")
@@ -153,13 +160,13 @@ def _restarts(pod: Object) -> int:
 
 
 def _document(workload: Object, companions: Iterable[Object], settings: Settings) -> dict[str, Any] | None:
-    # It brings the compiler along.
+    # Imported late: it loads the compiler.
     from gpuctl.backend.lift import lift
 
     try:
         documents = lift([workload, *companions], settings)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        # Lifting is for what lowering makes; a workload may have been changed into anything by anybody.
+        # Lift understands what gpuctl lowers; a workload may have been changed into any form.
         return None
     wanted = labels_of(workload).get(settings.label("job-type"))
     return next((item for item in documents if item.get("kind") == wanted), None)

@@ -1,4 +1,4 @@
-"""Job ids: ``NAME-xxxxx``, which mean one incarnation of a job. A job that is created again has another id."""
+"""Job ids, ``NAME-xxxxx``: one id for each incarnation of a job. A job that is created again gets another id."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _ID = rf"(.+)-[0-9a-z]{{{_DIGITS}}}"
 
 
 def id_of(namespace: str, kind: str, name: str, uid: str) -> str:
-    """Return the id of a job whose main object has this uid. Nothing is stored for it."""
+    """Return the id of the job whose main object has this uid. The id is derived, not stored."""
     digest = hashlib.sha256("\0".join((namespace, kind, name, uid)).encode()).digest()
     return f"{name}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_DIGITS])}"
 
 
 def name_in_id(text: str) -> str | None:
-    """Return the name of the job whose id a text may be, or None if it has not the form of an id."""
+    """Return the job name in a text of the form of an id; None if the text has another form."""
     match = re.fullmatch(_ID, text)
     return match[1] if match else None

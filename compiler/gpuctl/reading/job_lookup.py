@@ -1,4 +1,4 @@
-"""Which job a user means: by its id, its name, its pod's name, or ``kind/name``."""
+"""Find a job by its id, its name, the name of one of its pods, or ``KIND/NAME``."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ _PREFIXES = frozenset({"job", "jobs", *_PODS})
 
 
 class JobNotFound(NoSuchJob):
-    """There is no job, and no pod, of a name."""
+    """No job and no pod has the name."""
 
 
 def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
-    """The job, with its pods, and the pod that was named, if it was one.
+    """Return the job with its pods, and the name of the pod if a pod was named.
 
-    ``text`` is the id or name of a job, or the name of one of its pods (the JOB ID of ``get jobs``), with or without
-    ``job/``, ``pod/`` or the kind (``training/``) before it.
-
-    :raises JobNotFound: there is none.
-    :raises NoSuchJob: there are several, or it is of another kind.
+    :param text: a job's id or name, or a pod's name (the JOB ID of ``get jobs``), optionally after ``job/``, ``pod/``
+        or a kind (``training/``).
+    :raises JobNotFound: no job or pod has the name.
+    :raises NoSuchJob: the name is ambiguous, or the job has another kind.
     """
     prefix, name = split_prefix(text)
     if prefix != "pod":
@@ -57,16 +56,16 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             identity = identity_of(pods[0], keys)
             jobs = _of_job(scope, identity.name if identity else name, keys)
             jobs = [job for job in jobs if job.identity == identity]
-            # None without the label `app`, as of pods made by hand; nor where the job has just been deleted.
+            # No job is found if the pod has no label `app` (a pod made by hand), or if the job has just been deleted.
             return (jobs or group_by_job([], pods, keys))[0], name
     names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)}
     raise job_not_found(name, scope.namespace, names)
 
 
 def split_prefix(text: str) -> tuple[str, str]:
-    """Return the word before the slash, such as a kind, "job", "pod" or "", and the name behind it.
+    """Return the prefix ("", "job", "pod" or a kind) and the name of a text ``PREFIX/NAME``.
 
-    :raises NoSuchJob: the word before the name is unknown.
+    :raises NoSuchJob: the prefix is unknown.
     """
     prefix, _, name = text.rpartition("/")
     if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
@@ -75,11 +74,11 @@ def split_prefix(text: str) -> tuple[str, str]:
 
 
 def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
-    """Return the job that a name or id means; None without any.
+    """Return the one job that a name or id means; None if ``jobs`` is empty.
 
     :param jobs: the jobs of that name or id.
-    :param prefix: the first value of :func:`split_prefix`, not "pod".
-    :raises NoSuchJob: there are several, or none is of the kind.
+    :param prefix: the prefix from :func:`split_prefix`, except "pod".
+    :raises NoSuchJob: several jobs match, or none has the kind.
     """
     kind = prefix if prefix in JOB_KINDS else None
     found = [job for job in jobs if kind in (None, job.identity.kind)]
@@ -100,14 +99,15 @@ def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | N
 
 
 def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
-    """Return the error for a pod's name that pods of several namespaces have."""
+    """Return the error for a pod name that exists in several namespaces."""
     return SeveralJobs(f"there are several pods {name}: in {', '.join(namespaces)}", f"say which {IN_NAMESPACE}")
 
 
 def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> JobNotFound:
-    """Return the error for a name that no job or pod of a namespace, or (None) of all, has.
+    """Return the error for a name that no job or pod has.
 
-    :param names: those of the jobs that there are; the closest one is suggested.
+    :param namespace: the namespace that was searched; None for all.
+    :param names: names of existing jobs; the closest one is suggested.
     """
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
@@ -116,9 +116,9 @@ def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> Job
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
-    """Return ``KIND/NAME`` of the job whose id a text is; any other text as it is.
+    """Return ``KIND/NAME`` if the text is a job's id, otherwise the text unchanged.
 
-    :raises SeveralJobs: it is the name of another job as well.
+    :raises SeveralJobs: the text is also the name of another job.
     """
     if "/" in text or name_in_id(text) is None:
         return text
@@ -129,9 +129,10 @@ def name_of_id(scope: Scope, text: str, keys: Records) -> str:
 
 
 def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str = "") -> list[Job]:
-    """All jobs of the names or ids, in every namespace; a pod's name stands for its job. ``selector`` narrows them.
+    """Return all jobs with the names or ids, in every namespace. A pod's name stands for its job.
 
-    :raises JobNotFound: there is none of a name.
+    :param selector: label selector that limits the jobs.
+    :raises JobNotFound: no job or pod has one of the names.
     """
     bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
     apps = dict.fromkeys(filter(_is_label_value, [*bare, *filter(None, map(name_in_id, bare))]))
@@ -148,15 +149,15 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
 
 
 def workload_of(job: Job) -> Object:
-    """The main object of a job.
+    """Return a job's main object.
 
-    :raises NoSuchJob: only pods are left, or the rest is not seen yet.
+    :raises NoSuchJob: only pods are left, or the main object was created after it was listed.
     """
     if job.workload is not None:
         return job.workload
     whose = f"of {job.identity.name} in {job.identity.namespace}"
     if job.pods and all(map(is_controlled, job.pods)):
-        # Lists of pods and of workloads are not of one moment; Kubernetes deletes the pods of what has gone.
+        # Pods and workloads are listed at different times. Kubernetes deletes the pods of a deleted workload.
         later = "if you have just made it, try again; if not, its pods go by themselves"
         raise NoSuchJob(f"{whose} only pods are seen: what made them has gone, or is not seen yet", later)
     names = [pod["metadata"]["name"] for pod in job.pods]
@@ -166,14 +167,14 @@ def workload_of(job: Job) -> Object:
 
 
 def _which(jobs: list[Job]) -> str:
-    """How to say which of several jobs of one name is meant."""
+    """Return how to name one of several jobs unambiguously."""
     ways = [str(IN_NAMESPACE)] if len({job.identity.namespace for job in jobs}) > 1 else []
     ways += ["as KIND/NAME"] if len({job.identity.kind for job in jobs}) > 1 else []
     return f"say which {', or '.join(ways)}"
 
 
 def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
-    """While a GitOps controller replaces a training, both are there under one name."""
+    """Note other generations of the same name: both exist while a GitOps controller replaces a training."""
     for other in found:
         if other.identity != job.identity:
             leaving = other.workload is None or other.workload["metadata"].get("deletionTimestamp")
@@ -186,7 +187,7 @@ def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
 def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
     """Check that a text is not the name of one job and the id of another.
 
-    :raises SeveralJobs: it is.
+    :raises SeveralJobs: it is both.
     """
     by_name = [job for job in found if job.identity.name == text]
     by_id = [job for job in found if job.identity.name != text and job.identity.generation != text]
@@ -196,7 +197,7 @@ def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
 
 
 def ambiguous_text(text: str, named: tuple[str, str, str], meant: tuple[str, str, str]) -> SeveralJobs:
-    """Return the error about a text that is the name of one job and the id of another, each kind, name, namespace."""
+    """Return the error for a text that is the name of one job and the id of another; each is kind, name, namespace."""
     by_name, by_id = (f"{kind}/{name}" for kind, name, _ in (named, meant))
     return SeveralJobs(
         f"{text} is the name of {by_name} in {named[2]} and the job id of {by_id} in {meant[2]}",
@@ -205,7 +206,7 @@ def ambiguous_text(text: str, named: tuple[str, str, str], meant: tuple[str, str
 
 
 def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
-    """All jobs of a name or id, wherever they are; a name with a hash is that of one generation."""
+    """Return all jobs with a name or id, in all namespaces. A name with a hash means one generation."""
     names = [name, *filter(None, [name_in_id(name)])]
     known = _of_jobs(scope, names, keys)
     found = [job for job in known if job.identity.name == name or job_id(job) == name]
@@ -216,19 +217,19 @@ def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
 
 
 def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
-    """All jobs of a name, each of their generations."""
+    """Return all jobs with a name, one for each generation."""
     return _of_jobs(scope, [name], keys)
 
 
 def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
-    """All jobs of some names, each of their generations."""
+    """Return all jobs with one of the names, one for each generation."""
     legal = list(filter(_is_label_value, names))
     if not legal:
         return []
     selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
     listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
     mains = [obj for items in listed[:-1] for obj in items if unhashed_name(obj) in legal]
-    # What the JobSet made carries its labels; what is controlled is not a job of its own.
+    # A JobSet's Jobs carry its labels; controlled objects are not jobs of their own.
     mains = [obj for obj in mains if not is_controlled(obj)]
     return group_by_job(mains, listed[-1], keys)
 

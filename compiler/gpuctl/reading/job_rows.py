@@ -1,4 +1,4 @@
-"""Jobs as they are in the cluster: what runs them, their pods, and a row for each."""
+"""Jobs in the cluster: their workloads and pods, and their rows in `get jobs`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from gpuctl.reading.status import Status, is_ready, job_status, pod_status, read
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 INDEX = "batch.kubernetes.io/job-completion-index"
-"""The label, and annotation, that numbers the pods of an indexed Job, also of one that a JobSet made."""
+"""Label and annotation with the index of a pod of an indexed Job, also of a Job created by a JobSet."""
 _OWNER_LABELS = ("jobset.sigs.k8s.io/jobset-name", *JOB_LABELS)
 
 
 class Identity(NamedTuple):
-    """Which job: the same on its workload and on its pods.
+    """The identity of a job, equal for its workload and its pods.
 
-    ``generation`` is the name with a hash that its main object was built under for a GitOps controller, "" where the
-    object is called as the job is. While a controller replaces one generation by the next, both are there.
+    :param generation: name with a hash under which a GitOps build created the main object; "" if the object has the
+        job's own name. Two generations exist while a controller replaces one with the next.
     """
 
     namespace: str
@@ -42,7 +42,7 @@ class Identity(NamedTuple):
 
     @property
     def object_name(self) -> str:
-        """What its main object is called."""
+        """Return the name of the main object."""
         return self.generation or self.name
 
 
@@ -62,19 +62,19 @@ class Job:
     pods_in_pages: int = 0
 
     def status(self, keys: Records) -> Status:
-        """How it is doing."""
+        """Return the status of the job."""
         if self.workload is not None:
             return job_status(self.workload, self.pods, keys, self.refusal)
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
 
 
 def job_id(job: Job) -> str:
-    """Return the id of a job: by its main object, or the oldest pod where only pods are left; "" of neither."""
+    """Return the id of a job, derived from :func:`main_uid`; "" without a main object and pods."""
     return _id(job.identity, main_uid(job))
 
 
 def main_uid(job: Job) -> str:
-    """Return the uid of a job's main object, of the oldest pod where only pods are left, or "" without any."""
+    """Return the uid of the main object, or of the oldest pod if only pods are left; "" without both."""
     main = job.workload if job.workload is not None else next(iter(job.pods), None)
     return str(main["metadata"]["uid"]) if main is not None else ""
 
@@ -84,9 +84,12 @@ def _id(identity: Identity, uid: str) -> str:
 
 
 class JobTableRow(NamedTuple):
-    """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs.
+    """One row of ``get jobs``: a pod, or a whole job.
 
-    ``uid`` is that of the job (see :func:`main_uid`), ``pod`` the pod's name (None for the row of a job).
+    :param uid: uid of the job, see :func:`main_uid`.
+    :param pod: name of the pod; None in the row of a job.
+    :param ready: ready containers of all, or ready pods of all, as ``1/2``.
+    :param gpu: number of GPUs requested.
     """
 
     uid: str
@@ -106,22 +109,22 @@ class JobTableRow(NamedTuple):
 
     @property
     def job_id(self) -> str:
-        """The job's id. Computed on request: tables do not show it, and it needs a module that is slow to load."""
+        """Return the job's id. Computed on access: hashlib is slow to import and tables do not show the id."""
         return _id(self.identity, self.uid)
 
     @property
     def shown_id(self) -> str:
-        """The text of the column JOB ID: the pod's name, or that of the job's main object."""
+        """Return the text of column JOB ID: the pod's name, or the name of the job's main object."""
         return self.pod or self.identity.object_name
 
     @property
     def accepted_names(self) -> set[str | None]:
-        """The texts by which a user may name the row."""
+        """Return the names by which a user may refer to the row."""
         return {self.job_id, self.pod, self.identity.name, self.identity.object_name}
 
 
 class JobFilter(NamedTuple):
-    """Which rows: by exact pool, kind and job names, by a status's word or phase (any case); "" and () take all."""
+    """A filter on rows: exact pool, kind and job names; status word or phase in any case. "" and () match all rows."""
 
     pool: str = ""
     kind: str = ""
@@ -129,7 +132,7 @@ class JobFilter(NamedTuple):
     names: tuple[str, ...] = ()
 
     def matches(self, row: JobTableRow) -> bool:
-        """Whether a row is wanted."""
+        """Return True if a row passes the filter."""
         return (
             (not self.pool or row.pool == self.pool)
             and (not self.kind or row.identity.kind == self.kind)
@@ -139,9 +142,9 @@ class JobFilter(NamedTuple):
 
 
 class PlatformKeys(NamedTuple):
-    """The platform's keys, and the resources that are GPUs.
+    """The platform's label keys and GPU resources.
 
-    ``claimed`` are the GPUs that resource claims hold, by the uid of their pod.
+    :param claimed: uid of a pod -> number of GPUs that its resource claims hold.
     """
 
     keys: Records
@@ -152,25 +155,25 @@ class PlatformKeys(NamedTuple):
 
 
 def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
-    """What a platform calls things."""
+    """Return the label keys and GPU resources of a platform."""
     return PlatformKeys(keys, settings.label("gpu-type"), settings.label("priority"), settings.gpu_resources)
 
 
 def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
-    """Return labels with the GPUs that resource claims of the jobs' pods hold; nothing is read if no pod names one."""
+    """Return keys with the GPUs that resource claims of the jobs' pods hold. Nothing is read if no pod has a claim."""
     pods = [pod for job in jobs for pod in job.pods]
     return names._replace(claimed=gpus_of_claims(scope, names.gpus, pods))
 
 
 def identity_of(obj: Object, keys: Records) -> Identity | None:
-    """The job that a workload or pod belongs to, by its labels; None when it is nobody's of ours."""
+    """Return the job that a workload or pod belongs to, from its labels; None if gpuctl did not create it."""
     found = labels_of(obj)
     kind = found.get(keys.job_type)
     if kind is None:
         return None
     name = found.get("app") or next((found[label] for label in JOB_LABELS if label in found), None)
     name = name or obj["metadata"]["name"]
-    # A pod tells whose it is; what made it may be gone.
+    # The labels of a pod name its owner, which may already be deleted.
     owner = next((found[label] for label in _OWNER_LABELS if label in found), None)
     if obj.get("kind") in CHANGEABLE:
         owner = obj["metadata"]["name"]
@@ -179,7 +182,9 @@ def identity_of(obj: Object, keys: Records) -> Identity | None:
 
 
 def newest_generation(jobs: Iterable[Job]) -> Job:
-    """The generation that is there to stay: a controller creates the new one while it deletes the old."""
+    """Return the newest generation that is not being deleted: a controller creates the new one while it deletes the
+    old.
+    """
 
     def order(job: Job) -> tuple[bool, bool, str, str]:
         metadata = job.workload["metadata"] if job.workload is not None else {}
@@ -191,15 +196,18 @@ def newest_generation(jobs: Iterable[Job]) -> Job:
 
 
 def workloads(scope: Scope, keys: Records, selector: str = "") -> list[Object]:
-    """The main objects of jobs; ``selector`` narrows them by labels."""
+    """Return the main objects of jobs.
+
+    :param selector: label selector that limits them.
+    """
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     found = [item for items in scope.lists(WORKLOADS, labels=wanted) for item in items]
-    # A JobSet makes Jobs that carry its labels.
+    # A JobSet creates Jobs that carry its labels.
     return [item for item in found if not is_controlled(item)]
 
 
 def read_jobs(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
-    """All jobs with all their pods, by namespace and name."""
+    """Return all jobs with all their pods, by namespace and name."""
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     listed = scope.lists([*WORKLOADS, "Pod"], labels=wanted)
     mains = [item for items in listed[:-1] for item in items if not is_controlled(item)]
@@ -209,15 +217,16 @@ def read_jobs(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
 
 
 def read_jobs_without_pods(scope: Scope, keys: Records) -> list[Job]:
-    """All jobs that have a main object, and none of their pods."""
+    """Return all jobs that have a main object, without reading pods."""
     listed = scope.lists(WORKLOADS, labels=keys.job_type)
     return group_by_job([item for items in listed for item in items if not is_controlled(item)], [], keys)
 
 
 def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
-    """As :func:`read_jobs`, but where pods come in several pages each is told as it comes, and jobs without pods last.
+    """Yield the jobs of each page of the pod list, so that rows appear before all pods are read.
 
-    A job whose pods are in several pages comes with each; what it lacks comes last.
+    A job whose pods span several pages is yielded with each of them. Jobs without pods, or with missing pods, come
+    last. If all pods fit on one page, the result is that of :func:`read_jobs`.
     """
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     listed = scope.session.begin(lambda kind: scope.all(kind, labels=wanted), WORKLOADS)
@@ -245,7 +254,7 @@ def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[
 
 
 def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
-    """Jobs of objects that were listed, with their pods, by namespace and name."""
+    """Group listed objects into jobs with their pods, by namespace and name."""
     jobs: dict[Identity, Job] = {}
     for obj in mains:
         identity = identity_of(obj, keys)
@@ -261,14 +270,16 @@ def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records)
 
 
 def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
-    """Ask the events why jobs that should have pods have none: one list for all of them, none when there are none."""
+    """Set the refusal of jobs that lack pods, from FailedCreate events. One list serves all jobs; none is read if no
+    job lacks pods.
+    """
     without = {job.identity: job for job in jobs if missing_pods(job)}
     if not without:
         return
     field = ""
     if len(without) == 1:
         (job,) = without.values()
-        # Of the others the events are about what they made: a ReplicaSet, a Job.
+        # For other kinds, events are about the object that creates the pods: a ReplicaSet or a Job.
         if job.workload is not None and job.workload["kind"] in ("Job", "StatefulSet"):
             field = f",involvedObject.name={job.workload['metadata']['name']}"
     events = scope.all_if_allowed(
@@ -291,22 +302,24 @@ def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
 
 
 def name_prefixes(name: str) -> Iterator[str]:
-    """A name, and what is left of it without its last words: ``chat-5d4f-x2z``, ``chat-5d4f``, ``chat``."""
+    """Yield a name and its prefixes, dropping one word at a time: ``chat-5d4f-x2z``, ``chat-5d4f``, ``chat``."""
     while name:
         yield name
         name = name.rpartition("-")[0]
 
 
 def missing_pods(job: Job) -> int:
-    """How many of the pods that a job should have are not there."""
+    """Return the number of pods that a job should have but has not."""
     if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
         return 0
     return max(0, replicas(job.workload) - job.pods_in_pages - _made(job))
 
 
 def _made(job: Job) -> int:
-    """The pods that count as those that a job should have. A failed one of a training does: its own row says so, and
-    its controller takes its time before it makes another."""
+    """Return the number of existing pods that count against the desired number.
+
+    A training's failed pods count: they have rows of their own, and the controller delays the replacement.
+    """
     is_training = job.workload is not None and job.workload["kind"] in ("Job", "JobSet")
     return sum(
         not pod["metadata"].get("deletionTimestamp")
@@ -316,7 +329,7 @@ def _made(job: Job) -> int:
 
 
 def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
-    """The row for the pods that a job lacks beside those that it has; None when it lacks none."""
+    """Return the row for the pods that a job lacks; None if it lacks none."""
     lacking = missing_pods(job)
     if job.workload is None or not lacking:
         return None
@@ -335,14 +348,18 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
 
 
 def condition_message(workload: Object, kind: str) -> str:
-    """The message of a condition that holds, or ""."""
+    """Return the message of a condition that is True, or ""."""
     return (condition(workload, kind) or {}).get("message") or ""
 
 
 def pod_row(
     pod: Object, identity: Identity, names: PlatformKeys, uid: str = "", workload: Object | None = None
 ) -> JobTableRow:
-    """A pod's row; ``uid`` is its job's, ``workload`` the main object of its job."""
+    """Return the row of a pod.
+
+    :param uid: uid of its job.
+    :param workload: the main object of its job.
+    """
     status = pod.get("status") or {}
     return JobTableRow(
         uid=uid,
@@ -363,7 +380,7 @@ def pod_row(
 
 
 def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
-    """A job's row: READY counts pods that are ready, of those it is to have; GPU is of all of them together."""
+    """Return the row of a job: READY counts ready pods of the desired ones, GPU is the sum over its pods."""
     if job.workload is None:
         newest = pod_row(job.pods[-1], job.identity, names)
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
@@ -396,7 +413,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
 def rows_of_jobs(
     jobs: Iterable[Job], names: PlatformKeys, *, by_job: bool = False, pods_only: bool = False
 ) -> Iterator[JobTableRow]:
-    """The rows of jobs: one a pod, one for what a job lacks of them (not with ``pods_only``); or one a job."""
+    """Yield one row per pod and one for missing pods (not with ``pods_only``), or with ``by_job`` one row per job."""
     for job in jobs:
         if by_job:
             yield job_row(job, names)
@@ -413,19 +430,19 @@ def rows_of_jobs(
 
 
 def _ready(job: Job) -> int:
-    """Pods that are up, and those of a training that have finished."""
+    """Return the number of ready pods; for a training, plus those that have succeeded."""
     through = sum(pod_status(pod).phase == "succeeded" for pod in job.pods)
     return sum(map(is_ready, job.pods)) + (through if job.workload and job.workload["kind"] in ("Job", "JobSet") else 0)
 
 
 def _done(job: Job) -> int:
-    """How many pods a job without any to run had or would have."""
+    """Return the number of pods of a job that has ended or is suspended, as if it were to start now."""
     assert job.workload is not None
     return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(not_started(job.workload))
 
 
 def not_started(workload: Object) -> Object:
-    """The workload as it begins: nobody suspends it, and nothing of it is done."""
+    """Return the workload as before its start: not suspended, and with an empty status."""
     return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}
 
 

@@ -1,4 +1,4 @@
-"""Labels of nodes, and the types of GPU that they tell."""
+"""Labels of nodes, and the GPU types that they name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpuctl.reading.node_rows import NodeDetails
 class LabelRow:
     """One label of one node.
 
-    Kubernetes keeps when whoever set a label last wrote to the node. So the label was there by ``created_at``, and has
-    not changed since ``updated_at``, which is later where several hold it. Both are None where nobody holds it.
+    Kubernetes stores when each field manager of a label last wrote to the node. So the label existed at ``created_at``
+    (earliest manager) and has not changed since ``updated_at`` (latest manager). Both are None without a manager.
     """
 
     node: str
@@ -27,7 +27,7 @@ class LabelRow:
 
 
 class GpuLabelRow(NamedTuple):
-    """The labels of a node that tell a type of GPU, those that jobs select on first."""
+    """The labels of a node that name a GPU type, those that jobs select on first."""
 
     node: str
     labels: Mapping[str, str]
@@ -36,25 +36,25 @@ class GpuLabelRow(NamedTuple):
 
 
 def gpu_label_row(node: NodeDetails) -> GpuLabelRow:
-    """Return the labels of a node about GPUs."""
+    """Return the GPU labels of a node."""
     return GpuLabelRow(node.name, node.gpu_labels, node.gpu_type, node.pool)
 
 
 def labels_with(nodes: Iterable[Object], key: str) -> list[LabelRow]:
-    """A label at all nodes that have it."""
+    """Return a label of all nodes that have it, by node."""
     found = (label for node in nodes for label in node_labels(node) if label.key == key)
     return sorted(found, key=lambda label: label.node)
 
 
 def node_labels(node: Object) -> list[LabelRow]:
-    """All labels of a node, by key."""
+    """Return all labels of a node, by key."""
     name = node["metadata"]["name"]
     return [LabelRow(name, key, value, *_times(node, key)) for key, value in sorted(labels_of(node).items())]
 
 
 @dataclass(frozen=True)
 class GpuType:
-    """A type of GPU: how many there are and where. ``used`` is None when pods may not be read."""
+    """A GPU type, with the number of GPUs and their nodes. ``used`` is None if pods may not be read."""
 
     name: str
     vendors: tuple[str, ...]
@@ -66,7 +66,7 @@ class GpuType:
 
 
 def gpu_types(nodes: Iterable[NodeDetails], gpus: PlatformGpus) -> list[GpuType]:
-    """The types that nodes have, by name. Nodes with GPUs and no label are of type ``unknown``."""
+    """Return the GPU types of nodes, by name. Nodes with GPUs but without a type label have the type ``unknown``."""
     groups: dict[str, list[NodeDetails]] = {}
     for node in nodes:
         if node.gpu_type or node.gpu_total:
@@ -89,7 +89,7 @@ def _gpu_type(name: str, nodes: list[NodeDetails], gpus: PlatformGpus) -> GpuTyp
 
 
 def _times(node: Object, key: str) -> tuple[str | None, str | None]:
-    """When those that hold a label last wrote to the node: the first of them, and the last."""
+    """Return the earliest and the latest write to the node by a manager of the label."""
     times = [
         str(entry["time"])
         for entry in node["metadata"].get("managedFields") or []

@@ -1,6 +1,6 @@
-"""What a change of documents does to a cluster as it is.
+"""The effect of a document change on a cluster snapshot.
 
-Running jobs that it ends, finished trainings that it runs again, and whether the new jobs fit.
+It names running jobs that end, finished trainings that run again, and whether new jobs fit.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _Workloads = dict[tuple[str, ...], Object]
 def with_cluster_gpus(
     before: DeclaredState, after: DeclaredState, old: Compilation | None, new: Compilation | None, snapshot: Snapshot
 ) -> tuple[DeclaredState, DeclaredState]:
-    """Both sides with the GPUs that the nodes of the cluster have, for the pools that they are about.
+    """Return both states with the GPUs of the cluster's nodes, for the pools that the documents mention.
 
-    Where the platform shares cards, nodes show more of them than there are, and the documents' word stands.
+    If the platform shares GPUs, nodes report more GPUs than exist, so the documents' numbers are kept.
     """
     named = [_nodes(compilation) for compilation in (old, new)]
     about = {pool for side in (before, after) for pool in (*side.nodes, *(item.pool for item in side.jobs.values()))}
@@ -52,9 +52,10 @@ def with_cluster_gpus(
 
 
 class CausedEviction(NamedTuple):
-    """A job that would be evicted, and the jobs of the change for which.
+    """A job that would be evicted, and the changed jobs that cause it.
 
-    ``early``: only because the old pods of these still run when the new ones come.
+    :param early: the eviction is needed only because the old pods of those jobs still run when the new pods are
+        created.
     """
 
     job: EvictedJob
@@ -64,14 +65,17 @@ class CausedEviction(NamedTuple):
 
 @dataclass(frozen=True)
 class LiveImpact:
-    """What a change does to a cluster as it was at a time (``taken_at``, RFC 3339).
+    """The effect of a change on a cluster snapshot taken at ``taken_at`` (RFC 3339).
 
-    ``ended`` are the running jobs that it ends, ``fits`` the answers for new and changed jobs. ``runs_again`` are the
-    finished trainings that it runs again (None: unknown, Jobs may not be listed or an older gpuctl took the snapshot).
-    ``absent_nodes`` are named by pools and not there. ``titles`` has the jobs of ``fits`` by namespace and name.
-    ``evictions`` are the jobs that all of these together would evict, each once. ``gitops`` is the controller that is
-    taken to apply the change, None for gpuctl itself. ``finished`` are the trainings that are over before the change,
-    and those of them that stay so.
+    :param ended: running jobs that the change ends.
+    :param runs_again: finished trainings that run again; None if unknown (Jobs may not be listed, or an older gpuctl
+        took the snapshot).
+    :param fits: verdicts for new and changed jobs.
+    :param absent_nodes: nodes that pools name but that do not exist.
+    :param titles: the jobs of ``fits`` by namespace and name.
+    :param evictions: jobs that all these jobs together would evict, each once.
+    :param gitops: the controller that applies the change; None for gpuctl itself.
+    :param finished: trainings that are finished before the change, and those of them that stay finished.
     """
 
     taken_at: str
@@ -86,7 +90,7 @@ class LiveImpact:
 
     @property
     def evicted_pods(self) -> int:
-        """How many pods would be evicted."""
+        """Return the number of pods that would be evicted."""
         return len({(item.job.namespace, pod) for item in self.evictions for pod in item.job.pods})
 
     def evicts_early(self, answer: Fit) -> bool:
@@ -95,20 +99,20 @@ class LiveImpact:
 
     @property
     def never(self) -> list[Fit]:
-        """The answers for the jobs that never fit in it."""
+        """Return the verdicts of the jobs that never fit into the cluster."""
         return [answer for answer in self.fits if answer.verdict == "never"]
 
     def title(self, answer: Fit) -> JobId:
-        """The job that an answer is about."""
+        """Return the job of a verdict."""
         return self.titles[answer.demand.namespace, answer.demand.name]
 
 
 def live_impact(
     old: Compilation | None, new: Compilation | None, snapshot: Snapshot, gitops: GitOps | None = None
 ) -> LiveImpact:
-    """Look at a cluster with the documents of before and after; None is no document.
+    """Compute the effect of a change on a cluster. None stands for no documents.
 
-    :param gitops: the controller that applies the manifests: it creates a changed training beside the old one.
+    :param gitops: the controller that applies the manifests; it creates a changed training beside the old one.
     """
     found = stopped_jobs(old, new, snapshot)
     kept = {(item.namespace, item.name) for item in found if item.manner == "kept" and gitops is None}
@@ -161,7 +165,7 @@ def _finished(
 
 
 def _over(compilation: Compilation | None, snapshot: Snapshot) -> frozenset[JobId]:
-    """The trainings that have finished in a snapshot."""
+    """Return the trainings that have finished in a snapshot."""
     entries: dict[tuple[str, str], list[Object]] = {}
     for entry in snapshot.finished:
         for name in {entry["name"], entry.get("app", "")}:
@@ -175,7 +179,7 @@ def _over(compilation: Compilation | None, snapshot: Snapshot) -> frozenset[JobI
 
 
 def _recreated(old: Compilation | None, new: Compilation | None) -> frozenset[Key]:
-    """The trainings of both sides whose manifests in git get another name, so that their pods are new ones."""
+    """Return the trainings whose manifests get another name in git, so that new pods are created."""
     before, after = _digests(old), _digests(new)
     return frozenset(key for key, value in after.items() if before.get(key, value) != value)
 
@@ -191,7 +195,7 @@ def _digests(compilation: Compilation | None) -> dict[Key, str]:
 
 
 def _with_early(late: Sequence[CausedEviction], early: Iterable[CausedEviction]) -> list[CausedEviction]:
-    """The evictions of both kinds, each job once with all its pods."""
+    """Merge both kinds of evictions: each job once, with all its pods."""
     found = {(item.job.namespace, item.job.job, item.job.priority): item for item in late}
     for item in early:
         place = item.job.namespace, item.job.job, item.job.priority
@@ -206,7 +210,7 @@ def _with_early(late: Sequence[CausedEviction], early: Iterable[CausedEviction])
 def _evictions(
     answers: Iterable[Fit], titles: dict[tuple[str, str], JobId], snapshot: Snapshot, settings: Settings
 ) -> list[CausedEviction]:
-    """The victims of all jobs by the jobs that they belong to."""
+    """Return the victims of all jobs, grouped by the job they belong to."""
     keys = records(settings)
     found: dict[tuple[str, str, int], CausedEviction] = {}
     for answer in answers:
@@ -223,7 +227,7 @@ def _evictions(
 
 
 def _nodes(compilation: Compilation | None) -> dict[str, dict[str, str]]:
-    """The labels that documents put on nodes."""
+    """Return node -> labels that documents set."""
     objects: Iterable[Object] = compilation.objects if compilation is not None else ()
     return {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
 
@@ -238,6 +242,6 @@ def _workloads(compilation: Compilation | None) -> _Workloads:
 
 
 def _changed(old: Compilation | None, new: Compilation | None, kept: set[tuple[str, str]]) -> set[tuple[str, ...]]:
-    """The workloads that are new or other than before."""
+    """Return the keys of workloads that are new or changed."""
     before = _workloads(old)
     return {key for key, obj in _workloads(new).items() if before.get(key) != obj and key[1:] not in kept}

@@ -1,4 +1,4 @@
-"""Logs as they are written: through broken streams, restarted containers and pods that others take the place of."""
+"""Follow the logs of a job across broken streams, container restarts and replaced pods."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ from gpuctl.reading.log_tail import LogTail, TailEnded, TailMessage, put_unless_
 from gpuctl.reading.status import one_line, pod_status
 
 _GRACE = 3.0
-"""Seconds for which a job that is gone may come back: apply deletes, then creates."""
+"""Seconds for which a missing job may reappear: apply deletes, then creates."""
 _LINGER = 5.0
-"""Seconds that the stream of a pod that was deleted gets for its last lines."""
+"""Seconds for which the stream of a deleted pod stays open for its last lines."""
 _TICK = 0.3
 _BACKLOG = 256
 
 
 class Notice(NamedTuple):
-    """Something to know beside the lines: ``text`` is a sentence; ``passing`` ones are about what is waited for.
-    ``uid`` is the pod's that it is about, None where it is about the job."""
+    """A message beside the log lines, as a sentence.
+
+    :param passing: the message is about something that is still awaited.
+    :param uid: uid of the pod it is about; None if it is about the job.
+    """
 
     text: str
     passing: bool = False
@@ -48,8 +51,11 @@ class Notice(NamedTuple):
 
 
 class PodEnded(NamedTuple):
-    """All of a pod's log has come, and there will be no more of it; ``text`` is a sentence. ``gone`` tells that it
-    cannot be read any more."""
+    """The log of a pod is complete.
+
+    :param text: how the pod ended, as a sentence.
+    :param gone: the pod was deleted, so its log can no longer be read.
+    """
 
     uid: str
     text: str
@@ -62,8 +68,13 @@ _Message = Event | TailMessage
 
 @dataclass(eq=False)
 class _Pod:
-    """A pod that is followed. ``early`` tells that it had a log when following began, ``gone`` is when it was seen to
-    be deleted, ``told`` whether its end was."""
+    """A followed pod.
+
+    :param early: it already had a log when following began.
+    :param through: its log was read to the end.
+    :param gone: when its deletion was observed (monotonic clock); None while it exists.
+    :param told: its end was reported.
+    """
 
     object: Object
     early: bool = False
@@ -75,16 +86,16 @@ class _Pod:
 
     @property
     def is_over(self) -> bool:
-        """Whether no container of it will run again."""
+        """Return True if none of its containers will run again."""
         return self.gone is not None or self.object.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
     def is_through(self, now: float) -> bool:
-        """Whether nothing more of its log will come."""
+        """Return True if its log is complete."""
         lingers = self.gone is not None and now > self.gone + _LINGER
         return self.is_over and (self.source is None or self.through or lingers)
 
     def end(self) -> str:
-        """How it ended, in a sentence."""
+        """Return how the pod ended, as a sentence."""
         name, status = self.object["metadata"]["name"], pod_status(self.object)
         if status.phase == "failed":
             return f"pod {name} failed: {status.reason or status.word}"
@@ -94,10 +105,11 @@ class _Pod:
 
 
 class LogFollower:
-    """The lines of a job's pods as they come, until there can be no more of them.
+    """Follows the log lines of a job's pods until the job has ended.
 
-    ``read`` are sources whose logs were shown already, up to their positions. ``only`` is the uid of the one pod to
-    follow, if not all. ``cause`` says why a job has failed; "" when it does not know.
+    :param read: sources that were already shown, up to their positions.
+    :param only: uid of the only pod to follow; None for all pods.
+    :param cause: return why a job has failed, "" if unknown.
     """
 
     def __init__(
@@ -128,9 +140,9 @@ class LogFollower:
         self._stopped = threading.Event()
 
     def items(self) -> Generator[Item | None, None, None]:
-        """Lines, notices and problems; None now and then when there is nothing.
+        """Yield lines, notices and problems, and None at intervals without any.
 
-        :raises ClusterError: what is followed may not be read.
+        :raises ClusterError: the job's objects or logs may not be read.
         """
         identity = self._job.identity
         kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
@@ -188,7 +200,7 @@ class LogFollower:
             self._note(item)
 
     def _note(self, event: Event) -> None:
-        """Hear of the job's main object; of two generations the newest counts."""
+        """Update the job's main object from an event. Of several generations the newest is used."""
         if event.type == "DELETED":
             self._mains.pop(event.object["metadata"]["uid"], None)
         else:
@@ -213,7 +225,7 @@ class LogFollower:
             pod.gone = time.monotonic()
         if pod.source is None and has_log(event.object, container):
             key = (uid, container)
-            # Of a log that has just begun nothing is old.
+            # A new log has no old lines to skip.
             wanted = self._options if pod.early else replace(self._options, tail=None)
             pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
             tail = self._tails[pod.source] = LogTail(pod.source, self._queue)
@@ -227,7 +239,7 @@ class LogFollower:
             yield Notice(f"{name} was restarted{_why(state)}", uid=uid)
 
     def _is_over(self) -> bool:
-        """Whether nothing more can come: pods through, and no others to be expected."""
+        """Return True if no more lines can come: all logs are complete and no new pods are expected."""
         now = time.monotonic()
         if not all(pod.is_through(now) for pod in self._pods.values()):
             self._absent = None
@@ -247,7 +259,7 @@ class LogFollower:
                 yield PodEnded(uid, pod.end(), pod.gone is not None)
 
     def _verdict(self) -> Iterator[Item]:
-        """How it ended, and the pods that ended without ever having had a log."""
+        """Yield how the job ended, and a problem for each pod that ended without a log."""
         for pod in self._pods.values():
             if pod.source is None and pod.gone is None:
                 yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
@@ -266,7 +278,7 @@ class LogFollower:
             yield Notice(f"{title} has finished")
 
     def waiting_for(self) -> str:
-        """What keeps everything that is followed from having a log, or "" when something has one."""
+        """Return why no followed pod has a log yet; "" if one has."""
         if any(pod.source is not None and not pod.is_over for pod in self._pods.values()) or self._unlisted:
             return ""
         pods = [pod.object for pod in self._pods.values() if not pod.is_over]

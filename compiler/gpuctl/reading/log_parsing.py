@@ -1,4 +1,4 @@
-"""Lines of a log as the API streams it, each with its time stamp, and where in a log a broken stream goes on."""
+"""Parse the timestamped lines of a log stream, and find where to continue after a stream breaks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import NamedTuple
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
 _BAR = 16 * 1024
-"""From this length an unfinished line is passed on up to its last carriage return: a progress bar may never end it."""
+"""An unfinished line of this length (bytes) is passed on up to its last carriage return: a progress bar may never end
+its line.
+"""
 LONGEST = 4 * 1024 * 1024
-"""From this length (bytes) an unfinished line is passed on in pieces."""
+"""An unfinished line of this length (bytes) is passed on in pieces."""
 _RECENT = 10_000
-"""How many of the latest lines are known by their stamps when a stream goes on."""
+"""Number of recent timestamps kept to recognize repeated lines after a stream is reopened."""
 
 
 class LogLine(NamedTuple):
-    """A line of a log, without its end.
+    """A line of a log, without its line end.
 
-    ``stamp`` is the time (RFC 3339, nanoseconds) at which its node got it, "" of a message of the node's own.
-    ``ends`` is False for a piece of a long line: what comes next goes on with it.
+    :param stamp: time at which the node received it (RFC 3339, nanoseconds); "" for a message from the kubelet.
+    :param ends: False for a piece of a long line that the next LogLine continues.
     """
 
     stamp: str
@@ -31,7 +33,7 @@ class LogLine(NamedTuple):
 
 
 def instant(stamp: str) -> int:
-    """A stamp as nanoseconds since 1970; nodes may write in different time zones. "" is 0."""
+    """Return a timestamp as nanoseconds since 1970, whatever its time zone; 0 for ""."""
     match = _STAMP.match(stamp.encode())
     if match is None:
         return 0
@@ -45,9 +47,9 @@ def _second(text: str, zone: str) -> int:
 
 
 def parse(portions: Iterable[bytes]) -> Iterator[list[LogLine]]:
-    """The lines of a stream with time stamps, in lists as its portions come.
+    """Yield the lines of each chunk of a stream with timestamps.
 
-    What is left without a line end counts when the stream ends in order, and not when it breaks.
+    An unfinished last line is returned if the stream ends in order, and dropped if it breaks.
     """
     rest = b""
     stamp: str | None = None
@@ -77,7 +79,7 @@ def _line(data: bytes) -> LogLine:
 
 
 def _cut(rest: bytes) -> int:
-    """How much of an unfinished line is passed on now; no character is cut in two."""
+    """Return how many bytes of an unfinished line to pass on now, without splitting a character."""
     if len(rest) >= _BAR:
         bar = rest.rfind(b"\r") + 1
         if bar:
@@ -91,10 +93,10 @@ def _cut(rest: bytes) -> int:
 
 
 class Position:
-    """How far a log has been passed on, so that a new stream of it repeats nothing and leaves out nothing.
+    """The position in a log up to which lines were passed on, so that a new stream neither repeats nor skips lines.
 
-    The API takes whole seconds to begin at, so what it sends again has to be recognised: by stamps, of which a second
-    may hold many, several of them equal, and not quite in order (a container's two streams).
+    The API's ``sinceTime`` has whole seconds, so repeated lines must be recognized by their timestamps. Many lines may
+    share a second or a timestamp, and stdout and stderr may be slightly out of order.
     """
 
     def __init__(self) -> None:
@@ -106,7 +108,7 @@ class Position:
 
     @property
     def since(self) -> str | None:
-        """``sinceTime`` of a stream that goes on (one second early, for what came out of order); None at the start."""
+        """Return ``sinceTime`` for a new stream, one second early for lines out of order; None at the start."""
         if not self._recent and self._open is None:
             return None
         stamp = self._open[0] if self._open is not None else self._recent[-1]
@@ -114,14 +116,14 @@ class Position:
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def resume(self) -> None:
-        """A new stream begins, from :attr:`since`."""
+        """Prepare for a new stream that starts at :attr:`since`."""
         self._known = Counter(self._recent) if self._recent else None
         self._oldest = instant(self._recent[0]) if self._recent else 0
         self._until = max(map(instant, self._recent), default=0)
         self._skip = self._open
 
     def fresh(self, lines: Iterable[LogLine]) -> list[LogLine]:
-        """Those that were not passed on yet; from now on they are."""
+        """Return the lines that were not passed on before, and mark them as passed on."""
         result = []
         for line in lines:
             if self._is_repeated(line):
@@ -142,7 +144,7 @@ class Position:
         if self._known is None or not line.stamp:
             return False
         if self._known[line.stamp]:
-            # The pieces of a long line have one stamp; the last one counts.
+            # The pieces of a long line share one timestamp; only the last piece uses it up.
             self._known[line.stamp] -= line.ends
             return True
         time = instant(line.stamp)
@@ -151,7 +153,7 @@ class Position:
         return time < self._oldest
 
     def _unseen(self, line: LogLine) -> LogLine | None:
-        """The rest of a line whose beginning was passed on before the stream broke."""
+        """Return the rest of a line whose beginning was passed on before the stream broke; None if nothing is left."""
         if self._skip is None or line.stamp != self._skip[0]:
             return line
         stamp, length = self._skip

@@ -1,4 +1,4 @@
-"""Logs of a job: which containers have one, what it says, and all of them together in the order of time."""
+"""The logs of a job's containers: which exist, reading one, and merging all by time."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ _SILENT_NODE = re.compile(r"(?:dial|read) tcp [^ ]*: (?:connect: )?(.*?)\s*$|(co
 
 
 class NoLog(NotThere):
-    """There is no log to show (yet); the message says why."""
+    """No log exists yet; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class LogOptions:
-    """What of a log: the last ``tail`` lines (None: all), since a time (seconds ago, or RFC 3339), of which container.
+    """Options of a log request, as PodLogOptions.
 
-    ``previous`` means the run before the last restart.
+    :param tail: number of last lines; None for all.
+    :param since_seconds: age of the first line, seconds; ``since_time``: its time, RFC 3339.
+    :param container: name of the container; None for the default one.
+    :param previous: read the run before the last restart.
     """
 
     tail: int | None = None
@@ -44,7 +47,7 @@ class LogOptions:
     previous: bool = False
 
     def query(self) -> dict[str, str]:
-        """The parameters of the API (PodLogOptions)."""
+        """Return the query parameters of the API (PodLogOptions)."""
         query = {"previous": "true" if self.previous else ""}
         if self.tail is not None:
             query["tailLines"] = str(self.tail)
@@ -56,7 +59,7 @@ class LogOptions:
 
 
 class LogProblem(NamedTuple):
-    """Why a pod's log, or a part of it, is not shown. ``is_outage``: the API server could not be reached."""
+    """The reason why a pod's log, or a part of it, is missing. ``is_outage``: the API server could not be reached."""
 
     pod: str
     message: str
@@ -64,7 +67,7 @@ class LogProblem(NamedTuple):
 
 
 class LogBatch(NamedTuple):
-    """Lines of one source, in its order."""
+    """Lines of one source, in their order."""
 
     source: ContainerLog
     lines: list[LogLine]
@@ -72,9 +75,9 @@ class LogBatch(NamedTuple):
 
 @dataclass(eq=False)
 class ContainerLog:
-    """The log of one container of one pod. ``position`` is how far it was read, by one thread at a time.
+    """The log of one container of one pod. One thread reads it at a time; ``position`` is how far.
 
-    :meth:`close` ends reading from any thread, and for good.
+    :meth:`close` ends reading permanently and may be called from any thread.
     """
 
     session: Session
@@ -89,22 +92,21 @@ class ContainerLog:
 
     @property
     def name(self) -> str:
-        """The pod's name."""
         return str(self.pod["metadata"]["name"])
 
     def read(self, *, follow: bool = False, previous: bool | None = None) -> Iterator[list[LogLine]]:
-        """New lines, from where the last call stopped. The request is sent when this is called.
+        """Return the lines after those already read. The request is sent before the first line is taken.
 
-        :raises ClusterError: there is no answer, or it broke off.
+        :raises ClusterError: no response, or the stream broke.
         """
         query = self.options.query()
         since = self.position.since
         if since is not None:
-            # What was read goes before what was wanted at first.
+            # The position replaces the original options.
             query = {"sinceTime": since, "previous": query["previous"]}
             self.position.resume()
         elif self._was_empty:
-            # Whatever is there now has been written since: none of it is left out.
+            # The log was empty before: every line is new, so none is skipped.
             query.pop("tailLines", None)
         if previous is not None:
             query["previous"] = "true" if previous else ""
@@ -119,11 +121,11 @@ class ContainerLog:
         return self._fresh(stream)
 
     def is_there(self) -> bool:
-        """Return False if the pod is gone: under its name the API server may have the log of another pod by now.
+        """Return False if the pod is gone: the API server may then return the log of another pod of the same name.
 
-        True if the caller may not get pods.
+        Return True if the caller may not get pods.
 
-        :raises ClusterError: there is no answer.
+        :raises ClusterError: no response.
         """
         metadata = self.pod["metadata"]
         try:
@@ -135,7 +137,7 @@ class ContainerLog:
         return found is not None and bool(found["metadata"]["uid"] == metadata["uid"])
 
     def close(self) -> None:
-        """End it: who reads finds the stream broken off."""
+        """Close the stream; its reader gets an error."""
         with self.lock:
             self._closed, stream = True, self._stream
         if stream is not None:
@@ -148,9 +150,9 @@ class ContainerLog:
         self._was_empty = self.options.tail != 0
 
     def read_whole(self, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
-        """A stream that was opened, and where it breaks another one that goes on.
+        """Yield the lines of an open stream, and reopen the stream where it breaks.
 
-        :raises ClusterError: it broke again and again.
+        :raises ClusterError: it broke too often.
         """
         failures = 0
         while True:
@@ -168,11 +170,11 @@ class ContainerLog:
 
 
 def select_pods(job: Job, text: str | None) -> list[Object]:
-    """Return the pods of a job, or the one that ``text`` means.
+    """Return the pods of a job, or only the one that ``text`` means.
 
-    :param text: a pod's name, its index in the job, or the end or middle of its name, as the prefix of ``logs`` shows
-        it. Of several pods of one index, as retries make them, the newest is meant.
-    :raises NotThere: no pod is meant, or several.
+    :param text: a pod's name, its index in the job, or the end or middle of its name as `logs` prints it. If several
+        pods have one index, as after retries, the newest is returned.
+    :raises NotThere: no pod or several pods match.
     """
     if text is None:
         return job.pods
@@ -201,12 +203,12 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
 
 
 def _index_of(pod: Object) -> str | None:
-    """Return the index of a pod of an indexed Job or a StatefulSet; None of any other pod."""
+    """Return the index of a pod of an indexed Job or a StatefulSet; None for other pods."""
     return labels_of(pod).get(INDEX) or annotations_of(pod).get(INDEX) or labels_of(pod).get(_POD_INDEX)
 
 
 def select_container(pod: Object, name: str | None) -> str:
-    """The container that is meant: the one named, the one that an annotation calls the default, or the first.
+    """Return the named container; without a name the default one by annotation, or the first.
 
     :raises NotThere: the pod has no such container.
     """
@@ -222,7 +224,7 @@ def select_container(pod: Object, name: str | None) -> str:
 
 
 def has_log(pod: Object, container: str) -> bool:
-    """Whether a container has been started at least once, or its pod is over: then its node may know more."""
+    """Return True if a container has started at least once, or if its pod has ended: then the node may have a log."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
         return True
@@ -231,7 +233,7 @@ def has_log(pod: Object, container: str) -> bool:
 
 
 def container_state(pod: Object, container: str) -> dict[str, Any]:
-    """The entry of a pod's status about one container; {} when there is none yet."""
+    """Return the container's entry in the pod's status, or {}."""
     status = pod.get("status") or {}
     for part in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for item in status.get(part) or []:
@@ -242,14 +244,14 @@ def container_state(pod: Object, container: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def short_name(pod: str, identity: Identity) -> str:
-    """What distinguishes a pod from the others of its job: its name without the job's, or without the replica set's."""
+    """Return the part of a pod's name that is unique in its job, without the job's and ReplicaSet's names."""
     rest = pod.removeprefix(f"{identity.object_name}-")
     match = re.fullmatch(r"[a-z0-9]{6,10}-([a-z0-9]{5})", rest)
     return match[1] if match else rest
 
 
 def log_error_text(error: ClusterError, pod: Object) -> str:
-    """Why the log of a pod cannot be had, after its state and the API's answer."""
+    """Return why a pod's log cannot be read, from its status and the API's error."""
     status = pod_status(pod)
     if isinstance(error, ApiError):
         if error.is_missing:
@@ -267,7 +269,7 @@ def log_error_text(error: ClusterError, pod: Object) -> str:
 
 
 def waiting_text(pod: Object) -> str:
-    """Why a pod has no log yet: ``Pending: ImagePullBackOff: Back-off pulling image ...``."""
+    """Return why a pod has no log yet: ``Pending: ImagePullBackOff: Back-off pulling image ...``."""
     status = pod_status(pod)
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     words = dict.fromkeys(part for part in (phase, status.word, status.reason) if part)
@@ -277,7 +279,7 @@ def waiting_text(pod: Object) -> str:
 def log_sources(
     session: Session, pods: list[Object], wanted: LogOptions
 ) -> tuple[list[ContainerLog], list[LogProblem]]:
-    """The logs that there are, and the pods that have none yet.
+    """Return the existing logs, and the pods without one.
 
     :raises NotThere: no pod has the container.
     """
@@ -292,7 +294,7 @@ def log_sources(
 
 
 class MergedLogs:
-    """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it has finished."""
+    """The current logs of all sources, merged by time. ``problems`` is complete after the last batch."""
 
     def __init__(self, session: Session, sources: list[ContainerLog]) -> None:
         self._session = session
@@ -300,7 +302,7 @@ class MergedLogs:
         self.problems: list[LogProblem] = []
 
     def batches(self) -> Iterator[LogBatch]:
-        """Lines in the order of time; as they come when there is one source.
+        """Yield lines in order of time; from a single source in the order received.
 
         :raises ApiError: logs may not be read.
         """
@@ -344,5 +346,5 @@ class MergedLogs:
 
 
 def kubelet_message(line: LogLine) -> str:
-    """What a node says instead of a log: kubelet writes it where the log would be, without a time."""
+    """Return the kubelet's message that replaces a log: a line without a timestamp."""
     return f"its node says: {line.text.decode('utf-8', 'replace').strip()[:300]}"

@@ -1,4 +1,4 @@
-"""Reading the log of one container to its end: through broken streams and restarts, in a thread."""
+"""A thread that reads one container's log to its end, across broken streams and restarts."""
 
 from __future__ import annotations
 
@@ -24,19 +24,25 @@ from gpuctl.reading.log_streams import (
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 _TRIES = 20
 _STEADY = 60.0
-"""Seconds: a stream that breaks later has not failed: a container may say nothing for hours, which cuts its stream."""
+"""Seconds: a stream that breaks after this time counts as healthy. A container may be silent for hours, and idle
+streams get cut.
+"""
 
 
 class TailEnded(NamedTuple):
-    """All of a log has come; ``problem`` is what could not be read of it."""
+    """The end of a log. ``problem`` is what could not be read of it; None if the log is complete."""
 
     source: ContainerLog
     problem: LogProblem | None
 
 
 class ContainerRun(NamedTuple):
-    """A run of a container: ``number`` counts restarts; ``state`` is running, between (may start again), over,
-    or gone: a request would find the log of another pod under that name, if any."""
+    """A run of a container.
+
+    :param number: number of restarts before it.
+    :param state: ``running``; ``between`` (it may start again); ``over``; ``gone`` (the pod was deleted: a request
+        would return the log of another pod of that name, if any).
+    """
 
     number: int
     state: str
@@ -48,7 +54,7 @@ _UNKNOWN = ContainerRun(0, "running")
 
 @dataclass(eq=False)
 class LogTail:
-    """A thread that reads one source: what its pod is doing comes from outside, by :meth:`update_pod`."""
+    """Reads one source in a thread. The pod's state is set by :meth:`update_pod`."""
 
     source: ContainerLog
     into: queue.Queue[Any]
@@ -60,7 +66,7 @@ class LogTail:
     _whole: bool = True
 
     def update_pod(self, pod: Object, *, over: bool, gone: bool) -> None:
-        """Hear of the pod."""
+        """Update the container's run from the latest pod object, and wake the thread if it changed."""
         run = _run_of(pod, self.source.container, over=over)
         run = run._replace(state="gone") if gone else run
         with self.source.lock:
@@ -69,14 +75,14 @@ class LogTail:
                 self.source.lock.notify_all()
 
     def stop(self) -> None:
-        """End soon."""
+        """Ask the thread to end, and close the stream."""
         with self.source.lock:
             self.stopped = True
             self.source.lock.notify_all()
         self.source.close()
 
     def start(self) -> threading.Thread:
-        """Begin to read."""
+        """Start the thread."""
         thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-log")
         thread.start()
         return thread
@@ -90,7 +96,7 @@ class LogTail:
             self._put(TailEnded(self.source, problem))
 
     def _follow(self) -> LogProblem | None:
-        """Until the container will not run again and all is read; what could not be read is the result."""
+        """Read until the container will not run again; return what could not be read, or None."""
         failures = 0
         begun: int | None = None
         while not self.stopped:
@@ -101,11 +107,11 @@ class LogTail:
                 self._wait(run, 5.0)
                 continue
             try:
-                # A log has no uid in its address, and the news of the pod's end may come late.
+                # The URL of a log has no uid, and the event of the pod's deletion may arrive late.
                 if begun is not None and not self.source.is_there():
                     return self._gone()
                 if begun is not None and run.number == begun + 1 and self._read != begun:
-                    # It was started again before all of the run before had come.
+                    # The container restarted before its previous run was read to the end.
                     self._copy(run, previous=True)
                 begun = run.number
                 self._copy(run)
@@ -125,25 +131,26 @@ class LogTail:
             if run.state == "between":
                 self._read, failures = run.number, 0
                 continue
-            # Ended while it was running: the news of its end is on the way, or something cut the stream in order.
+            # The stream ended while the container runs: the event of its end is on the way, or a proxy closed the
+            # stream.
             failures = 0 if self._lines > before else min(failures + 1, len(_PAUSES))
             self._wait(run, _PAUSES[max(0, failures - 1)])
         return None
 
     def _gone(self) -> LogProblem | None:
-        """What is missing of the log of a pod that is gone; None when all of it had come."""
+        """Return what is missing of a deleted pod's log; None if it was read completely."""
         if not (self._answered or self._lines):
             return LogProblem(self.source.name, "it is gone, and its log with it")
         return None if self._whole else LogProblem(self.source.name, "its last lines are lost: it is gone")
 
     def _lost(self, error: ClusterError) -> LogProblem | None:
-        """What is missing of a log that cannot be read any more; None when all of it had come."""
+        """Return what is missing of a log that can no longer be read; None if it was read completely."""
         if not (self._answered or self._lines):
             return LogProblem(self.source.name, log_error_text(error, self.source.pod))
         return None if self._whole else LogProblem(self.source.name, f"its last lines are lost: {error.message}")
 
     def _copy(self, run: ContainerRun, *, previous: bool = False) -> None:
-        """Pass on what is new of a run."""
+        """Put the new lines of a run into the queue."""
         following = run.state == "running" and not previous
         try:
             for lines in self.source.read(follow=following, previous=True if previous else None):
@@ -164,13 +171,13 @@ class LogTail:
         put_unless_stopped(self.into, message, lambda: self.stopped)
 
     def _wait(self, run: ContainerRun, seconds: float) -> None:
-        """Until the pod is doing something else, or for some time."""
+        """Wait until the pod's state changes, at most ``seconds``."""
         with self.source.lock:
             self.source.lock.wait_for(lambda: self.stopped or self.run != run, seconds)
 
 
 def put_unless_stopped(into: queue.Queue[Any], item: Any, is_stopped: Callable[[], bool]) -> None:
-    """Put an item into a queue that may be full, unless its reader has stopped."""
+    """Put an item into a bounded queue, waiting for room unless the reader has stopped."""
     while not is_stopped():
         with contextlib.suppress(queue.Full):
             into.put(item, timeout=0.5)

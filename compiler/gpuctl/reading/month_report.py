@@ -1,4 +1,4 @@
-"""What a month's report is made of, and how its numbers are rounded so that they add up."""
+"""The data of a monthly usage report, and rounding that keeps its sums exact."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from gpuctl.reading.usage_costs import GroupCost
 from gpuctl.reading.usage_records import GroupUse
 
 _LOST = 1e-6
-"""What rounding to millionths of a GPU-second may lose of a sum, as a part of it; and a second at least."""
+"""Relative error that rounding to millionths of a GPU-second may add to a sum; the absolute tolerance is one second."""
 
 
 @dataclass(frozen=True)
 class MonthReport:
     """A month of a cluster.
 
-    :param month: ``2026-10``; its first and last moment by the zone are ``start`` and ``end``, seconds since 1970.
-    :param whole: the cluster; ``days``: the beginning of each, RFC 3339, or "" of one of which nothing is known.
-    :param key: of the label or annotation (``key_kind``) of ``labels``; "" if usage is not collected by it.
-    :param namespaces: the most GPU-hours first; likewise the groups of the other levels.
-    :param known: the part of the month for which usage is known; ``days_known``: seconds of it that ``days`` cover.
-    :param made: when the report was made, seconds since 1970.
-    :param costs: ``namespace``, ``label``, ``workload`` or ``model`` -> the costs of its groups, in order; empty
+    :param month: ``2026-10``. ``start`` and ``end`` are its bounds in the time zone, seconds since 1970.
+    :param whole: usage of the whole cluster.
+    :param days: start of each day, RFC 3339 ("" if nothing is known of the day), with its usage.
+    :param key: the label or annotation (``key_kind``) that ``labels`` groups by; "" if usage is not collected by one.
+    :param namespaces: groups with the most GPU-hours first; likewise ``labels``, ``models`` and ``workloads``.
+    :param known: the part of the month with data; ``days_known``: seconds of it that ``days`` cover.
+    :param made: when the report was created, seconds since 1970.
+    :param costs: ``namespace``, ``label``, ``workload`` or ``model`` -> costs of its groups, in the same order; empty
         without prices.
-    :param prices: the prices in each part of the month in which none changes; empty without prices.
-    :param language: the language of its texts, ``en`` or ``zh``.
+    :param prices: periods with constant prices; empty without prices.
+    :param language: ``en`` or ``zh``.
     """
 
     month: str
@@ -54,21 +55,22 @@ class MonthReport:
 
     @property
     def is_final(self) -> bool:
-        """Whether no figure can change any more: the month is over and no hour is provisional."""
+        """Return True if no figure can change: the month is over and no hour is provisional."""
         return self.made >= self.end and self.known.provisional is False
 
     def differs(self, groups: Iterable[GroupUse]) -> float:
-        """GPU-hours that groups held more than the cluster, less if negative; 0 where that is lost by rounding."""
+        """Return the GPU-hours by which groups exceed the cluster (negative: fall short); 0 within rounding errors."""
         found = sum_gpu_times(group.total for group in groups).held - self.whole.held
         return 0.0 if abs(found) <= max(1.0, _LOST * self.whole.held) else found / HOUR
 
 
 def round_to_sum(amounts: Sequence[float], unit: float) -> list[int]:
-    """Amounts in whole units, whose sum is the sum of the amounts in whole units.
+    """Round amounts to whole units so that their sum equals the rounded sum.
 
-    Each is its amount, rounded up or down; the largest remainders are rounded up, of equals the first.
+    Each amount is rounded up or down. Those with the largest remainders are rounded up, the first of equals before
+    others.
     """
-    # What additions lose may be less than nothing.
+    # Rounding errors of additions can make an amount negative.
     exact = [max(0.0, amount) / unit for amount in amounts]
     floors = [math.floor(value + _LOST) for value in exact]
     missing = math.floor(sum(exact) + 0.5) - sum(floors)

@@ -1,4 +1,4 @@
-"""Namespaces: whose they are, what runs in them, and what limits them."""
+"""Namespaces, with their jobs, pods and quotas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from gpuctl.reading.quota_rows import QuotaState, read_quotas
 
 
 class NamespaceContents(NamedTuple):
-    """What is in namespaces; ``assumed`` are those that are looked into though they may not be read themselves."""
+    """Objects of namespaces.
+
+    :param assumed: namespaces whose contents are read although the namespaces themselves may not be.
+    """
 
     namespaces: list[Object]
     assumed: tuple[str, ...]
@@ -34,8 +37,12 @@ class NamespaceContents(NamedTuple):
 
 
 class NamespaceRow(NamedTuple):
-    """A namespace in a list. ``jobs`` counts those that have not ended, ``pods`` those that hold or await room;
-    ``quotas`` are the names of gpuctl's."""
+    """A namespace in a list.
+
+    :param jobs: number of jobs that have not ended.
+    :param pods: number of pods that hold or wait for resources.
+    :param quotas: names of the quotas that gpuctl created.
+    """
 
     name: str
     status: str | None
@@ -48,8 +55,12 @@ class NamespaceRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace. ``jobs`` counts those that have not ended, ``all_jobs`` every one; ``holders`` are pods that hold or
-    await room. ``labels`` are None when the namespace itself may not be read."""
+    """A namespace.
+
+    :param labels: None if the namespace itself may not be read.
+    :param jobs: number of jobs that have not ended; ``all_jobs``: number of all jobs.
+    :param holders: pods that hold or wait for resources.
+    """
 
     name: str
     status: str | None
@@ -63,12 +74,12 @@ class Namespace:
 
     @property
     def gpu_used(self) -> int:
-        """GPUs that its pods on nodes request."""
+        """Return the GPUs that its scheduled pods request."""
         return sum(item.gpu for item in self.holders if item.node)
 
     @property
     def row(self) -> NamespaceRow:
-        """It in a list."""
+        """Return the namespace as a list shows it."""
         quotas = tuple(quota.name for quota in self.quotas if quota.is_ours)
         return NamespaceRow(
             self.name, self.status, self.created_at, self.jobs, len(self.holders), self.gpu_used, quotas
@@ -76,12 +87,12 @@ class Namespace:
 
     @property
     def is_of_interest(self) -> bool:
-        """Whether gpuctl made it, or a job or quota of gpuctl's is in it."""
+        """Return True if gpuctl created the namespace, or a job or quota in it."""
         return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
 
 
 def read_contents(scope: Scope, keys: Records) -> NamespaceContents:
-    """Everything, in a handful of lists at the same time; where all namespaces may not be listed, of the context's."""
+    """Read the objects of all namespaces in parallel lists; only the context's namespace if all may not be listed."""
     session = scope.session
     namespaces: list[Object] = []
     assumed: tuple[str, ...] = ()
@@ -102,7 +113,7 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceContents:
     def read(kind: str) -> list[Object]:
         labels = keys.job_type if kind in WORKLOADS else ""
         if kind in OPTIONAL:
-            # The role `view` knows nothing of kinds that are not Kubernetes' own.
+            # The ClusterRole `view` does not include custom resources.
             with contextlib.suppress(ApiError):
                 return session.list_objects(RESOURCES[kind], scope.namespace, labels=labels)[0]
             return []
@@ -114,7 +125,7 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceContents:
 
 
 def read_namespaces(found: NamespaceContents, settings: Settings, keys: Records) -> list[Namespace]:
-    """The namespaces by name."""
+    """Return the namespaces, by name."""
     gpus = PlatformGpus(settings)
     named = {str(item["metadata"]["name"]): item for item in found.namespaces}
     quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, foreign=True))
@@ -144,7 +155,7 @@ def read_namespaces(found: NamespaceContents, settings: Settings, keys: Records)
 
 
 def namespace_names(session: Session) -> list[str]:
-    """The names of all namespaces; none where they may not be listed. For suggestions."""
+    """Return the names of all namespaces, for suggestions; [] if they may not be listed."""
     try:
         return [item["metadata"]["name"] for item in session.list_objects(RESOURCES["Namespace"])[0]]
     except ApiError:

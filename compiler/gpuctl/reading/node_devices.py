@@ -1,4 +1,4 @@
-"""GPUs of nodes that drivers offer as devices (DRA): what ResourceSlices have, and what ResourceClaims hold of it."""
+"""GPUs that drivers offer as devices (DRA): those in ResourceSlices, and those allocated to ResourceClaims."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
-# Drivers of vendors, where no DeviceClass names the resource.
+# GPU drivers, for clusters in which no DeviceClass names the extended resource.
 _DRIVERS = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu", "gpu.intel.com": "gpu.intel.com/i915"}
-# k8s.io/api/resource/v1: claims that the scheduler makes for pods that request an extended resource.
+# k8s.io/api/resource/v1: annotation of claims that the scheduler creates for pods that request an extended resource.
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-# k8s.io/api/resource/v1: what requests the devices of a DeviceClass by its name.
+# k8s.io/api/resource/v1: prefix of a resource name that requests devices of a DeviceClass.
 _OF_A_CLASS = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True)
 class Devices:
-    """``offered``: node -> amounts that drivers offer there. ``by_pod``: uid of a pod -> amounts that its claims hold;
-    ``for_requests``: the same of claims that the scheduler made for the pod's extended resources. ``is_known``: all
-    could be read."""
+    """GPUs offered as devices.
+
+    :param offered: node -> amounts that drivers offer.
+    :param by_pod: uid of a pod -> amounts that its claims hold.
+    :param for_requests: as ``by_pod``, for claims that the scheduler created for extended resources.
+    :param is_known: False if the devices may not be read.
+    """
 
     offered: Mapping[str, Amounts] = field(default_factory=dict)
     by_pod: Mapping[str, Amounts] = field(default_factory=dict)
@@ -34,7 +38,7 @@ class Devices:
     is_known: bool = True
 
     def of_pod(self, pod: Object, resources: Container[str]) -> Amounts:
-        """Return what the claims of a pod hold beside the GPUs that it requests by their extended resource.
+        """Return what a pod's claims hold in addition to the GPUs that it requests as an extended resource.
 
         :param resources: the extended resources that are GPUs.
         """
@@ -46,7 +50,7 @@ class Devices:
         return found
 
     def gpus_of(self, pods: Iterable[Object], resources: Container[str]) -> dict[str, int]:
-        """Return uid of a pod -> GPUs that :meth:`of_pod` has, of the pods that have any."""
+        """Return uid of a pod -> number of GPUs by :meth:`of_pod`, for pods with any."""
         held = {str(pod["metadata"].get("uid") or ""): self.of_pod(pod, resources) for pod in pods}
         return {uid: int(sum(amounts.values())) for uid, amounts in held.items() if amounts}
 
@@ -55,7 +59,7 @@ NO_DEVICES = Devices()
 
 
 def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
-    """Read the devices that are GPUs. What may not be read is noted.
+    """Read the devices that are GPUs. Add a note if they may not be read.
 
     :param resources: the extended resources that are GPUs.
     """
@@ -79,7 +83,7 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
 def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Object]) -> dict[str, int]:
     """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod has a claim.
 
-    Pods that share a claim share its GPUs: one of them has the number.
+    GPUs of a claim that several pods share are counted for one of them.
     """
     if not any(pod["spec"].get("resourceClaims") or any(map(_is_class, _requested(pod))) for pod in pods):
         return {}
@@ -89,7 +93,7 @@ def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Ob
 def count_devices(
     classes: Iterable[Object], slices: Iterable[Object], claims: Iterable[Object], resources: frozenset[str]
 ) -> Devices:
-    """Count the devices of drivers that DeviceClasses name for a resource of GPUs, or that are known for GPUs."""
+    """Count the devices of known GPU drivers, and of drivers that a DeviceClass maps to a GPU resource."""
     drivers = {driver: resource for driver, resource in _DRIVERS.items() if resource in resources}
     for item in classes:
         resource = item["spec"].get("extendedResourceName")
@@ -119,7 +123,7 @@ def count_devices(
             place = places.get((result.get("driver"), result.get("pool"), result.get("device")))
             if place is None or result.get("adminAccess"):
                 continue
-            # Pods that share a claim share its devices: they are counted once.
+            # Pods that share a claim share its devices; count them once.
             for uid in users[:1]:
                 _add(holders, uid, place[1])
     return Devices(offered, by_pod, for_requests)
@@ -133,12 +137,12 @@ def _requested(pod: Object) -> Iterator[str]:
 
 
 def _is_class(resource: str) -> bool:
-    """Return True for a resource that stands for the devices of a DeviceClass by its name."""
+    """Return True for a resource name that stands for the devices of a DeviceClass."""
     return resource.startswith(_OF_A_CLASS)
 
 
 def _newest(slices: Iterable[Object]) -> list[Object]:
-    """Return the specs of slices of the newest generation of their pools; older ones are about to go."""
+    """Return the specs of slices in the newest generation of their pool. Older slices are about to be deleted."""
     specs = [item["spec"] for item in slices]
     newest: dict[tuple[str, str], int] = {}
     for spec in specs:
@@ -152,7 +156,7 @@ def _newest(slices: Iterable[Object]) -> list[Object]:
 
 
 def _is_whole(device: Object) -> bool:
-    """Return True for a whole GPU, False for a part of one (MIG), which drivers list beside it."""
+    """Return True for a whole GPU, False for a MIG partition, which drivers list beside it."""
     attributes = (device.get("attributes") or {}).items()
     kinds = [value.get("string") for name, value in attributes if name.rpartition("/")[2] == "type"]
     return str(kinds[0]).casefold() == "gpu" if kinds else not device.get("consumesCounters")

@@ -1,8 +1,8 @@
-"""What of a node is GPUs: which resources, and which labels tell their type.
+"""The GPU resources of a platform, and the node labels that name GPU types.
 
-Jobs select a type by the platform's label ``<domain>/gpu-type``, or by the labels that platform.yaml maps it to. People
-and vendors write others (``nvidia.com/gpu-type``, ``company.com/gpu-model``, ``nvidia.com/gpu.product``), which are
-shown and searched as well.
+Jobs select a type by the platform's label ``<domain>/gpu-type``, or by the labels that platform.yaml maps it to. Other
+common labels (``nvidia.com/gpu-type``, ``company.com/gpu-model``, ``nvidia.com/gpu.product``) are shown and searched,
+but jobs do not select on them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from gpuctl.objects.api_resources import Object, labels_of
 
 _NAMES = frozenset({"gpu-type", "gpuType", "gpu_type", "gpu-model", "gpu-product"})
 UNKNOWN = "unknown"
-"""The type of GPUs that no label tells."""
+"""The type of GPUs on nodes without a type label."""
 
 
 class PlatformGpus:
-    """A platform's GPUs: ``vendors`` has the vendor of each extended resource; ``key`` is the label jobs select on."""
+    """The GPU resources and labels of a platform.
+
+    :ivar vendors: extended resource -> vendor.
+    :ivar key: the label that jobs select on.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.vendors = {gpu.resource: gpu.vendor for gpu in settings.gpus.values()}
@@ -33,35 +37,36 @@ class PlatformGpus:
         self._mapped = frozenset(key for labels in self._types.values() for key in labels)
 
     def count(self, amounts: Mapping[str, Fraction]) -> int:
-        """The GPUs among amounts of resources, whatever their vendor."""
+        """Return the number of GPUs of all vendors among amounts of resources."""
         return int(sum(amount for resource, amount in amounts.items() if resource in self.vendors))
 
     def is_label(self, key: str) -> bool:
-        """Whether a label tells a GPU type."""
+        """Return True if a label names a GPU type."""
         own = key in (self.key, self._second) or key in self._products or key in self._mapped
         return own or key.rpartition("/")[2] in _NAMES
 
     def selects(self, key: str) -> bool:
-        """Whether jobs that name a GPU type select nodes by this label."""
+        """Return True if jobs with a GPU type select nodes by this label."""
         return key == self.key or key in self._mapped
 
     def labels(self, node: Object) -> dict[str, str]:
-        """The labels of a node that tell a GPU type, those that jobs select on first."""
+        """Return the labels of a node that name a GPU type, those that jobs select on first."""
         found = {key: value for key, value in labels_of(node).items() if value and self.is_label(key)}
         return {key: found[key] for key in sorted(found, key=self._rank)}
 
     def type_of(self, node: Object) -> str | None:
-        """The type of a node's GPUs: as jobs name it where they can, else as a label has it."""
+        """Return the GPU type of a node: the name that jobs can use if there is one, otherwise a label's value."""
         labels = self.labels(node)
         if self.key in labels:
             return labels[self.key]
         return next(iter([*self._mapped_types(node), *labels.values()]), None)
 
     def matches(self, node: Object, amounts: Mapping[str, Fraction], wanted: str) -> bool:
-        """Whether a node has GPUs of a type, written in either case.
+        """Return True if a node has GPUs of a type, ignoring case.
 
-        ``wanted`` is a type (``a100-80g``), a label (``KEY=VALUE``), or a type with the prefix of its label or of its
-        vendor's resource (``nvidia.com/a100-80g``). ``amounts`` are the node's resources.
+        :param amounts: the node's resources.
+        :param wanted: a type (``a100-80g``), a label (``KEY=VALUE``), or a type after the prefix of its label or of its
+            vendor's resource (``nvidia.com/a100-80g``).
         """
         labels = {key: value.casefold() for key, value in self.labels(node).items()}
         key, equals, value = wanted.partition("=")
@@ -79,7 +84,7 @@ class PlatformGpus:
         return any(key.startswith(f"{prefix}/") and value == text for key, text in labels.items())
 
     def is_key(self, text: str, nodes: Iterable[Object]) -> bool:
-        """Whether a text is a label's key rather than a prefix with a type."""
+        """Return True if a text is a label key, not a prefix with a type."""
         return "/" in text and "=" not in text and (self.is_label(text) or any(text in labels_of(n) for n in nodes))
 
     def _rank(self, key: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Nodes: their resources, what pods request of these, the pods, and the pool."""
+"""Nodes: their resources, requests, pods and pool."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gpuctl.reading.node_gpus import PlatformGpus
 
 NodeStatus = Literal["active", "maintaining", "faulty"]
 STATUSES: tuple[NodeStatus, ...] = ("active", "maintaining", "faulty")
-"""``active``; ``maintaining``: cordoned, so an administrator knows of it; ``faulty``: not ready."""
+"""``active``; ``maintaining``: cordoned; ``faulty``: not ready and not cordoned."""
 GpuStatus = Literal["used", "free", "faulty", "unknown"]
 
 MOST_LISTED = 1024
-"""GPUs of a node that are listed one by one: a node may say that it has any number, and no machine has as many."""
+"""Maximum number of GPUs that are listed one by one: a node may report any number."""
 
 
 @dataclass(frozen=True)
 class PodOnNode:
-    """A pod that holds room on a node, or waits for some: ``kind`` is its job's, None when it is no job of gpuctl's."""
+    """A pod that holds or waits for resources. ``kind`` is its job's kind; None for pods that gpuctl did not create."""
 
     pod: str
     name: str
@@ -39,9 +39,10 @@ class PodOnNode:
 
 
 class GpuOnNode(NamedTuple):
-    """A GPU of a node; ``status`` is used, free, faulty, or ``unknown`` where pods may not be read.
+    """A GPU of a node. ``status`` is ``unknown`` if pods may not be read.
 
-    Kubernetes knows how many are taken, not which: ``name`` has a number of ours, not the device's own.
+    Kubernetes reports how many GPUs are allocated, not which. The index in ``name`` is assigned by gpuctl; it is not
+    the device's index.
     """
 
     name: str
@@ -52,7 +53,7 @@ class GpuOnNode(NamedTuple):
 
 
 class NodeGpus(NamedTuple):
-    """The GPUs of a node: ``total`` of them, in order or not; those that are listed one by one may be fewer."""
+    """The GPUs of a node. ``total`` includes faulty ones and may exceed the number of listed GPUs."""
 
     node: str
     total: int
@@ -60,7 +61,7 @@ class NodeGpus(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A node in a list. ``cpu`` and ``memory`` are what pods can have, ``kubernetes`` is its state for kubectl."""
+    """A node in a list. ``cpu`` and ``memory`` are allocatable, ``kubernetes`` is the status that kubectl prints."""
 
     name: str
     status: NodeStatus
@@ -78,9 +79,12 @@ class NodeRow(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeDetails:
-    """A node. ``total`` is what pods can have of it (cores, bytes, pieces), ``used`` what the pods on it request.
+    """A node.
 
-    ``used`` and ``holders`` are None when pods may not be read. ``broken_gpus`` are there but out of order.
+    :param broken_gpus: GPUs in the node's capacity that are not allocatable.
+    :param total: allocatable resources (cores, bytes, counts).
+    :param used: requests of the pods on it; None if pods may not be read.
+    :param holders: those pods; None if pods may not be read.
     """
 
     object: Object
@@ -98,40 +102,40 @@ class NodeDetails:
 
     @property
     def gpu_free(self) -> int | None:
-        """GPUs that no pod requests, whether or not the node takes pods at present."""
+        """Return the number of GPUs that no pod requests, whether or not the node is schedulable."""
         return None if self.gpu_used is None else max(0, self.gpu_total - self.gpu_used)
 
     @property
     def created_at(self) -> str | None:
-        """Return the time at which it joined (RFC 3339)."""
+        """Return when the node joined the cluster, RFC 3339."""
         created: str | None = self.object["metadata"].get("creationTimestamp")
         return created
 
     @property
     def address(self) -> str | None:
-        """Its address inside the cluster."""
+        """Return the node's internal IP address."""
         addresses = (self.object.get("status") or {}).get("addresses") or []
         return next((item["address"] for item in addresses if item.get("type") == "InternalIP"), None)
 
     @property
     def kubernetes(self) -> str:
-        """Its state as kubectl words it: ``Ready``, ``NotReady,SchedulingDisabled``."""
+        """Return the status as kubectl prints it: ``Ready``, ``NotReady,SchedulingDisabled``."""
         ready = "Ready" if condition(self.object, "Ready") else "NotReady"
         return f"{ready},SchedulingDisabled" if _is_cordoned(self.object) else ready
 
     @property
     def is_cordoned(self) -> bool:
-        """Return True if no new pods are placed on it."""
+        """Return True if the node is unschedulable."""
         return _is_cordoned(self.object)
 
     @property
     def has_gpus(self) -> bool:
-        """Return True if it has GPUs, in order or not."""
+        """Return True if the node has GPUs, working or not."""
         return bool(self.gpu_total or self.broken_gpus)
 
     @property
     def gpus(self) -> list[GpuOnNode]:
-        """Its GPUs one by one, up to :data:`MOST_LISTED`."""
+        """Return the GPUs one by one, up to :data:`MOST_LISTED`."""
         used = self.gpu_used
         shown = min(self.gpu_total, MOST_LISTED)
         states: list[GpuStatus] = [
@@ -142,12 +146,12 @@ class NodeDetails:
 
     @property
     def gpus_one_by_one(self) -> NodeGpus:
-        """Return its GPUs one by one, with their number."""
+        """Return the GPUs one by one, with their total number."""
         return NodeGpus(self.name, self.gpu_total + self.broken_gpus, self.gpus)
 
     @property
     def row(self) -> NodeRow:
-        """Return the node as lists have it."""
+        """Return the node as a list shows it."""
         return NodeRow(
             self.name,
             self.status,
@@ -164,25 +168,25 @@ class NodeDetails:
         )
 
     def amount(self, resource: str) -> tuple[Fraction, Fraction | None]:
-        """Total and use of a resource."""
+        """Return the allocatable and the requested amount of a resource."""
         used = None if self.used is None else self.used.get(resource, Fraction(0))
         return self.total.get(resource, Fraction(0)), used
 
 
 def status_of(node: Object) -> NodeStatus:
-    """Return the status of a node. A node that is cordoned and not ready is being worked on."""
+    """Return the status of a node. A node that is cordoned and not ready counts as ``maintaining``."""
     if _is_cordoned(node):
         return "maintaining"
     return "active" if condition(node, "Ready") else "faulty"
 
 
 def pool_name(node: Object, keys: Records) -> str:
-    """The pool of a node: ``default`` when no label says another."""
+    """Return the pool of a node, ``default`` without a pool label."""
     return labels_of(node).get(keys.pool) or DEFAULT_POOL
 
 
 def pod_on_node(pod: Object, requests: Amounts, keys: Records, gpus: PlatformGpus) -> PodOnNode:
-    """A pod as the holder of room."""
+    """Return a pod with the GPUs that it requests."""
     labels, metadata = labels_of(pod), pod["metadata"]
     kind = labels.get(keys.job_type)
     return PodOnNode(
@@ -203,12 +207,12 @@ def read_nodes(
     gpus: PlatformGpus,
     devices: Devices = NO_DEVICES,
 ) -> list[NodeDetails]:
-    """The nodes by name, with what the pods take of them, and with the devices that drivers offer there.
+    """Return the nodes by name, with the requests of their pods and the devices that drivers offer.
 
-    Counted are pods that are bound and have not finished, with init containers and sidecars as the scheduler does. The
-    holders are the jobs, and of other pods those with GPUs.
+    Bound, unfinished pods are counted, with init containers and sidecars as the scheduler counts them. Holders are the
+    pods of jobs, and other pods that request GPUs.
 
-    :param pods: unfinished pods, or None when they may not be read.
+    :param pods: unfinished pods; None if they may not be read.
     """
     used: dict[str, Amounts] = {}
     holders: dict[str, list[PodOnNode]] = {}
@@ -238,7 +242,7 @@ def read_nodes(
 
 
 def is_finished(pod: Object) -> bool:
-    """Return True for a pod that has ended, and holds nothing."""
+    """Return True for a pod that has ended and so holds no resources."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
@@ -263,7 +267,7 @@ def _node(
     gpu_used = None if used is None else gpus.count(used)
     broken = max(0, gpus.count(amounts(status.get("capacity"))) - gpus.count(allocatable))
     if gpu_used is not None and not devices.is_known:
-        # Some of what pods request may be devices, which are not in the total either.
+        # The devices may not be read: requests may be for devices that the total lacks.
         gpu_used = min(gpu_used, gpu_total + broken)
     return NodeDetails(
         node,

@@ -1,4 +1,4 @@
-"""Which jobs ``gpuctl pause`` can pause now, by the object that runs them."""
+"""The jobs that ``gpuctl pause`` can pause now."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuctl.reading.job_rows import Job
 
 
 def pausable_jobs(jobs: Iterable[Job], keys: Records) -> dict[str, str]:
-    """Uid of the object that runs a job -> how ``gpuctl pause`` calls the job, in its namespace.
+    """Return uid of the workload -> name by which ``gpuctl pause`` finds the job in its namespace.
 
-    Not of what has ended, is ending, or is paused already.
+    Jobs that have ended, are ending, or are already paused are left out.
     """
     found = list(jobs)
     called = Counter((job.identity.namespace, job.identity.name) for job in found)
@@ -25,7 +25,7 @@ def pausable_jobs(jobs: Iterable[Job], keys: Records) -> dict[str, str]:
             continue
         if keys.paused in annotations_of(workload):
             continue
-        # Of two kinds with one name, or two generations of one job, a bare name would mean both.
+        # A bare name would be ambiguous for two kinds with one name, or two generations of one job.
         alone = called[identity.namespace, identity.name] == 1
         names[str(workload["metadata"]["uid"])] = identity.name if alone else f"{identity.kind}/{identity.object_name}"
     return names

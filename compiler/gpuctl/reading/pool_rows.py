@@ -1,4 +1,4 @@
-"""Pools: known from their definitions in the cluster, from labels of nodes, or from both."""
+"""Pools, from their definitions in the cluster and from node labels."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
 from gpuctl.reading.node_rows import STATUSES, NodeDetails, PodOnNode, is_finished, pod_on_node, read_nodes
 
 PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
-"""``empty`` is a pool without nodes, which no job can run in."""
+"""``empty``: a pool without nodes, in which no job can run."""
 DEFAULT_DESCRIPTION = "nodes that are in no pool"
 
 
 class PoolFacts(NamedTuple):
-    """A pool as lists and descriptions have it, without objects. ``jobs`` are the pods on its nodes."""
+    """A pool as lists and descriptions show it. ``jobs`` are the pods on its nodes."""
 
     name: str
     description: str | None
@@ -43,8 +43,12 @@ class PoolFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolState:
-    """A pool. ``missing`` are nodes that its definition names and that are not in it; ``waiting`` the pods of its jobs
-    that are on no node yet, None when pods may not be read. ``is_defined``: it has a definition."""
+    """A pool.
+
+    :param missing: nodes that the definition names but that are not in the pool.
+    :param waiting: unscheduled pods of its jobs; None if pods may not be read.
+    :param is_defined: the pool has a definition, not only labelled nodes.
+    """
 
     name: str
     description: str | None
@@ -57,7 +61,7 @@ class PoolState:
 
     @property
     def status(self) -> PoolStatus:
-        """Return ``active`` while a node takes pods; else the status of its nodes, or ``empty``."""
+        """Return ``active`` if a node is active, otherwise the best status of its nodes; ``empty`` without nodes."""
         found = {node.status for node in self.nodes}
         for status in STATUSES:
             if status in found:
@@ -66,29 +70,29 @@ class PoolState:
 
     @property
     def gpu_total(self) -> int:
-        """The GPUs of its nodes."""
+        """Return the number of GPUs on its nodes."""
         return sum(node.gpu_total for node in self.nodes)
 
     @property
     def gpu_used(self) -> int | None:
-        """The GPUs that pods on its nodes request; None when pods may not be read."""
+        """Return the number of GPUs that pods on its nodes request; None if pods may not be read."""
         return None if self.waiting is None else sum(node.gpu_used or 0 for node in self.nodes)
 
     @property
     def gpu_free(self) -> int | None:
-        """The GPUs that no pod requests."""
+        """Return the number of GPUs that no pod requests; None if pods may not be read."""
         return None if self.waiting is None else sum(node.gpu_free or 0 for node in self.nodes)
 
     @property
     def gpu_unavailable(self) -> int | None:
-        """Return the number of free GPUs on nodes that are cordoned or not ready."""
+        """Return the number of free GPUs on nodes that are cordoned or not ready; None if pods may not be read."""
         if self.waiting is None:
             return None
         return sum(node.gpu_free or 0 for node in self.nodes if node.status != "active")
 
     @property
     def gpu_types(self) -> dict[str, int]:
-        """Type -> GPUs."""
+        """Return GPU type -> number of GPUs."""
         found: dict[str, int] = {}
         for node in self.nodes:
             if node.gpu_total or node.gpu_type:
@@ -98,12 +102,12 @@ class PoolState:
 
     @property
     def jobs(self) -> list[PodOnNode] | None:
-        """The pods that hold room on its nodes; None when pods may not be read."""
+        """Return the pods on its nodes; None if pods may not be read."""
         return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
 
     @property
     def row(self) -> PoolFacts:
-        """Return the pool as lists and descriptions have it."""
+        """Return the pool as lists and descriptions show it."""
         return PoolFacts(
             self.name,
             self.description,
@@ -124,7 +128,7 @@ class PoolState:
 
 
 def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
-    """The pools by name, ``default`` last."""
+    """Return the pools by name, ``default`` last."""
     gpus = PlatformGpus(settings)
     members: dict[str, list[NodeDetails]] = {DEFAULT_POOL: []}
     for node in read_nodes(found.nodes, found.pods, keys, gpus, found.devices):
@@ -138,7 +142,7 @@ def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[Pool
 
 
 def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpus) -> list[PodOnNode] | None:
-    """The pods of jobs that are on no node yet."""
+    """Return the unscheduled pods of jobs; None if pods may not be read."""
     if pods is None:
         return None
     queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not is_finished(pod))
@@ -147,7 +151,7 @@ def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpu
 
 
 def definition_of(definition_map: Object) -> dict[str, Any]:
-    """The pool's document that a ConfigMap holds; empty when it is damaged."""
+    """Return the pool's document in a ConfigMap; {} if it is not valid YAML."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""Prices of GPUs over time, and what GPU-seconds cost by them."""
+"""Prices of GPUs over time, and the cost of GPU-seconds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HOUR = 3600
 
 
 class PricePeriod(NamedTuple):
-    """A time, [start, end) in seconds since 1970, in which no price changes.
+    """A period [start, end), seconds since 1970, with constant prices.
 
-    :param models: GPU model -> price of one GPU for one hour.
-    :param since: the date from which these prices count; "" for the first ones.
+    :param models: GPU model -> price of one GPU-hour.
+    :param since: the date from which these prices apply; "" for the first ones.
     """
 
     start: float
@@ -28,8 +28,8 @@ class PricePeriod(NamedTuple):
 class PriceList(NamedTuple):
     """Prices of GPU models.
 
-    :param models: GPU model -> price of one GPU for one hour, before the first of ``changes``.
-    :param changes: the date, its first moment in seconds since 1970, and all prices from then on; ascending.
+    :param models: GPU model -> price of one GPU-hour, before the first change.
+    :param changes: date, its first moment (seconds since 1970), and all prices from then on; ascending.
     """
 
     models: Mapping[str, float] = {}
@@ -42,7 +42,7 @@ class PriceList(NamedTuple):
         return not self.models and not any(models for _, _, models in self.changes)
 
     def periods(self, start: float, end: float) -> Iterator[PricePeriod]:
-        """Yield the parts of [start, end) in which no price changes."""
+        """Yield the parts of [start, end) with constant prices."""
         since, models = "", self.models
         for date, moment, others in self.changes:
             if moment >= end:
@@ -57,8 +57,8 @@ class PriceList(NamedTuple):
 def price_list(stated: UsagePrices) -> PriceList:
     """Return the prices of a platform.
 
-    A change counts from midnight in the time zone of the prices. In zones that are not whole hours from UTC it counts
-    from the first whole hour after that, as usage is kept by hours of UTC.
+    A change applies from midnight in the time zone of the prices. In zones whose offset is not a whole hour it applies
+    from the next full hour of UTC, because usage is stored by hours of UTC.
     """
     zone, models = ZoneInfo(stated.timeZone), dict(stated.models)
     changes = []
@@ -70,7 +70,7 @@ def price_list(stated: UsagePrices) -> PriceList:
 
 
 def cost(gpu_seconds: Mapping[str, float], prices: Mapping[str, float]) -> float | None:
-    """Return the cost of GPU-seconds by model; None if the price of one of the models is not known."""
+    """Return the cost of GPU-seconds by model; None if a model has no price."""
     used = {model: seconds for model, seconds in gpu_seconds.items() if seconds > 0}
     if not used.keys() <= prices.keys():
         return None
@@ -78,7 +78,7 @@ def cost(gpu_seconds: Mapping[str, float], prices: Mapping[str, float]) -> float
 
 
 def sum_known(amounts: Iterable[float | None]) -> float | None:
-    """Return the sum; None if one of the amounts is not known."""
+    """Return the sum; None if one of the amounts is None."""
     total = 0.0
     for amount in amounts:
         if amount is None:

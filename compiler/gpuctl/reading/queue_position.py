@@ -1,4 +1,4 @@
-"""Where a job stands in its queue of Kueue: what it asks for, what is free, who is before it and who has the quota."""
+"""A job's position in its Kueue queue: requested and free quota, jobs ahead, and jobs that hold the quota."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 
-# Conditions by which a Workload goes to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
+# Conditions that move a Workload to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
 _REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
 
 
 class KueueLists(NamedTuple):
-    """Kueue's objects as they were read; None: they may not be. ``installed``: there is a Kueue."""
+    """Kueue's objects. A list is None if it may not be read. ``installed``: the cluster has Kueue."""
 
     workloads: list[Object] | None = None
     local_queues: list[Object] | None = None
@@ -44,7 +44,11 @@ class KueueLists(NamedTuple):
 
 
 class QueueClaim(NamedTuple):
-    """Another job that waits, or has quota: ``name`` as ``training/x``, ``since`` when it was created."""
+    """Another job that waits for quota or holds it.
+
+    :param name: ``training/x``.
+    :param since: when it was created, RFC 3339.
+    """
 
     namespace: str
     name: str
@@ -55,11 +59,11 @@ class QueueClaim(NamedTuple):
 
 @dataclass(frozen=True)
 class FlavorRoom:
-    """What a ClusterQueue has for one resource of a job in one flavor: cores, bytes or pieces.
+    """The quota of a ClusterQueue for one resource in one flavor, in cores, bytes or counts.
 
-    ``free`` is what a job gets without anybody being preempted, ``most`` what it gets when nothing else runs, both with
-    what the cohort lends; None: that may not be read. ``largest`` is what the pod set asks for that asks for most: all
-    of its pods get the resource from one flavor.
+    :param largest: the largest request of one pod set; all pods of a set get the resource from one flavor.
+    :param free: amount that is available without preemption, with what the cohort lends; None if it may not be read.
+    :param most: amount that is available if nothing else runs, as ``free``.
     """
 
     slot: FlavorResource
@@ -73,10 +77,15 @@ class FlavorRoom:
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """A job in its queue. ``ahead`` are the jobs that Kueue looks at before it, first in front; ``waiting`` counts all.
+    """The position of a job in its queue.
 
-    Both, and ``holders`` (who has quota of what it lacks), are those of the ClusterQueue that may be read; None: none.
-    ``is_counted``: Kueue has written down what it asks for. ``is_backing_off``: see :func:`is_backing_off`.
+    :param rooms: quota for the resources that the job requests, one for each flavor.
+    :param uncovered: requested resources for which the ClusterQueue has no quota.
+    :param ahead: jobs that Kueue tries before it, in order; None if the ClusterQueue or Workloads may not be read.
+    :param waiting: number of waiting jobs in the ClusterQueue; None as ``ahead``.
+    :param holders: jobs that hold quota of the resources it lacks.
+    :param has_recorded_requests: Kueue has recorded what the job requests.
+    :param is_backing_off: see :func:`is_backing_off`.
     """
 
     queue: str
@@ -95,12 +104,12 @@ class QueuePosition:
 
     @property
     def short(self) -> list[FlavorRoom]:
-        """The rooms of the resources of which less is free than it asks for."""
+        """Return the quota of resources of which less is free than the job requests."""
         return self._lacking(lambda room: room.free)
 
     @property
     def too_small(self) -> list[FlavorRoom]:
-        """The rooms of the resources of which there is never enough; none before Kueue has counted what it asks for."""
+        """Return the quota of resources that can never satisfy the job; [] before Kueue has recorded its requests."""
         return self._lacking(lambda room: room.most) if self.has_recorded_requests else []
 
     def _lacking(self, amount: Callable[[FlavorRoom], Fraction | None]) -> list[FlavorRoom]:
@@ -114,7 +123,7 @@ class QueuePosition:
 
 
 def read_kueue(scope: Scope) -> KueueLists:
-    """What the server tells of Kueue's queues. What may not be read is noted."""
+    """Read Kueue's objects. Add a note for what may not be read."""
     kinds = kueue_resources(scope.session)
     if kinds is None:
         return KueueLists(installed=False)
@@ -147,7 +156,7 @@ def read_kueue(scope: Scope) -> KueueLists:
 
 
 def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueuePosition:
-    """Where the Workload of a job stands."""
+    """Return the position of a job's Workload."""
     namespace, spec = workload["metadata"]["namespace"], workload.get("spec") or {}
     queue = spec.get("queueName") or ""
     leads = _leads(lists.local_queues or [])
@@ -189,7 +198,7 @@ def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[FlavorR
     own = cluster_queue(obj)
     node: CohortNode | None = own
     if cohort_of(obj):
-        # Without the cohorts what they have themselves, and whom they belong to, is not known.
+        # Without the cohorts, their own quota and their parents are unknown.
         known = lists.cluster_queues is not None and lists.cohorts is not None
         node = cohort_tree(own.name, lists.cluster_queues or [], lists.cohorts or []) if known else None
     wants, sets = requested_amounts(workload), list(requested_by_pod_sets(workload))
@@ -208,7 +217,7 @@ def _is_stopped(queue: Object) -> bool:
 
 
 def _leads(local_queues: Iterable[Object]) -> dict[tuple[str, str], str]:
-    """(namespace, LocalQueue) -> ClusterQueue."""
+    """Return (namespace, LocalQueue) -> ClusterQueue."""
     return {
         (item["metadata"]["namespace"], item["metadata"]["name"]): str((item.get("spec") or {}).get("clusterQueue"))
         for item in local_queues
@@ -221,15 +230,15 @@ def _goes_to(workload: Object, leads: dict[tuple[str, str], str]) -> str | None:
 
 
 def _waits(workload: Object) -> bool:
-    """Whether it is in its queue."""
+    """Return True if a Workload is pending in its queue."""
     active = (workload.get("spec") or {}).get("active") is not False and not is_backing_off(workload)
     return active and condition(workload, "QuotaReserved") is None and condition(workload, "Finished") is None
 
 
 def is_backing_off(workload: Object) -> bool:
-    """Whether Kueue leaves a Workload out of its queue for a time after it was evicted.
+    """Return True if Kueue keeps an evicted Workload out of its queue for a backoff time.
 
-    Source: backoffWaitingTimeExpired; the controller takes the marks away when the time is over.
+    Source: backoffWaitingTimeExpired. The controller removes the marks when the time has passed.
     """
     status = workload.get("status") or {}
     requeued = [item.get("status") for item in status.get("conditions") or [] if item.get("type") == "Requeued"]
@@ -237,7 +246,7 @@ def is_backing_off(workload: Object) -> bool:
 
 
 def _order(workload: Object) -> tuple[int, str]:
-    """Kueue's order within a ClusterQueue; of those created within the same second the order is not known."""
+    """Sort key: Kueue's order within a ClusterQueue. The order of Workloads created in the same second is unknown."""
     spec = workload.get("spec") or {}
     evicted = condition(workload, "Evicted") or {}
     time = evicted.get("lastTransitionTime") if evicted.get("reason") in _REQUEUED_AT_THE_END else None
@@ -245,7 +254,7 @@ def _order(workload: Object) -> tuple[int, str]:
 
 
 def _holding(workloads: Iterable[Object], name: str, cohort: str, lists: KueueLists) -> Iterator[Object]:
-    """The Workloads that have quota of a ClusterQueue, or of others that may lend it theirs."""
+    """Yield the Workloads that hold quota of a ClusterQueue, or of those that may lend to it."""
     cohorts = {item["metadata"]["name"]: item for item in lists.cohorts or []}
     kin = ancestor_cohorts(cohort, cohorts)
     lenders = {
@@ -260,7 +269,7 @@ def _holding(workloads: Iterable[Object], name: str, cohort: str, lists: KueueLi
 
 
 def claim_of(workload: Object, keys: Records) -> QueueClaim:
-    """Whose a Workload is, and what it asks for, or has."""
+    """Return the job of a Workload, with the amounts that it requests or holds."""
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     pods: Object = next(iter(spec.get("podSets") or []), {})
     labels = ((pods.get("template") or {}).get("metadata") or {}).get("labels") or {}

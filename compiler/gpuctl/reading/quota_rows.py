@@ -1,4 +1,4 @@
-"""Quotas: what the users of a namespace may request, and how much of it they do."""
+"""Quotas: the limits of a namespace and their use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_gpus import PlatformGpus
 
-# Keys as ResourceQuota's status has them: a bare `cpu` and `memory` mean requests. GPUs are `requests.<resource>`.
+# Keys in the status of a ResourceQuota: bare `cpu` and `memory` mean requests; GPUs are `requests.<resource>`.
 _PLAIN = {
     "requests.cpu": "cpu",
     "cpu": "cpu",
@@ -26,9 +26,11 @@ _UNITS = {"cpu": "cores", "memory": "bytes"}
 
 @dataclass(frozen=True)
 class ResourceLimit:
-    """One limit: ``resource`` is the API's key, ``name`` ours (cpu, memory, gpu, jobs, pods; else the key).
+    """One limit of a quota, in cores, bytes or counts.
 
-    ``total`` and ``used`` are cores, bytes or pieces; ``used`` is None until the cluster has counted.
+    :param resource: the key in the ResourceQuota.
+    :param name: gpuctl's name: cpu, memory, gpu, jobs or pods; otherwise the key.
+    :param used: None until the quota controller has counted it.
     """
 
     resource: str
@@ -39,34 +41,38 @@ class ResourceLimit:
 
     @property
     def free(self) -> Fraction | None:
-        """What is left."""
+        """Return the remaining amount; None if the use is unknown."""
         return None if self.used is None else max(Fraction(0), self.total - self.used)
 
     @property
     def percent(self) -> float | None:
-        """Use in percent of the total; None when there is no total, or no use is known."""
+        """Return the use in percent of the total; None if the total is 0 or the use is unknown."""
         return None if self.used is None or not self.total else round(float(100 * self.used / self.total), 1)
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more can be requested."""
+        """Return True if the limit is used up."""
         return self.used is not None and self.total > 0 and self.used >= self.total
 
     @property
     def is_memory(self) -> bool:
-        """Whether amounts are bytes."""
+        """Return True if amounts are bytes."""
         return self.resource.endswith(("memory", "storage"))
 
     @property
     def unit(self) -> str:
-        """What its amounts are: cores, bytes, or a count."""
+        """Return the unit of its amounts: cores, bytes, or count."""
         return "bytes" if self.is_memory else _UNITS.get(self.name.rpartition(".")[2], "count")
 
 
 @dataclass(frozen=True)
 class QuotaState:
-    """A quota in one namespace: ``name`` is its document's (a foreign ResourceQuota's own), ``defaults`` what
-    containers that request nothing get."""
+    """A quota in one namespace.
+
+    :param name: name of its document; of a foreign ResourceQuota its own name.
+    :param defaults: requests that a LimitRange sets for containers without their own.
+    :param is_ours: gpuctl created it.
+    """
 
     name: str
     namespace: str
@@ -79,11 +85,11 @@ class QuotaState:
 
     @property
     def status(self) -> str:
-        """``full`` when nothing more of some resource can be requested, else ``ok``."""
+        """Return ``full`` if one limit is used up, otherwise ``ok``."""
         return "full" if any(limit.is_full for limit in self.limits) else "ok"
 
     def amount(self, name: str) -> tuple[Fraction | None, Fraction | None]:
-        """Total and use of all limits of a name; (None, None) when there is no such limit."""
+        """Return total and use of all limits with a name; (None, None) without such a limit."""
         found = [limit for limit in self.limits if limit.name == name]
         if not found:
             return None, None
@@ -96,10 +102,10 @@ class QuotaState:
 def read_quotas(
     quotas: Iterable[Object], ranges: Iterable[Object], settings: Settings, *, foreign: bool = False
 ) -> list[QuotaState]:
-    """The quotas by namespace and name.
+    """Return the quotas by namespace and name.
 
-    :param ranges: the LimitRanges that go with them.
-    :param foreign: also ResourceQuotas that are not gpuctl's.
+    :param ranges: LimitRanges, matched to quotas by name.
+    :param foreign: include ResourceQuotas that gpuctl did not create.
     """
     key = settings.label("quota")
     gpus = PlatformGpus(settings)
@@ -113,7 +119,7 @@ def read_quotas(
 
 
 def select_quotas(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
-    """The quotas of a user (namespace); when there is no such user, those of a quota's document."""
+    """Return the quotas of a namespace; if it has none, those of a quota document with this name."""
     quotas = list(quotas)
     return [quota for quota in quotas if quota.namespace == name] or [quota for quota in quotas if quota.name == name]
 

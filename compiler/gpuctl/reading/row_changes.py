@@ -1,4 +1,4 @@
-"""Rows of jobs that change: first all of them, then each that became another."""
+"""Watch job rows: yield all of them, then those that change."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gpuctl.reading.job_rows import (
 )
 
 _QUIET = 0.3
-"""Seconds without an event after which what changed is shown: a pod's start is several events."""
+"""Seconds without an event before changed rows are shown (debounce): the start of a pod is several events."""
 _LONGEST = 1.0
-"""Seconds after which it is shown even while events keep coming."""
+"""Maximum seconds before changed rows are shown while events keep coming."""
 
 
 def watch_rows(
@@ -35,9 +35,9 @@ def watch_rows(
     by_job: bool = False,
     pods_only: bool = False,
 ) -> Iterator[list[JobTableRow]]:
-    """All rows, then again and again those that are new or became another, until the caller stops.
+    """Yield all rows, then repeatedly the new and changed rows, until the caller stops.
 
-    A row that is gone is not told; before that its status is Terminating.
+    A deleted row is not reported; its last status is Terminating.
     """
     names = platform_keys(settings, keys)
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
@@ -79,7 +79,7 @@ def _note(objects: dict[Key, Object], event: Event) -> None:
 
 
 def changed_rows(found: Iterable[JobTableRow], shown: dict[tuple[Identity, str], JobTableRow]) -> list[JobTableRow]:
-    """The rows that ``shown`` does not have like this; ``shown`` has them then."""
+    """Return the rows that differ from ``shown``, and replace ``shown`` by all rows."""
     now = {(row.identity, row.shown_id): row for row in found}
     news = [row for key, row in now.items() if shown.get(key) != row]
     shown.clear()

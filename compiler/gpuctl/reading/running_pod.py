@@ -1,4 +1,4 @@
-"""The pod of a job that commands go into: the one named, or the first that runs."""
+"""Select the pod of a job for exec and port-forward: the named one, or the first that runs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from gpuctl.reading.status import is_ready, pod_status
 
 
 class NoPodRunning(NotThere):
-    """No pod of the job runs; the message says what they do."""
+    """No pod of the job runs; the message gives their status."""
 
 
 def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = False) -> tuple[Object, int]:
-    """The pod, and how many of the job run. With ``ready`` one that serves is preferred.
+    """Return the pod, and the number of running pods of the job.
 
-    :raises NotRunning: the pod that is named, or every pod, is not running.
-    :raises NotThere: the name means no pod, or several.
+    :param ready: prefer a pod that is ready.
+    :raises NoPodRunning: the named pod, or every pod, is not running.
+    :raises NotThere: the name matches no pod, or several.
     """
     pods = select_pods(job, text)
     title = f"{job.identity.kind}/{job.identity.name}"
     why = JobHint("why", job.identity.name, job.identity.namespace)
     running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]
     if running:
-        # By number, as people count them: 10 comes after 9.
+        # Numeric order: 10 comes after 9.
         running.sort(key=lambda pod: (ready and not is_ready(pod), _numbered(pod["metadata"]["name"])))
         return running[0], len(running)
     if not pods:

@@ -1,8 +1,8 @@
-"""One word for how a pod, or a job, is doing: the same in tables, JSON and the REST API.
+"""One-word status of pods and jobs, the same in tables, JSON and the REST API.
 
-Of a pod it is the phase, unless its containers or the scheduler have something more telling to say, as kubectl's
-STATUS column has it (k8s.io/kubernetes, ``pkg/printers/internalversion/printers.go``, printPod). Of a job it is what
-``3-architecture`` says (Succeeded, Failed, Running, Partially Running, Pending), after the workload's own conditions.
+A pod's word is its phase, unless its containers or the scheduler report something more specific, as in kubectl's STATUS
+column (k8s.io/kubernetes, ``pkg/printers/internalversion/printers.go``, printPod). A job's word is one of Succeeded,
+Failed, Running, Partially Running and Pending, after the workload's own conditions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_held, is_queued, queue_of
 from gpuctl.objects.workload_state import condition, finished
 
-# Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
+# Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
 PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, _TERMINATING, _UNKNOWN)
-"""What ``--status`` takes beside the words themselves."""
+"""Phases that ``--status`` accepts in addition to status words."""
 WORDS = frozenset(
     {
         *("Partially Running", "Queued", "Suspended", "ScaledToZero", "QuotaExceeded", "FailedCreate"),
@@ -41,24 +41,24 @@ WORDS = frozenset(
         *("UnexpectedAdmissionError", "NodeAffinity", "OutOfcpu", "OutOfmemory", "OutOfpods", "Preempting"),
     }
 )
-"""Words of jobs and pods; Kubernetes may have further ones. Source: ``pkg/kubelet`` (``images``, ``kuberuntime``)."""
+"""Known status words; Kubernetes may report further ones. Source: ``pkg/kubelet`` (``images``, ``kuberuntime``)."""
 
 
 class Status(NamedTuple):
-    """``word`` is shown, ``phase`` (one of :data:`PHASES`) is what it counts as, ``reason`` says more, if anything."""
+    """A status: ``word`` is shown, ``phase`` is one of :data:`PHASES`, ``reason`` gives details or is ""."""
 
     word: str
     phase: str
     reason: str = ""
 
     def matches(self, text: str) -> bool:
-        """Whether a user's ``--status`` means it: its word or its phase, in any case."""
+        """Return True if ``--status`` TEXT selects it, by word or phase, ignoring case."""
         wanted = text.replace(" ", "").lower()
         return wanted in (self.word.replace(" ", "").lower(), self.phase)
 
 
 def pod_status(pod: Object) -> Status:
-    """How a pod is doing."""
+    """Return the status of a pod."""
     found = _before_deletion(pod)
     if pod["metadata"].get("deletionTimestamp") and found.phase not in (_SUCCEEDED, _FAILED):
         if (pod.get("status") or {}).get("reason") == "NodeLost":
@@ -89,14 +89,14 @@ def _before_deletion(pod: Object) -> Status:
         if scheduled.get("reason") == "SchedulingGated":
             return Status("SchedulingGated", _PENDING, one_line(scheduled.get("message")))
         reason = scheduled.get("reason") or "Unschedulable"
-        # What preemption would not help is of no use to anybody who reads a table.
+        # Why preemption would not help is omitted: too long for a table.
         said = re.sub(r"\s*(no new claims to deallocate, )?preemption: .*", "", one_line(scheduled.get("message")))
         return Status("Pending", _PENDING, f"{reason}: {said}".rstrip(": "))
     return Status("Pending", _PENDING, one_line(status.get("reason")))
 
 
 def _initialising(pod: Object) -> Status | None:
-    """What the init containers are at, when they are not through."""
+    """Return the status of init containers that have not completed; None if all have."""
     spec = pod.get("spec") or {}
     restarting = {item["name"] for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"}
     found = (pod.get("status") or {}).get("initContainerStatuses") or []
@@ -118,7 +118,7 @@ def _initialising(pod: Object) -> Status | None:
 
 
 def _waiting(pod: Object) -> Status | None:
-    """A container that does not run and says why; one that ended in a pod that goes on."""
+    """Return the status of a waiting container, or of one that ended in a running pod; None if all run."""
     for item in (pod.get("status") or {}).get("containerStatuses") or []:
         waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason"):
@@ -131,7 +131,9 @@ def _waiting(pod: Object) -> Status | None:
 
 
 def _held(pod: Object, item: Object, waiting: Object) -> str:
-    """Why a container waits. Of a crash loop kubelet only says for how long: how the last run ended says more."""
+    """Return why a container waits. In a crash loop that is how the last run ended; kubelet's message only gives the
+    back-off.
+    """
     last = (item.get("lastState") or {}).get("terminated")
     if waiting["reason"] != "CrashLoopBackOff" or last is None:
         return one_line(waiting.get("message"))
@@ -144,7 +146,7 @@ def _held(pod: Object, item: Object, waiting: Object) -> str:
 
 
 def _ended(pod: Object) -> Status | None:
-    """The container that made its pod fail."""
+    """Return the status of the container that made its pod fail."""
     status = pod.get("status") or {}
     for item in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
         ended = (item.get("state") or {}).get("terminated")
@@ -160,7 +162,7 @@ def _exit(ended: Object) -> str:
 
 
 def ready_containers(pod: Object) -> str:
-    """``ready/total`` of a pod's containers, sidecars included, as kubectl counts."""
+    """Return ``ready/total`` of a pod's containers, including sidecars, as kubectl counts."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     sidecars = {item["name"] for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"}
     states = list(status.get("containerStatuses") or [])
@@ -169,12 +171,15 @@ def ready_containers(pod: Object) -> str:
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether a pod serves: its Ready condition holds and it is not leaving."""
+    """Return True if a pod's Ready condition is True and it is not being deleted."""
     return _condition(pod, "Ready").get("status") == "True" and not pod["metadata"].get("deletionTimestamp")
 
 
 def job_status(workload: Object, pods: Iterable[Object], keys: Records, refusal: str = "") -> Status:
-    """How a job is doing as a whole. ``refusal`` is why its controller could not make pods (FailedCreate), if so."""
+    """Return the status of a job as a whole.
+
+    :param refusal: why its controller could not create pods (FailedCreate); "" if it could.
+    """
     pods = list(pods)
     if workload["metadata"].get("deletionTimestamp"):
         return Status("Terminating", _TERMINATING)
@@ -200,7 +205,7 @@ def _finished(workload: Object, ended: str) -> Status:
 
 
 def _idle(workload: Object, keys: Records) -> Status | None:
-    """A job that is to have no pods: paused by us, held back by a queue or by somebody, scaled to nothing."""
+    """Return the status of a job that should have no pods (paused, queued, suspended, scaled to 0) or None."""
     spec = workload.get("spec") or {}
     suspended = bool(spec.get("suspend"))
     stopped = workload["kind"] in ("Deployment", "StatefulSet") and spec.get("replicas", 1) == 0
@@ -218,7 +223,7 @@ def _idle(workload: Object, keys: Records) -> Status | None:
 
 
 def refused_status(message: str) -> Status:
-    """The status of a job whose pods may not be made."""
+    """Return the status of a job whose pods the API server rejects."""
     word = "QuotaExceeded" if "exceeded quota" in message else "FailedCreate"
     return Status(word, _PENDING, one_line(message))
 
@@ -226,7 +231,7 @@ def refused_status(message: str) -> Status:
 def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     wanted = max(1, replicas(workload))
     phases = [_before_deletion(pod).phase for pod in pods]
-    # A training's pod works as soon as it runs, and those that have finished have done their part.
+    # A training's pod counts from when it runs, and still counts after it has succeeded.
     at_work = phases.count(_RUNNING) + phases.count(_SUCCEEDED)
     up = at_work if workload["kind"] in ("Job", "JobSet") else sum(map(is_ready, pods))
     if up >= wanted:
@@ -244,7 +249,9 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:
-    """What keeps the pods that neither run nor have finished; when all have failed, that of the newest."""
+    """Return why pods neither run nor have succeeded; if all have failed, the reason of the newest. None without such
+    pods.
+    """
     newest = sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True)
     statuses = [_before_deletion(pod) for pod in newest]
     for status in statuses:
@@ -258,7 +265,7 @@ def _worst(pods: Iterable[Object]) -> Status | None:
 
 
 def one_line(message: str | None) -> str:
-    """A message of the API on one line, of printable characters: whoever may create an event chooses its words."""
+    """Return an API message as one line of printable characters. Events may contain text that a user wrote."""
     text = visible(" ".join((message or "")[:_LONGEST].split()))
     return text if len(message or "") <= _LONGEST else f"{text}…"
 

@@ -1,4 +1,4 @@
-"""When what happened to a pod: from its conditions, its containers' states, and kubelet's events."""
+"""The times at which a pod reached each stage, from its conditions, container states and kubelet's events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 
 
 class Stage(NamedTuple):
-    """``name`` is one of :data:`STAGES`, ``time`` RFC 3339, ``seconds`` since the stage before."""
+    """A stage of a pod: one of :data:`STAGES`, its time (RFC 3339), and seconds since the previous stage."""
 
     name: str
     time: str
@@ -22,14 +22,14 @@ class Stage(NamedTuple):
 
 
 def timeline(pod: Object, events: Iterable[Object]) -> list[Stage]:
-    """The stages that a pod has reached, in their order.
+    """Return the stages that a pod has reached, in order.
 
-    A container that was restarted counts with its present run; a pod that has ended keeps no time of its readiness.
+    A restarted container counts with its current run. The time of readiness is not kept after a pod has ended.
     """
     result: list[Stage] = []
     for name, time in _times(pod, events):
         seconds = _seconds(result[-1].time, time) if result else 0.0
-        # The API's times are whole seconds of several clocks: none goes back.
+        # Times are whole seconds from several clocks: a difference may be negative, and counts as 0.
         result.append(Stage(name, time, max(0.0, seconds)))
     return result
 
@@ -43,7 +43,7 @@ def _times(pod: Object, events: Iterable[Object]) -> Iterator[tuple[str, str]]:
         ]
         found[name] = held[0].get("lastTransitionTime") if held else None
     if not found["scheduled"] and (pod.get("spec") or {}).get("nodeName"):
-        # kubelet rewrites all conditions; the start of its work is the next best.
+        # kubelet may rewrite all conditions; its start time is the closest known time.
         found["scheduled"] = status.get("startTime")
     pulled = [event_time(event) for event in events if event.get("reason") == "Pulled" and has_expected_reporter(event)]
     found["pulled"] = max(pulled) if pulled else None

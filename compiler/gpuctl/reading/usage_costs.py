@@ -1,4 +1,4 @@
-"""Costs of groups of usage: GPU-seconds by GPU model, times prices."""
+"""Costs of usage groups: GPU-seconds by GPU model, times prices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuctl.reading.price_list import HOUR, cost, sum_known
 from gpuctl.reading.usage_records import GroupUse
 
 _LOST = 1e-6
-"""Part of a sum that rounding to millionths of a GPU-second may lose; a second at least."""
+"""Relative error that rounding to millionths of a GPU-second may add to a sum; the absolute tolerance is one second."""
 
 
 class ModelUse(NamedTuple):
-    """GPU-seconds that a workload held of one GPU model while its label or annotation had one value."""
+    """GPU-seconds of one GPU model that a workload held while its label or annotation had one value."""
 
     holder: GpuHolder
     value: str
@@ -24,10 +24,7 @@ class ModelUse(NamedTuple):
 
 
 class GroupCost(NamedTuple):
-    """The cost of what a group held, of what it left idle, and of what was free of it; None if it is not known.
-
-    Only GPU models have free GPUs.
-    """
+    """The cost of a group's allocated, idle and free GPUs; each is None if unknown. Only GPU models have free GPUs."""
 
     held: float | None
     idle: float | None
@@ -47,12 +44,13 @@ def group_costs(
 ) -> list[GroupCost]:
     """Return the cost of each group.
 
-    A cost is known if all models have one price, or if the rows of the group add up to what the ledger says it held.
-    The cost of idle GPUs is known of groups that held GPUs of one price, and of those whose workloads each held GPUs of
+    The cost of allocated GPUs is known if all models have one price, or if the group's rows add up to the ledger's
+    total. The cost of idle GPUs is known if the group held GPUs of one price, or if each of its workloads held GPUs of
     one price in one group.
 
-    :param models: the ledger's rows of all GPU models; likewise ``workloads``.
-    :param prices: GPU model -> price of one GPU for one hour.
+    :param models: the ledger's rows of all GPU models.
+    :param workloads: the ledger's rows of all workloads.
+    :param prices: GPU model -> price of one GPU-hour.
     """
     held_at = {prices.get(group.holder.value) for group in models if group.total.held > 0}
     price = held_at.pop() if len(held_at) == 1 else None
@@ -75,7 +73,7 @@ def group_costs(
 
 
 def model_costs(models: Iterable[GroupUse], prices: Mapping[str, float]) -> list[GroupCost]:
-    """Return the cost of each GPU model; what is nothing costs nothing, whatever its price is."""
+    """Return the cost of each GPU model; 0 if nothing was used, even if the model has no price."""
     found = []
     for group in models:
         amounts = (getattr(group.total, name) or 0.0 for name in GroupCost._fields)
@@ -86,11 +84,11 @@ def model_costs(models: Iterable[GroupUse], prices: Mapping[str, float]) -> list
 def total_costs(
     groups: Iterable[GroupUse], parts: Sequence[tuple[Sequence[GroupUse], Sequence[GroupCost]]]
 ) -> list[GroupCost]:
-    """Return the costs of groups over a time from those over its parts.
+    """Return the costs of groups over a period from the costs over its parts.
 
-    A cost is known if it is known in each part, and if the parts have all of what the group held, left idle or free.
+    A cost is known if it is known in each part, and if the parts add up to the group's allocated, idle or free time.
 
-    :param parts: what the groups were in each part of the time, and the costs of these.
+    :param parts: the groups in each part of the period, and their costs.
     """
     by_holder = [
         {group.holder: (group.total, of_group) for group, of_group in zip(used, costs, strict=True)}

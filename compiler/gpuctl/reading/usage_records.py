@@ -1,4 +1,4 @@
-"""Usage as it is told: groups over a time, and who holds GPUs at a moment."""
+"""Usage as reports show it: groups over a period, current holders, and idle holders."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
 
 @dataclass(frozen=True)
 class UsageRange:
-    """Which hours: those that begin at ``start`` or later, and before ``end``; seconds since 1970.
+    """A range of hours: those that begin in [``start``, ``end``), seconds since 1970.
 
-    :param zone: by whose days and months steps are counted, as ``Asia/Shanghai``.
-    :param cluster: its name; "" is the default. ``namespace``: "" is all.
+    :param zone: time zone of day and month steps, such as ``Asia/Shanghai``.
+    :param cluster: name of the cluster; "" for the default one.
+    :param namespace: "" for all namespaces.
     """
 
     start: float
@@ -25,7 +26,7 @@ class UsageRange:
 
     @property
     def seconds(self) -> float:
-        """The length of the hours that it means: those that begin in it."""
+        """Return the length of the hours that begin in the range, seconds."""
         return float(_next_hour(self.end) - _next_hour(self.start))
 
 
@@ -34,7 +35,7 @@ def _next_hour(time: float) -> int:
 
 
 class GroupUse(NamedTuple):
-    """A group over the whole time, and over each of :attr:`UsageView.times`: None where nothing is known of it."""
+    """A group over the whole period and in each of :attr:`UsageView.times`; None for a step without data."""
 
     holder: GpuHolder
     total: GpuTime
@@ -43,14 +44,17 @@ class GroupUse(NamedTuple):
 
 @dataclass(frozen=True)
 class UsageView:
-    """What was asked about.
+    """The answer to a usage query.
 
-    :param times: the beginnings of steps, RFC 3339, each with its end; "" is one of which nothing is known.
-    :param groups: those that are shown, in order; ``count``: how many there are.
-    :param all_groups: of all of them together; ``whole``: the cluster, None where nothing is known of it
-        and for those who may not see it.
-    :param known: which part of the range is known; None if nothing is. ``known_steps``: of each of ``times``.
-    :param step_capacities: likewise GPU-seconds of the cluster in each of the times; empty where groups have their own.
+    :param asked: the range of the query.
+    :param times: start and end of each step, RFC 3339; "" if nothing is known of the step.
+    :param groups: the shown groups, in order.
+    :param count: number of all groups.
+    :param all_groups: sum of all groups.
+    :param whole: usage of the cluster; None if unknown or if the user may not see it.
+    :param known: the part of the range with data; None without data.
+    :param known_steps: the same for each of ``times``.
+    :param step_capacities: GPU-seconds of the cluster in each step; empty if groups have their own capacity.
     """
 
     level: str
@@ -67,24 +71,24 @@ class UsageView:
     step_capacities: Sequence[float | None] = ()
 
     def capacity_in(self, number: int) -> float | None:
-        """GPU-seconds of the cluster in one of the times; None where that is not known."""
+        """Return the GPU-seconds of the cluster in a step; None if unknown."""
         return self.step_capacities[number] if self.step_capacities else None
 
     def known_in(self, number: int) -> KnownTime | None:
-        """Return which part of one of the times is known; None if that was not asked."""
+        """Return the part of a step with data; None if unknown."""
         return self.known_steps[number] if self.known_steps else None
 
     @property
     def capacity(self) -> float | None:
-        """GPU-seconds of the cluster; None where that is not known."""
+        """Return the GPU-seconds of the cluster; None if unknown."""
         return None if self.whole is None else self.whole.capacity
 
 
 class CurrentHolder(NamedTuple):
     """A workload that holds GPUs.
 
-    :param use: percent at the moment of the snapshot; None where nothing measured it.
-    :param recent: in the last hours; None where nothing is known of it.
+    :param use: utilization at the snapshot, percent; None if not measured.
+    :param recent: usage in the last hours; None if unknown.
     """
 
     holder: GpuHolder
@@ -94,7 +98,7 @@ class CurrentHolder(NamedTuple):
 
 
 class CurrentHolders(NamedTuple):
-    """Who holds GPUs at a moment, RFC 3339; ``capacity`` and ``allocated`` are GPUs, None where not known."""
+    """The workloads that hold GPUs at ``time`` (RFC 3339). ``capacity`` and ``allocated`` are GPUs; None if unknown."""
 
     time: str
     cluster: str
@@ -104,14 +108,17 @@ class CurrentHolders(NamedTuple):
 
 
 class IdleHolder(NamedTuple):
-    """A workload that holds GPUs and has not used them for a while.
+    """A workload that holds GPUs and has been idle.
 
-    :param owner: whose it is, as far as labels say; None where they do not.
-    :param gpus: that it holds now; ``models``: of which models.
-    :param since: RFC 3339; ``idle_hours``: for how long.
-    :param use: percent, in that time.
-    :param idle_gpu_hours: in the time that is asked about; None where that is not known. Likewise ``cost``.
-    :param pause: how `gpuctl pause` calls it; "" where that cannot pause it, or it is not known.
+    :param owner: owner from labels; None if no label names one.
+    :param gpus: number of GPUs it holds now.
+    :param models: GPU model -> number of GPUs.
+    :param since: start of the idle time, RFC 3339; ``idle_hours``: its length.
+    :param use: utilization in the idle time, percent; None if not measured.
+    :param idle_gpu_hours: idle GPU-hours in the range of the query; None if unknown.
+    :param coverage: measured share of the allocated time, 0 to 1; None if unknown.
+    :param cost: cost of ``idle_gpu_hours``; None if unknown.
+    :param pause: name for `gpuctl pause`; "" if the job cannot be paused, or if that is unknown.
     """
 
     holder: GpuHolder
@@ -129,12 +136,12 @@ class IdleHolder(NamedTuple):
 
 @dataclass(frozen=True)
 class IdleGpuReport:
-    """What is held and idle.
+    """Workloads that hold idle GPUs, and the sums over the range of the query.
 
-    :param known_until: RFC 3339.
-    :param currency: "" where none is set.
-    :param total_idle: GPU-hours of all GPUs in the time that is asked about; None where not all may be seen.
-    :param total_cost: what they cost; None where that is not known.
+    :param known_until: end of the data, RFC 3339.
+    :param currency: "" if none is set.
+    :param total_idle: idle GPU-hours of all GPUs; None if the user may not see all workloads.
+    :param total_cost: cost of ``total_idle``; None if unknown.
     """
 
     cluster: str

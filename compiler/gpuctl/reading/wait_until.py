@@ -1,4 +1,4 @@
-"""Waiting for jobs: until they run, are ready, are done, or are gone; or until that cannot come any more."""
+"""Wait until jobs are running, ready, done or deleted, or until that is impossible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuctl.reading.why.cause_summary import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
 STARTED = "started"
-"""A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` waits for the same."""
+"""A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` uses it too."""
 _WORDS = {
     "running": "is running",
     "ready": "is ready",
@@ -35,19 +35,21 @@ _WORDS = {
 }
 _TICK = 0.3
 LONGEST_WAIT = 60
-"""Seconds for which a request to the service may wait."""
+"""Maximum wait of one request to the service, seconds."""
 MOST_JOBS = 1000
-"""Jobs that a request to the service may wait for."""
+"""Maximum number of jobs that one request to the service may wait for."""
 GRACE = 3.0
-"""Seconds for which a job that is gone may come back: apply deletes, then creates."""
+"""Seconds for which a missing job may reappear: apply deletes, then creates."""
 Outcome = Literal["met", "late", "failed", "gone", "never"]
 
 
 @dataclass(frozen=True)
 class WaitResult:
-    """The end of waiting for one job; ``message`` is a sentence, ``identity`` None of a name that nothing has.
+    """The result of waiting for one job.
 
-    ``cause`` is why the job has failed or is late, "" where that is not known.
+    :param identity: None if nothing has the name.
+    :param message: the result as a sentence.
+    :param cause: why the job has failed or is late; "" if unknown.
     """
 
     name: str
@@ -60,12 +62,12 @@ class WaitResult:
 
     @property
     def met(self) -> bool:
-        """Return True if the job is in the condition."""
+        """Return True if the job has reached the condition."""
         return self.outcome == "met"
 
 
 class WaitedJob(NamedTuple):
-    """A job that is waited for by a name; ``uid`` is of its main object when the wait began, None without one."""
+    """A job to wait for. ``uid`` is the uid of its main object when the wait began; None without a main object."""
 
     name: str
     identity: Identity
@@ -73,17 +75,17 @@ class WaitedJob(NamedTuple):
 
 
 def waited_job(name: str, job: Job) -> WaitedJob:
-    """The job that a name means, to be waited for."""
+    """Return a job that was found by ``name``, to be waited for."""
     return WaitedJob(name, job.identity, job.workload["metadata"]["uid"] if job.workload is not None else None)
 
 
 def already_deleted(name: str) -> WaitResult:
-    """The result where nothing has a name, and that it is deleted is what was waited for."""
+    """Return the result of waiting for the deletion of a name that does not exist."""
     return WaitResult(name, None, "deleted", "met", f"{name} is deleted")
 
 
 def deletion_result(name: str, identity: Identity, condition: str) -> WaitResult:
-    """The result for a job that was found before and has been deleted, with all its pods."""
+    """Return the result for a job that was deleted with all its pods."""
     title = f"{identity.kind}/{identity.name}"
     if condition == "deleted":
         return WaitResult(name, identity, condition, "met", f"{title} is deleted")
@@ -92,9 +94,9 @@ def deletion_result(name: str, identity: Identity, condition: str) -> WaitResult
 
 @dataclass
 class _Waited:
-    """A job that is waited for, as the events tell of it. ``uid`` is of its main object when the wait began.
+    """A job that is waited for, updated from events. ``uid`` is the uid of its main object when the wait began.
 
-    A controller may replace it by another generation meanwhile: then the newest is the one.
+    If a controller replaces it with another generation, the newest one is used.
     """
 
     name: str
@@ -109,7 +111,7 @@ class _Waited:
         return f"{self.job.identity.kind}/{self.job.identity.name}"
 
     def note(self, event: Event, keys: Records) -> None:
-        """Hear of one of its objects."""
+        """Update one of its objects from an event."""
         objects = self.pods if event.kind == "Pod" else self.mains
         if event.kind != "Pod" and (
             unhashed_name(event.object) != self.job.identity.name or is_controlled(event.object)
@@ -136,11 +138,11 @@ def wait_for(
     timeout: float | None,
     tell: Callable[[str], None],
 ) -> Iterator[WaitResult]:
-    """What becomes of each job, as soon as it is known; ``timeout`` in seconds, None for no end.
+    """Yield the result for each job as soon as it is known.
 
-    ``tell`` hears what is being waited for.
-
-    :raises NoSuchJob: a name means nothing that could be waited for, or several jobs.
+    :param timeout: seconds; None to wait without limit.
+    :param tell: called with the text of what is awaited.
+    :raises NoSuchJob: a name matches nothing that can be waited for, or several jobs.
     """
     with contextlib.nullcontext() if timeout is None else scope.session.within(timeout):
         deadline = time.monotonic() + timeout if timeout is not None else None
@@ -166,9 +168,9 @@ def wait_on(
     limit: tuple[float | None, float | None],
     tell: Callable[[str], None],
 ) -> Iterator[WaitResult]:
-    """As :func:`wait_for`, of jobs that were found before.
+    """Yield the result for each of some jobs that were found before, as :func:`wait_for`.
 
-    :param limit: until when on the monotonic clock, and after how many seconds that is in all, for the message.
+    :param limit: deadline on the monotonic clock, and the whole timeout in seconds (for the message); both may be None.
     """
     found = [_Waited(item.name, Job(item.identity, None), item.uid) for item in waited]
     if found:
@@ -197,7 +199,7 @@ class _Wait:
     def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
         reflector = Reflector(self._scope.session, self._watched())
         unread = len(self._watched())
-        # All of the jobs comes with the first lists.
+        # The first lists contain all objects of the jobs.
         reflector.start()
         try:
             for event in reflector.events(_TICK):
@@ -220,7 +222,7 @@ class _Wait:
             reflector.stop()
 
     def _watched(self) -> list[WatchedList]:
-        """The kinds in each namespace that a job is in: watches of all namespaces would need more rights."""
+        """Return the watched kinds for each namespace of a job: a watch of all namespaces would need more rights."""
         result = []
         for namespace in sorted({identity.namespace for identity in self._waiting}):
             names = sorted({identity.name for identity in self._waiting if identity.namespace == namespace})
@@ -229,7 +231,7 @@ class _Wait:
         return result
 
     def _decided(self) -> Iterator[WaitResult]:
-        """The jobs for which there is nothing more to wait."""
+        """Yield the results of jobs that need no further waiting, and remove them."""
         late = self._deadline is not None and time.monotonic() > self._deadline
         for identity, item in list(self._waiting.items()):
             outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
@@ -244,7 +246,7 @@ class _Wait:
                 yield outcome
 
     def _gone(self, item: _Waited) -> WaitResult | None:
-        """A job whose main object is not there."""
+        """Return the result for a job whose main object does not exist; None to continue waiting."""
         if self._condition == "deleted":
             return None if item.job.pods else deletion_result(item.name, item.job.identity, "deleted")
         item.absent = item.absent or time.monotonic()
@@ -256,7 +258,7 @@ class _Wait:
         item.absent = None
         condition, title = self._condition, item.title
         if condition == "deleted":
-            # Another one of the name is not the one that was waited for.
+            # A new job of the same name is not the one that was waited for.
             another = workload["metadata"]["uid"] != item.uid
             return self._outcome(item, "met", f"{title} was deleted, and made again") if another else None
         status = item.job.status(self._keys)
