@@ -1,7 +1,7 @@
-"""The collector: follows a cluster, writes down who holds its GPUs, and rolls hours up.
+"""The collector: watches a cluster, stores which pods hold its GPUs, and rolls up hours and days.
 
-It may be killed at any moment: what it knows is in the database, each step in one transaction, and it goes on from
-there. What it has not seen ended when it was last seen.
+It may be killed at any moment. Its state is in the database, each change in one transaction; after a restart it
+continues from there. Objects that are gone by then count until they were last seen.
 """
 
 from __future__ import annotations
@@ -43,25 +43,27 @@ from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
 
 SNAPSHOT_INTERVAL = 300
-"""Seconds from one snapshot to the next."""
+"""Seconds between snapshots."""
 _PRUNE_EVERY = 3600.0
-"""Seconds after which what is not kept any longer goes, a small piece at a time, so that what happens is heard."""
+"""Seconds between prunings. Each pruning deletes in small pieces, so that events are handled in between."""
 _WRITE_EVERY = 1.0
 _MARK_SEEN_EVERY = 10.0
-"""Seconds after which it is written down that nothing has changed."""
+"""Seconds after which ``last_seen`` is written although nothing has changed."""
 _CHECK_HOURS_EVERY = 2.0
-"""Seconds after which it is looked whether an hour is to be rolled up."""
+"""Seconds between checks for hours and days that are due."""
 _MAX_PENDING_SNAPSHOTS = 288
-"""Snapshots, a day's, that wait for a database that is away; who holds what waits however long that takes."""
+"""Maximum number of snapshots (one day) kept in memory while the database is unavailable. Holdings are kept without a
+limit.
+"""
 _OPTIONAL_KINDS = frozenset({"Namespace", "ResourceQuota"})
-"""Kinds that need not be read: then labels of namespaces, or quotas, are lacking."""
+"""Kinds that the collector may be unable to read; without them, labels of namespaces or quotas are missing."""
 
 
 def collect(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> None:
-    """Collect until it is told to stop.
+    """Collect until ``stopping`` is set.
 
-    :param health: is told how it goes.
-    :raises CannotCollect: something that it needs is not there.
+    :param health: updated with the state of the collector. :raises CannotCollect: the cluster, the database or a
+    setting cannot be used.
     """
     site = open_context(settings, stopping, health)
     try:
@@ -86,7 +88,7 @@ def _collect(site: CollectorContext, settings: UsageSettings, stopping: threadin
 
 
 class Collector:
-    """One cluster's. Everything but listening happens in the thread that runs it."""
+    """Collects one cluster. All work except watching is done in the thread that calls :meth:`run`."""
 
     def __init__(self, site: CollectorContext, settings: UsageSettings, stopping: threading.Event) -> None:
         self._site = site
@@ -120,7 +122,7 @@ class Collector:
         self._health = site.health
 
     def run(self) -> None:
-        """Collect until it is told to stop."""
+        """Collect until ``stopping`` is set."""
         database, cluster = self._site.database, self._site.cluster
         self._clock.compare()
         self._site.roller.begin(self._clock.now())
@@ -207,7 +209,7 @@ class Collector:
             if event.type == "GONE":
                 self._claims.forget(facts)
         if event.type == "PUT" and not self._ready:
-            # Until namespaces are known nobody can say what is theirs.
+            # Wait until all kinds are listed: the labels of namespaces are unknown before.
             self._waiting[facts.uid] = (facts, event.at)
         elif event.type == "PUT":
             self._intervals.put_pod(facts, self._owners.of(facts), event.at)
@@ -227,14 +229,14 @@ class Collector:
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
         self._waiting.clear()
         self._intervals.all_listed(at)
-        # Prometheus takes times of whole milliseconds.
+        # Prometheus accepts times in whole milliseconds.
         self._began = math.ceil(at * 1000) / 1000
         self._health.listed = True
         self._publish_holdings()
         LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
 
     def _write(self) -> None:
-        """Write down what is different, and until when all is known: after all that was heard until then."""
+        """Write all changes, and the time until which they are complete, taken before the queue is emptied."""
         known = self._events.known_until() if self._ready else None
         quotas_known = self._events.quotas_known_until()
         while (event := self._events.next(0)) is not None:
@@ -247,9 +249,9 @@ class Collector:
             now = self._clock.now()
             self._site.roller.late(changes.since, now)
             if changes.since < hour_of(now):
-                # Written with what is late, so that whoever goes on after this process knows it too.
+                # Stored with the late changes, so that the next collector also rolls up these hours again.
                 self._late = changes.since if self._late is None else min(self._late, changes.since)
-        # What was not there when it began may be gone by the next time: only then it is known.
+        # Write nothing before all kinds are listed: only complete lists show which restored objects are gone.
         changed = self._holdings or self._capacities or self._quotas
         if known is None or not (changed or self._is_due("seen", _MARK_SEEN_EVERY)):
             return
@@ -274,7 +276,7 @@ class Collector:
         if quotas_known is not None:
             database.mark_quotas_seen(cluster, quotas_known)
         if self._capacities:
-            # Only with what is held of them all is known.
+            # ``last_seen`` stays: it may advance only with the holdings, which are written next.
             database.put_capacities(
                 cluster, list(self._capacities.values()), database.last_seen(cluster) or 0.0, self._late
             )
@@ -298,7 +300,7 @@ class Collector:
         self._health.capacities = self._intervals.open_capacities()
 
     def _take_snapshot(self, now: float) -> None:
-        """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
+        """Take a snapshot; also update the clock, the labels of workloads and the running hour."""
         try:
             self._clock.compare()
         except ClusterError as error:
@@ -309,7 +311,7 @@ class Collector:
         self._log_unsized_pods()
         self._write()
         held, there = self._intervals.open_holdings(), self._intervals.open_capacities()
-        # The first one is of the time at which it is made, the others of the full five minutes.
+        # Snapshots are dated to full five minutes; the first one, taken at any time, to the current second.
         moment = (
             now // SNAPSHOT_INTERVAL * SNAPSHOT_INTERVAL
             if now % SNAPSHOT_INTERVAL < SNAPSHOT_INTERVAL / 60
@@ -324,7 +326,7 @@ class Collector:
             self._roll(hour_of(now), now)
 
     def _read_devices(self) -> None:
-        """Read which GPUs drivers of dynamic resource allocation offer."""
+        """Update the number of GPUs that DRA drivers offer."""
         try:
             self._intervals.put_devices(self._claims.offered(), self._clock.now())
         except ClusterError as error:
@@ -333,7 +335,7 @@ class Collector:
             )
 
     def _log_unsized_pods(self) -> None:
-        """Log the pods whose share of a card is of unknown size, each once."""
+        """Log each pod whose share of a card has an unknown size, once."""
         pods = {facts.uid: facts for facts in self._intervals.unsized_pods()}
         for facts in (pods[uid] for uid in pods.keys() - self._unsized):
             LOG.warning(
@@ -365,12 +367,12 @@ class Collector:
             self._site.days.touch(hour)
 
     def _prune(self, now: float) -> None:
-        # What is in the way now is tried again in an hour.
+        # If the database cannot be pruned now, retry at the next interval.
         self._pruning = False
         self._pruning = self._site.database.prune(self._site.cluster, self._kept, now)
 
     def _report_write_failure(self, text: str) -> None:
-        # It is tried again all the time.
+        # Writes are retried every second: log the same problem once.
         if text != self._health.problem:
             LOG.error("what is known cannot be written", extra={"problem": text})
         self._health.write_failed(text)

@@ -1,4 +1,4 @@
-"""What a collector works with: the cluster, the database and Prometheus, as they are set."""
+"""Connections of a collector: the cluster, the database and Prometheus, as configured."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ from gpuctl_usage.usage_settings import UsageSettings
 
 LOG = logging.getLogger("gpuctl_usage")
 _LARGEST = 16 * 2**20
-"""Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
+"""Maximum size of a Prometheus response, in bytes. Its values take six times as much memory."""
 
 
 class CannotCollect(Exception):
-    """The collector cannot be started as it is set up; ``str()`` says why, for people."""
+    """The collector cannot start with this configuration; ``str()`` is the message for the user."""
 
 
 class CollectorContext(NamedTuple):
-    """What a collector works with."""
+    """Connections and rollups of a collector.
+
+    :param samples: None if no Prometheus is configured.
+    """
 
     session: Session
     platform: Settings
@@ -49,9 +52,9 @@ class CollectorContext(NamedTuple):
 def open_context(
     settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None
 ) -> CollectorContext:
-    """The cluster, the database and Prometheus, as they are set.
+    """Connect to the cluster, the database and Prometheus.
 
-    :raises CannotCollect: one of them is not there.
+    :raises CannotCollect: a setting is missing, or the cluster or the database cannot be used.
     """
     if settings.usage_database is None:
         raise CannotCollect(
@@ -83,7 +86,8 @@ def open_context(
     samples = None
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
-        # Parts of cards that HAMi and Volcano give out are no turns: how large one is, it says itself.
+        # HAMi and Volcano divide cards by size, not by time: the size of a share is known, so the card's utilization
+        # applies.
         shared = (
             SharedGpuMetrics(settings.usage_shared_cards) if platform.sharing == "none" else SharedGpuMetrics.COPIES
         )
@@ -93,15 +97,15 @@ def open_context(
 
 
 def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
-    # Of an hour of a large cluster there are many questions, each of which may take a minute.
+    # An hour of a large cluster takes many queries of up to a minute each.
     health.loop_ran()
     return not stopping.is_set()
 
 
 def with_leadership(site: CollectorContext, database: Database, settings: UsageSettings) -> CollectorContext:
-    """The same, whose every write is one of whoever has a lease.
+    """Return the context with a database whose every write requires the lease.
 
-    :param database: under that lease.
+    :param database: the database with the lease.
     """
     roller = _roller(database, site.cluster, site.samples, settings, site.health)
     return site._replace(database=database, roller=roller, days=DayRoller(database, site.cluster))
@@ -115,5 +119,5 @@ def _roller(
 
 
 def cannot_collect(error: ClusterError) -> CannotCollect:
-    """What the cluster has said, as a reason not to collect."""
+    """Return the error of the cluster as a CannotCollect."""
     return CannotCollect(error.message + (f"\n  = {error.hint}" if error.hint else ""))

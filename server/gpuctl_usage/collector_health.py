@@ -1,4 +1,4 @@
-"""How a collector is doing: written by the thread that collects, read by whoever is asked about it."""
+"""State of a collector: written by the collecting thread, read by the threads that serve metrics and probes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from gpuctl_usage.facts import Capacity, Holding
 
 STUCK_AFTER = 300.0
-"""Seconds without a sign of life after which a collector does nothing any more: no step of it takes as long."""
+"""Seconds without a loop of the collector after which it counts as stuck; no step takes that long."""
 WRITE_TIMEOUT = 120.0
-"""Seconds without a write after which nothing is collected: where nothing changes, there is one every ten."""
+"""Seconds without a write after which the collector is not ready; without changes it writes every ten seconds."""
 
 
 class HourFigures(NamedTuple):
-    """What is told of an hour that was rolled up.
+    """Figures of an hour that was rolled up.
 
-    :param start: seconds since 1970; ``whole``: whether it was over.
-    :param samples: measurements that count; ``dropped``: those of pods that held no GPU there.
-    :param coverage: the part, 0 to 1, of what was held that was measured; None where nothing was held.
-    :param open: how many sums do not agree with each other, see :mod:`gpuctl_usage.rollup.ledger`.
+    :param start: seconds since 1970; ``whole``: True if the hour was over. :param samples: number of measurements;
+    ``dropped``: measurements of pods that held no GPU on that node. :param coverage: measured part of the held GPU
+    time, 0 to 1; None if no GPU was held. :param open: number of contradicting sums, see
+    :mod:`gpuctl_usage.rollup.ledger`.
     """
 
     start: int
@@ -32,14 +32,14 @@ class HourFigures(NamedTuple):
 
 
 class CollectorHealth:
-    """Each value is replaced as a whole, so that every thread may read it. Times are seconds since 1970.
+    """State of a collector. Each value is replaced as a whole, so that any thread may read it. Times are seconds since
+    1970.
 
-    :ivar listed: whether everything that there is has been read once.
-    :ivar known_until: until when what holds GPUs is written down; ``written_at``: when something was last written.
-    :ivar rolled_until: the end of the hours of which none is missing.
-    :ivar restarts: by kind how many watches had to be begun again.
-    :ivar samples: measurements that snapshots were given; ``unanswered``: questions that Prometheus had no answer to.
-    :ivar problem: why nothing can be written; "" where it can.
+    :ivar listed: True once all kinds have been listed. :ivar known_until: time until which the stored holdings are
+    complete; ``written_at``: time of the last write. :ivar rolled_until: end of the last hour before which no hour is
+    missing. :ivar restarts: number of restarted watches by kind. :ivar samples: number of measurements used for
+    snapshots; ``unanswered``: number of failed Prometheus queries. :ivar problem: why the database cannot be written;
+    "" if it can.
     """
 
     def __init__(self) -> None:
@@ -60,40 +60,42 @@ class CollectorHealth:
         self._last_loop = time.monotonic()
 
     def loop_ran(self) -> None:
-        """It goes on."""
+        """Record that the collector's loop is running."""
         self._last_loop = time.monotonic()
 
     def write_succeeded(self, known: float) -> None:
-        """All that happened before a time is written down."""
+        """Record a write; ``known`` is the time until which the stored data are complete."""
         self.known_until, self.written_at, self.problem = known, time.time(), ""
 
     def write_failed(self, problem: str) -> None:
-        """Something could not be written."""
+        """Record a failed write."""
         self.write_failures += 1
         self.problem = problem
 
     def hour_rolled_up(self, hour: HourFigures, keep_from: int) -> None:
-        """An hour was rolled up; those before ``keep_from`` are not told of any more."""
+        """Record an hour, and forget those before ``keep_from``."""
         hours = {start: item for start, item in self.hours.items() if start >= keep_from}
         self.hours = {**hours, hour.start: hour}
 
     @property
     def last_hour(self) -> HourFigures | None:
-        """The last hour that was rolled up once it was over."""
+        """Return the last complete hour that was rolled up."""
         return max((hour for hour in self.hours.values() if hour.whole), default=None)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it goes on."""
+        """Return True if the collector's loop is running."""
         return time.monotonic() - self._last_loop < STUCK_AFTER
 
     @property
     def is_collecting(self) -> bool:
-        """Whether all that happens is known, and written down."""
+        """Return True if all events are received and written."""
         recently = self.written_at is not None and time.time() - self.written_at < WRITE_TIMEOUT
         return self.is_alive and self.listed and recently and not self.problem
 
     def state(self) -> dict[str, Any]:
-        """For people, as JSON: whether it collects, how old what is written may be, and why it cannot be written."""
+        """Return the state as JSON for /readyz: whether the collector is collecting, the age of its data, and why it
+        cannot write.
+        """
         known = None if self.known_until is None else round(max(0.0, time.time() - self.known_until), 1)
         return {"collecting": self.is_collecting, "knownSecondsAgo": known, "problem": self.problem or None}

@@ -1,7 +1,7 @@
-"""What a collector tells Prometheus: how it is doing, and who holds GPUs now.
+"""Prometheus metrics of a collector: its own state, and the current holdings and capacities.
 
-With the latter what exporters measure of pods can be told of workloads, teams and namespaces, and no other exporter of
-what is in the cluster is needed.
+Joined with the holdings, exporters' metrics of pods can be shown by workload, team and namespace without
+kube-state-metrics.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ NOT_COLLECTING = (
     b"# HELP gpuctl_usage_collecting 1 when all that happens is known, and written down.\n"
     b"# TYPE gpuctl_usage_collecting gauge\ngpuctl_usage_collecting 0.0\n"
 )
-"""What is to be told where there is no collector to ask."""
+"""Metrics to serve when no collector is running."""
 _POD = ("cluster", "node", "model", "namespace", "pod", "workload_kind", "workload")
 _NODE = ("cluster", "node", "model", "state")
 _UNNAMED = re.compile(r"[^a-zA-Z0-9_]")
 
 
 def metrics_of(health: CollectorHealth, namespaces: Collection[str] | None = None) -> bytes:
-    """All of it, in Prometheus' text format 0.0.4.
+    """Return the metrics in Prometheus' text format 0.0.4.
 
-    :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
+    :param namespaces: namespaces whose pods are included; None for all. If empty, nodes are left out as well.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_CollectorMetrics(health))
@@ -40,7 +40,7 @@ def metrics_of(health: CollectorHealth, namespaces: Collection[str] | None = Non
 
 
 class _CollectorMetrics(Collector):
-    """How it is doing. What is not known is left out."""
+    """Metrics of the collector's state. Unknown values are left out."""
 
     def __init__(self, health: CollectorHealth) -> None:
         self._health = health
@@ -93,7 +93,7 @@ class _CollectorMetrics(Collector):
 
 
 class _HoldingMetrics(Collector):
-    """Who holds GPUs, and which there are."""
+    """Metrics of holdings and capacities."""
 
     def __init__(self, health: CollectorHealth, namespaces: Collection[str] | None) -> None:
         self._health = health
@@ -102,7 +102,7 @@ class _HoldingMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         cluster, seen = _text(self._health.cluster), self._namespaces
         holdings = [item for item in self._health.holdings if seen is None or item.namespace in seen]
-        # Two keys may have one name here: the first counts.
+        # Two label keys may have the same metric label name: the first key wins.
         keys = {label_name(key): key for key in sorted({key for item in holdings for key in item.labels}, reverse=True)}
         pods = GaugeMetricFamily("gpuctl_usage_pod_gpus", "GPUs that a pod holds.", labels=[*_POD, *sorted(keys)])
         for item in holdings:
@@ -118,10 +118,10 @@ class _HoldingMetrics(Collector):
 
 
 def label_name(key: str) -> str:
-    """What a label of Kubernetes is called as one of Prometheus: as kube-state-metrics calls it."""
+    """Return the Prometheus label name of a Kubernetes label key, in the form of kube-state-metrics."""
     return f"label_{_UNNAMED.sub('_', key)}"
 
 
 def _text(value: str) -> str:
-    """A value that can be encoded, whatever somebody has written."""
+    """Replace what cannot be encoded as UTF-8: labels may contain any text."""
     return value.encode("utf-8", "replace").decode("utf-8")

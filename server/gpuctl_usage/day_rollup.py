@@ -1,4 +1,4 @@
-"""When a day is added up from its hours."""
+"""Scheduling of daily rollups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl_usage.store.hours import PeriodLength
 
 
 class DayRoller:
-    """Adds the days of one cluster up, as soon as all hours of them are final."""
+    """Rolls up the days of one cluster as soon as all their hours are final."""
 
     def __init__(self, database: Database, cluster: int) -> None:
         self._database = database
@@ -20,7 +20,7 @@ class DayRoller:
         self._touched: set[int] = set()
 
     def begin(self, now: float) -> None:
-        """Find out which days are not there, or provisional."""
+        """Find the days that are missing or provisional."""
         hours = self._database.hours(self._cluster, 0, int(now))
         days = self._database.hours(self._cluster, 0, int(now), PeriodLength.DAY)
         self._first = min(hours, default=0)
@@ -28,23 +28,23 @@ class DayRoller:
         self._touched = {day for day in there if day not in days or days[day].provisional}
 
     def touch(self, hour: int) -> None:
-        """An hour has been rolled up: its day may have become whole."""
+        """Check the day of an hour that was rolled up."""
         self._first = min(self._first or hour, hour)
         self._touched.add(hour // DAY * DAY)
 
     def due(self, now: float) -> int | None:
-        """A day to add up, the earliest; None when there is none."""
+        """Return the earliest day to roll up; None if no day is due."""
         for day in sorted(self._touched):
             if day + DAY <= now and self._is_whole(day):
                 return day
-            # It is looked at again when one of its hours is rolled up.
+            # Checked again when one of its hours is rolled up.
             self._touched.discard(day)
         return None
 
     def roll(self, day: int) -> bool:
-        """Add a day up; whether it is different from what was there.
+        """Roll up a day; return True if it differs from the stored one.
 
-        :raises DatabaseProblem: it cannot be read or written.
+        :raises DatabaseProblem: the database cannot be read or written.
         """
         hours = self._database.rolled_up(self._cluster, day, day + DAY)
         rolled = add_up(hours, self._database.holdings(self._cluster, day, day + DAY))
@@ -60,7 +60,7 @@ class DayRoller:
         return bool(changed)
 
     def roll_due(self, now: float) -> int:
-        """Add up what is due; how many days are different from what was there."""
+        """Roll up all days that are due; return how many differ from the stored ones."""
         changed = 0
         while (day := self.due(now)) is not None:
             changed += self.roll(day)

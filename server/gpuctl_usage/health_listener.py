@@ -1,4 +1,4 @@
-"""``/metrics``, ``/healthz`` and ``/readyz`` of a collector that runs by itself."""
+"""HTTP server for ``/metrics``, ``/healthz`` and ``/readyz`` of a stand-alone collector."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gpuctl_usage.usage_settings import LISTENED
 
 LOG = logging.getLogger("gpuctl_usage")
 _CLIENT_TIMEOUT = 10.0
-"""Seconds that a client may take to ask, and to read."""
+"""Timeout in seconds for a client's request and for reading the response."""
 _JSON = "application/json"
 
 
 class ListenError(Exception):
-    """An address that cannot be listened on; ``str()`` says why, for people."""
+    """The address cannot be listened on; ``str()`` is the message for the user."""
 
 
 class HealthListener:
-    """Answers in threads of its own, from when it is made until :meth:`close`.
+    """Serves metrics and probes in its own threads until :meth:`close`.
 
-    :param address: ``HOST:PORT``, ``:PORT`` for all addresses of the machine; the port 0 takes a free one.
-    :raises CannotAnswer: it cannot be had.
+    :param address: ``HOST:PORT``, or ``:PORT`` for all addresses of the machine; port 0 selects a free port. :raises
+    ListenError: the address is invalid, in use or not available.
     """
 
     def __init__(self, address: str, health: CollectorHealth) -> None:
@@ -50,7 +50,7 @@ class HealthListener:
         threading.Thread(target=self._server.serve_forever, daemon=True, name="gpuctl-health").start()
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -63,7 +63,7 @@ def _server(host: str, port: int, health: CollectorHealth) -> ThreadingHTTPServe
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Whoever asked has gone."""
+            """Ignore the error: the client has disconnected."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _CLIENT_TIMEOUT
@@ -81,14 +81,17 @@ def _server(host: str, port: int, health: CollectorHealth) -> ThreadingHTTPServe
         do_HEAD = do_GET  # noqa: N815 - as the library calls it
 
         def log_message(self, *arguments: Any) -> None:
-            """A probe every few seconds is no news."""
+            """Log nothing: probes come every few seconds."""
 
     return Server((host, port), Handler)
 
 
 def _answer(path: str, health: CollectorHealth) -> tuple[int, str, bytes]:
-    """Alive while it goes on, ready while it collects: what is wrong with a cluster or a database a restart does not
-    mend."""
+    """Return the status, content type and body for a path.
+
+    /healthz fails only if the loop is stuck; /readyz also fails while the collector cannot collect, which a restart
+    would not repair.
+    """
     if path == "/metrics":
         return 200, CONTENT_TYPE, metrics_of(health)
     if path == "/healthz":

@@ -1,4 +1,4 @@
-"""When an hour is rolled up, and with what."""
+"""Scheduling of hourly rollups, and the inputs of each."""
 
 from __future__ import annotations
 
@@ -27,32 +27,31 @@ from gpuctl_usage.sums import RolledUp, Sums
 
 LOG = logging.getLogger("gpuctl_usage")
 ROLL_UP_AFTER = 90.0
-"""Seconds after its end at which an hour is rolled up: the last samples have come by then."""
+"""Seconds after its end at which an hour is rolled up; by then the last samples have been scraped."""
 FINAL_AFTER = 15 * 60.0
-"""Seconds after its end before which an hour is provisional."""
+"""Seconds after its end until which an hour stays provisional."""
 GIVE_UP_AFTER = 6 * HOUR
-"""Seconds after its end from which it stays as it is, however little of it was measured."""
+"""Seconds after its end at which an hour becomes final whatever its coverage."""
 FULL_COVERAGE = 0.98
-"""Coverage from which on nothing more is waited for."""
+"""Coverage that is enough for an hour to become final."""
 _RETRY_AFTER = 15 * 60.0
 _RETRY_SOON = 15.0
 _MAX_LOGGED = 5
-"""Discrepancies of an hour that are told; how many there are is told with each."""
+"""Maximum number of discrepancies of an hour that are logged; each log line has their total number."""
 
 
 class ConfiguredKeys(NamedTuple):
-    """By which labels and annotations is grouped."""
+    """Label and annotation keys by which usage is grouped."""
 
     labels: tuple[str, ...]
     annotations: tuple[str, ...]
 
 
 class HourRoller:
-    """Rolls the hours of one cluster up, and knows which are to be.
+    """Rolls up the hours of one cluster, and keeps track of which are due.
 
-    :param samples: None where nothing is measured.
-    :param interval: seconds from one scrape to the next.
-    :param health: is told of each hour.
+    :param samples: None if no Prometheus is configured. :param interval: seconds between scrapes. :param health:
+    updated with each hour.
     """
 
     def __init__(
@@ -76,15 +75,15 @@ class HourRoller:
         self._first: int | None = None
 
     def begin(self, now: float) -> None:
-        """Find out what is there: hours that are missing since the first one that is there are made up."""
+        """Read which hours are stored; hours that are missing after the first stored one become due."""
         self._states = self._database.hours(self._cluster, 0, hour_of(now) + HOUR)
         self._first = min(self._states, default=hour_of(now))
-        # A ledger that does not close is no less open after a start.
+        # Ledgers that did not close before a restart still count as open.
         for rolled in self._database.rolled_up(self._cluster, hour_of(now) - DAY, hour_of(now)):
             self._report_hour(rolled, discrepancies(rolled))
 
     def late(self, since: float, now: float) -> None:
-        """Something has become known that happened at a time: the hours from there on are rolled up again."""
+        """Make the hours from a time on due again: a change that happened then has just become known."""
         first = hour_of(now) if self._first is None else self._first
         for start in range(max(hour_of(since), first), hour_of(now), HOUR):
             known = self._states.get(start)
@@ -93,7 +92,7 @@ class HourRoller:
             self._not_before[start] = 0.0
 
     def due(self, now: float) -> int | None:
-        """An hour that is over and to be rolled up now, the earliest; None when there is none."""
+        """Return the earliest completed hour that is due; None if no hour is due."""
         if self._first is None:
             return None
         for start in range(self._first, hour_of(now), HOUR):
@@ -105,29 +104,29 @@ class HourRoller:
         return None
 
     def roll(self, start: int, now: float, *, even_if_less: bool = False) -> bool:
-        """Roll an hour up, or what there has been of it; whether anything is different from what was there.
+        """Roll up an hour, or the elapsed part of it; return True if it differs from the stored one.
 
-        What cannot be measured now is tried again later. What was measured once stays, for each pod on each node,
-        though Prometheus may not have it any more; that it lacks something is logged.
+        Measurements that are not available now are requested again later. Stored measurements of a pod on a node are
+        kept even if Prometheus has lost them; the loss is logged.
 
-        :param even_if_less: replace what was measured by what Prometheus has now, though it has less.
-        :raises DatabaseProblem: it cannot be read or written.
+        :param even_if_less: replace stored measurements by the ones that Prometheus has now, even if they cover less
+        time. :raises DatabaseProblem: the database cannot be read or written.
         """
         try:
             return self._roll(start, now, even_if_less)
         except DatabaseProblem:
-            # What it was made of is still there, and it is soon done again.
+            # The inputs are unchanged: retry soon.
             self._not_before[start] = now + _RETRY_SOON
             raise
 
     def _roll(self, start: int, now: float, even_if_less: bool) -> bool:
         begun = time.monotonic()
         seconds = min(float(HOUR), now - start)
-        # Which GPUs there were before collecting began is not known, though it is known when pods began.
+        # Capacities before the start of collecting are unknown, although the start times of pods are known.
         first = start + missed(start, self._database.began(self._cluster))
         over = seconds == HOUR
         if over:
-            # An hour that still runs is due as soon as it is over.
+            # Only completed hours wait for a retry: a running one is due when it ends.
             self._not_before[start] = now + _RETRY_AFTER
         known = self._states.get(start)
         changes = self._database.late_changes(self._cluster)
@@ -154,7 +153,7 @@ class HourRoller:
         coverage = quotients.coverage(rolled.sums[CLUSTER])
         found = log_discrepancies(rolled, "the ledger of an hour does not close")
         if earlier is None:
-            # Its measurements are not kept any more: then it is replaced as a whole, or not at all.
+            # The measurements are no longer stored: the hour is replaced as a whole or not at all.
             before = self._database.rolled_up(self._cluster, start, start + HOUR)
             lost = [item for hour in before for item in find_reduced_coverage(hour, rolled)]
         self._log_missing_measurements(start, lost, even_if_less)
@@ -194,13 +193,13 @@ class HourRoller:
         self._health.rolled_until = float(until)
 
     def _log_missing_measurements(self, start: int, lost: Sequence[MissingMeasurements], even_if_less: bool) -> None:
-        """Log what Prometheus does not have any more of an hour, once for each amount."""
+        """Log the measurements of an hour that Prometheus has lost, once for each amount."""
         amount = round(sum(item.gpu_s for item in lost) / HOUR, 2)
         if lost and self._lost.get(start) != amount:
             self._lost[start] = amount
             places = sorted({"/".join(filter(None, item[:3])) for item in lost})
             more = f" and {len(places) - _MAX_LOGGED} more" if len(places) > _MAX_LOGGED else ""
-            # In the message as well: `gpuctl usage rollup` has no log of fields.
+            # The message has all values because `gpuctl usage rollup` prints no log fields.
             LOG.warning(
                 "the hour of %s: Prometheus lacks %s GPU-hours of what was measured before, of %s%s: %s",
                 *(utc_timestamp(start), f"{amount:g}", ", ".join(places[:_MAX_LOGGED]), more),
@@ -209,7 +208,8 @@ class HourRoller:
             )
 
     def _held(self, first: float, end: float) -> list[Holding]:
-        # The first measurement after the end speaks of the time before it, whosever labels the pod has by then.
+        # Includes the reach after the end: the first measurement after it covers the time before, whatever the pod's
+        # labels are by then.
         return self._database.holdings(self._cluster, first, end + reach(self._interval))
 
     def _measured(self, first: float, end: float, now: float) -> list[GpuSeries]:
@@ -242,24 +242,26 @@ class HourRoller:
 
     def _is_settled(self, start: int, coverage: float | None, now: float) -> bool:
         since = now - (start + HOUR)
-        # Who held something until the end of the hour may not have been heard yet: the API server may be away.
+        # While the API server is unreachable, some holdings of the end of the hour may still be unknown.
         if since < FINAL_AFTER or (self._database.last_seen(self._cluster) or 0.0) < start + HOUR:
             return False
         return self._samples is None or coverage is None or coverage >= FULL_COVERAGE or since >= GIVE_UP_AFTER
 
 
 def hour_of(moment: float) -> int:
-    """The start of the hour in which a time is."""
+    """Return the start of the hour that contains a time."""
     return int(moment // HOUR) * HOUR
 
 
 def hours_between(start: float, end: float) -> Iterable[int]:
-    """The hours that have a moment in common with [start, end)."""
+    """Return the hours that overlap [start, end)."""
     return range(hour_of(start), math.ceil(end), HOUR)
 
 
 def log_discrepancies(rolled: RolledUp, said: str) -> list[Discrepancy]:
-    """Say that the ledger does not close: somebody held more than there was, or something is counted twice; where."""
+    """Log the ledgers that do not close: more GPUs held than existed, or something counted twice. Return all
+    discrepancies.
+    """
     found = discrepancies(rolled)
     for item in found[:_MAX_LOGGED]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))

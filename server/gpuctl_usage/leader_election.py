@@ -1,4 +1,4 @@
-"""One of several collectors of a cluster collects; the others wait until it has given no sign of life for a while."""
+"""Leader election: of several collectors of a cluster one collects; the others wait until it stops renewing its lease."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpuctl_usage.store.leases import LeaseLost, LeaseState
 
 LOG = logging.getLogger("gpuctl_usage")
 LEASE_TIMEOUT = 20.0
-"""Seconds without a sign of life after which another takes over."""
+"""Seconds without a renewal after which another collector takes over."""
 RENEW_EVERY = 5.0
-"""Seconds from one sign of life to the next."""
+"""Seconds between renewals."""
 _POLL_EVERY = 2.0
 _PROCESSES = Path("/proc")
 
 
 class _Holder(NamedTuple):
-    """A process, as others know it.
+    """Identity of a lease holder's process.
 
-    :param place: where its number is one of a process: of a boot of a machine, and of a container on it. "" unknown.
-    :param began: when it began, in the kernel's own count: numbers are used again.
+    :param place: boot id of the machine and PID namespace, within which the process id is unique; "" if unknown. :param
+    began: start time of the process from /proc, because process ids are reused.
     """
 
     host: str
@@ -52,10 +52,10 @@ class _Holder(NamedTuple):
 def hold_leadership(
     database: Database, cluster: int, stopping: threading.Event, waiting: Callable[[], None]
 ) -> Iterator[Database | None]:
-    """Wait until nobody else collects a cluster: the database under our lease, which is kept until the end of the block
-    and given back then. None when it is not waited for any more.
+    """Wait for the lease of a cluster and yield the database with it; renew the lease until the end of the block, then
+    give it back. Yield None if ``stopping`` is set first.
 
-    :param waiting: is called now and then while it is waited for.
+    :param waiting: called every few seconds while waiting.
     """
     led = _waited_for(database, cluster, stopping, waiting)
     if led is None:
@@ -97,7 +97,7 @@ def _waited_for(
                 more = {} if who is None else {"holder": f"{who.host}, process {who.process}"}
                 LOG.info("another collector collects; this one waits", extra=more)
         except DatabaseProblem as error:
-            # Nor could the other give a sign of life.
+            # Restart the timeout: without the database the holder cannot renew its lease either.
             seen = None
             LOG.error("it cannot be read who collects", extra={"problem": str(error)})
         stopping.wait(min(_POLL_EVERY, LEASE_TIMEOUT / 4))
@@ -109,10 +109,10 @@ def _keep(led: Database, ended: threading.Event) -> None:
         try:
             led.keep_lease()
         except LeaseLost:
-            # Whatever is written next is told so.
+            # The next write of the collector raises LeaseLost as well.
             return
         except DatabaseProblem:
-            # Whoever writes tells of it.
+            # The collector reports the problem with its next write.
             continue
 
 
@@ -131,13 +131,15 @@ def _began(process: int) -> str:
         text = (_PROCESSES / str(process) / "stat").read_text()
     except OSError:
         return ""
-    # The name in brackets may have anything in it.
+    # The process name in parentheses may contain anything.
     state, *rest = text.rpartition(")")[2].split()
     return "" if state in "ZX" else rest[18]
 
 
 def _has_ended(holder: str, ours: _Holder) -> bool:
-    """Whether it is certain that a process has ended: nobody has to wait for one of this machine that was killed."""
+    """Return True if the holder's process is known to have ended: a killed process on this machine need not be waited
+    for.
+    """
     other = _Holder.of(holder)
     if other is None or not other.place or other.place != ours.place:
         return False

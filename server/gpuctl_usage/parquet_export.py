@@ -1,6 +1,6 @@
-"""Months as Parquet: a file for each table and month, with names instead of numbers, for whoever asks anything.
+"""Export of months to Parquet: one file for each table and month, with names instead of ids.
 
-What is in them is described in docs/service.md. DuckDB writes them, out of rows that are handed to it as lines of JSON.
+docs/service.md describes the columns. DuckDB writes the files from rows passed to it as JSON lines.
 """
 
 from __future__ import annotations
@@ -83,38 +83,37 @@ COLUMNS: dict[str, dict[str, str]] = {
         "utilization": "DOUBLE",
     },
 }
-"""Table -> column -> type, as DuckDB calls it. Times are of UTC."""
+"""Table -> column -> DuckDB type. Times are UTC."""
 
 Row = dict[str, Any]
 
 
 class DuckdbMissing(Exception):
-    """DuckDB is not installed; ``str()`` is for people."""
+    """DuckDB is not installed; ``str()`` is the message for the user."""
 
     def __init__(self) -> None:
         super().__init__("DuckDB, which has to do with Parquet, is not installed: `pip install 'gpuctl-k8s[usage]'`")
 
 
 class Month(NamedTuple):
-    """A month of UTC."""
+    """A calendar month (UTC)."""
 
     year: int
     month: int
 
     @classmethod
     def of(cls, moment: float) -> Month:
-        """That which has a time."""
+        """Return the month that contains a time."""
         found = datetime.fromtimestamp(moment, timezone.utc)
         return cls(found.year, found.month)
 
     @property
     def next(self) -> Month:
-        """The one after it."""
         return Month(self.year + self.month // 12, self.month % 12 + 1)
 
     @property
     def start(self) -> int:
-        """Its first second, since 1970."""
+        """Return the start of the month, seconds since 1970."""
         return int(datetime(self.year, self.month, 1, tzinfo=timezone.utc).timestamp())
 
     def __str__(self) -> str:
@@ -122,7 +121,9 @@ class Month(NamedTuple):
 
 
 class ExportedMonths(NamedTuple):
-    """What was done: months that are written, that were there, and that are not sealed, with the reason."""
+    """Result of an export: months written, months whose files exist already, and months that are not sealed, with the
+    reason.
+    """
 
     written: list[Month]
     kept: list[Month]
@@ -132,13 +133,11 @@ class ExportedMonths(NamedTuple):
 def export_months(
     database: Database, directory: Path, *, again: bool = False, unsealed: bool = False, now: float | None = None
 ) -> ExportedMonths:
-    """Write the sealed months that are not in a directory yet: each file is there whole, or not at all.
+    """Write the sealed months whose files do not exist yet. Each file is written completely or not at all.
 
-    :param again: also those that are there.
-    :param unsealed: also those of which something may still change.
-    :raises DuckdbMissing: DuckDB is not installed.
-    :raises DatabaseProblem: the database cannot be read.
-    :raises OSError: the directory cannot be written.
+    :param again: also write months whose files exist. :param unsealed: also write months whose data may still change.
+    :raises DuckdbMissing: DuckDB is not installed. :raises DatabaseProblem: the database cannot be read. :raises
+    OSError: the directory cannot be written.
     """
     write = _writer()
     now = time.time() if now is None else now
@@ -146,7 +145,7 @@ def export_months(
     with database.reading() as connection:
         for month in _months(connection):
             reason = None if unsealed else _why_open(connection, month, now)
-            # An earlier version has not written all of them.
+            # Earlier versions did not write all tables.
             files = [directory / table / f"{month}.parquet" for table in COLUMNS]
             if reason is not None:
                 found.open[month] = reason
@@ -178,7 +177,7 @@ def _why_open(connection: Connection, month: Month, now: float) -> str | None:
         hours: dict[int, HourState] = {start: state for start, state in later.items() if start < end}
         if any(state.provisional for state in hours.values()):
             return f"hours of {cluster.name} are provisional"
-        # Of a month whose hours are pruned the last day is there.
+        # If the hours of the month are pruned, its last day is stored.
         last_day = states(connection, cluster.id, end - DAY, end, PeriodLength.DAY)
         if hours and end - HOUR not in hours and not last_day:
             return f"the last hours of {cluster.name} are not rolled up"
@@ -244,10 +243,9 @@ def _hour(row: UsageRow) -> Row:
 
 
 def _clipped(start: float, end: float | None, month: Month, seen: float | None) -> Row | None:
-    """Return the part of an interval that is within the month and has passed, or None if there is none.
+    """Return the part of an interval within the month that has passed; None if no part of it has.
 
-    :param seen: the time until which the collector has followed the cluster: an interval that is still open is known
-        until then.
+    :param seen: time until which the collector has followed the cluster: an open interval is known until then.
     """
     if end is None:
         end = start if seen is None else seen
@@ -304,7 +302,7 @@ def _quotas(connection: Connection, month: Month) -> Iterator[Row]:
 
 def _kept_snapshots(connection: Connection, month: Month) -> Iterator[tuple[str, StoredSnapshot]]:
     for cluster in find_clusters(connection):
-        # A day at a time: with what every workload held a month is large.
+        # One day at a time: a month of allocation details would need much memory.
         for start in range(month.start, month.next.start, DAY):
             asked = cluster.id, float(start), float(start + DAY)
             for kept in read_snapshots(connection, *asked, details=True, limit=_MANY):

@@ -1,4 +1,4 @@
-"""The way to Prometheus: questions with an end, and answers with a limit."""
+"""Prometheus client with a timeout for each query and a size limit for each response."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from gpuctl.language.display_text import visible
 from gpuctl_usage.ttl_cache import TtlCache
 
 LARGEST = 8 * 1024 * 1024
-"""Bytes of an answer that is read, where a caller names no other limit."""
+"""Default maximum size of a response, bytes."""
 _CONNECT_TIMEOUT = 2.0
 _RESULT_TTL = 15.0
-"""Seconds for which a single value is not asked for again."""
+"""Seconds for which the result of an instant query is cached."""
 _RETRY_AFTER = 5.0
-"""Seconds for which one that does not answer is not asked for single values again."""
+"""Seconds without instant queries after Prometheus failed to respond."""
 
 
 class PrometheusProblem(Exception):
-    """It has no answer; ``str()`` is for people."""
+    """A query failed; ``str()`` is the message for the user."""
 
 
 class AnswerTooLarge(PrometheusProblem):
-    """It has more to say than is read: ask for less at once."""
+    """The response is larger than the limit: query a shorter range."""
 
 
 class Sample(NamedTuple):
@@ -42,14 +42,14 @@ class Sample(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Values of one set of labels, in the order of time; neither NaN nor Inf is among them."""
+    """A label set and its values in order of time, without NaN and Inf."""
 
     labels: Mapping[str, str]
     samples: list[Sample]
 
 
 class RawSeries(NamedTuple):
-    """As :class:`Series`, of many values: two arrays (type code ``d``) of one length; values may be anything."""
+    """A label set with many values as two arrays (type code ``d``) of equal length; may contain NaN and Inf."""
 
     labels: Mapping[str, str]
     times: array[float]
@@ -57,8 +57,11 @@ class RawSeries(NamedTuple):
 
 
 class Prometheus:
-    """One Prometheus. ``address`` may have a user and a password; ``token`` is a file with a bearer token; ``largest``
-    is how many bytes of an answer are read. Safe to use from several threads."""
+    """A thread-safe client of one Prometheus.
+
+    :param address: URL, optionally with user and password. :param token: file with a bearer token. :param largest:
+    maximum size of a response, bytes.
+    """
 
     def __init__(self, address: str, token: Path | None = None, *, largest: int = LARGEST) -> None:
         url = parse_url(address)
@@ -75,22 +78,21 @@ class Prometheus:
         self._away_until = 0.0
 
     def query_range(self, query: str, start: int, end: int, step: int, timeout: float) -> list[Series]:
-        """The series of a query from a time to another (seconds since 1970), a value every ``step`` seconds.
+        """Return the series of a range query: from ``start`` to ``end`` (seconds since 1970), one value every ``step``
+        seconds.
 
-        :param within: how many seconds it may take.
-        :raises PrometheusProblem: there is no answer.
+        :param timeout: seconds. :raises PrometheusProblem: the query failed.
         """
         fields = {"query": query, "start": str(start), "end": str(end), "step": str(step)}
         return self._ask("query_range", fields, timeout)
 
     def raw_samples(self, selector: str, start: float, end: float, timeout: float) -> list[RawSeries]:
-        """What is stored of a selector, each value at its own time, after ``start`` and up to ``end``, both at whole
+        """Return the stored samples of a selector in (start, end], each with its own time; both bounds in whole
         milliseconds.
 
-        :raises AnswerTooLarge: it is more than is read.
-        :raises PrometheusProblem: there is no answer.
+        :raises AnswerTooLarge: the response is larger than the limit. :raises PrometheusProblem: the query failed.
         """
-        # Prometheus 2 includes both ends of a range, Prometheus 3 the later one only.
+        # Prometheus 2 includes both ends of a range selector, Prometheus 3 only the later one.
         length = round((end - start) * 1000)
         fields = {"query": f"{selector}[{length}ms]", "time": f"{end:.3f}"}
         found: list[RawSeries] = []
@@ -102,16 +104,16 @@ class Prometheus:
         return found
 
     def query_at(self, query: str, when: float, timeout: float) -> list[Series]:
-        """The values of a query at a time, each a series of one.
+        """Return the series of an instant query at a time, each with one value.
 
-        :raises PrometheusProblem: there is no answer.
+        :raises PrometheusProblem: the query failed.
         """
         return self._ask("query", {"query": query, "time": f"{when:.3f}"}, timeout)
 
     def query(self, query: str, timeout: float) -> list[Series]:
-        """The values of a query now, or some seconds ago, each a series of one.
+        """Return the series of an instant query now, or a cached result that is some seconds old; each has one value.
 
-        :raises PrometheusProblem: there is no answer; at once where there was none a moment ago.
+        :raises PrometheusProblem: the query failed; raised at once for a few seconds after a slow failure.
         """
 
         def ask() -> list[Series]:
@@ -147,7 +149,7 @@ class Prometheus:
                 fields=fields,
                 encode_multipart=False,
                 headers=self._authorized(),
-                # Where it leads may be anywhere, and it would be given the credentials.
+                # A redirect could send the credentials to any host.
                 redirect=False,
                 timeout=Timeout(connect=min(_CONNECT_TIMEOUT, remaining), read=remaining),
                 preload_content=False,

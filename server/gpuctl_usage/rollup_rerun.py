@@ -1,4 +1,4 @@
-"""Hours of the past rolled up anew, beside whoever collects."""
+"""Repeated rollup of past hours, while a collector may be running."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from gpuctl_usage.usage_settings import UsageSettings
 
 
 def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_less: bool = False) -> tuple[int, int]:
-    """Roll all hours up that have a moment in common with [start, end), are over, and of which something is known; how
-    many that are, and how many are different from what was there.
+    """Roll up all completed hours with data that overlap [start, end); return their number, and how many changed.
 
-    :param even_if_less: replace what was measured by what Prometheus has now, though it has less.
-    :raises CannotCollect: something that it needs is not there, or does not answer.
+    :param even_if_less: replace stored measurements by the ones that Prometheus has now, even if they cover less time.
+    :raises CannotCollect: the cluster, the database, Prometheus or a setting cannot be used.
     """
     site = open_context(settings, threading.Event())
     try:

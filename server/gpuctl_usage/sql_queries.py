@@ -1,4 +1,4 @@
-"""Any question in SQL to the months of Parquet: it may read them, and do nothing else."""
+"""Read-only SQL queries over exported Parquet months."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl_usage.parquet_export import COLUMNS, DuckdbMissing
 
 DEFAULT_TIMEOUT = 60.0
-"""For which a question may compute, where nobody says."""
+"""Default timeout of a query, seconds."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "temp_directory": "",
-    # By default it takes 80 % of the machine, which others use as well.
+    # DuckDB's default is 80 % of the machine's memory, which other processes need as well.
     "memory_limit": "4GB",
 }
 _INTERRUPT_EVERY = 0.05
@@ -27,11 +27,11 @@ Result = TypeVar("Result")
 
 
 class InvalidSql(Exception):
-    """It is no question, or cannot be answered; ``str()`` says why, for people."""
+    """The query is invalid, failed or took too long; ``str()`` is the message for the user."""
 
 
 class SqlResult(NamedTuple):
-    """Rows that were found. ``more``: there would be more of them."""
+    """Rows of a query. ``more``: True if the limit cut off further rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -39,10 +39,9 @@ class SqlResult(NamedTuple):
 
 
 def check_sql(question: str) -> None:
-    """See that it is one SELECT, before what it is about is made ready.
+    """Check that the text is one SELECT, before the data are exported.
 
-    :raises BadQuestion: it is none.
-    :raises DuckdbMissing: DuckDB is not installed.
+    :raises InvalidSql: it is not one SELECT. :raises DuckdbMissing: DuckDB is not installed.
     """
     try:
         import duckdb
@@ -56,14 +55,12 @@ def check_sql(question: str) -> None:
 
 
 def run_sql(directory: Path, question: str, limit: int, seconds: float = DEFAULT_TIMEOUT) -> SqlResult:
-    """The answer to one SELECT over the tables of a directory, of which each is a view.
+    """Run one SELECT over the tables of a directory; each table is a view.
 
-    Neither other files nor the network can be reached, nothing can be written or set.
+    The query cannot read other files, use the network, write or change settings.
 
-    :param limit: rows at most.
-    :param seconds: for which it may compute.
-    :raises BadQuestion: it is no SELECT, fails, takes longer than that, or there are no months.
-    :raises DuckdbMissing: DuckDB is not installed.
+    :param limit: maximum number of rows. :param seconds: timeout. :raises InvalidSql: it is not one SELECT, it fails or
+    times out, or the directory has no months. :raises DuckdbMissing: DuckDB is not installed.
     """
     try:
         import duckdb
@@ -82,7 +79,7 @@ def run_sql(directory: Path, question: str, limit: int, seconds: float = DEFAULT
 
             columns, rows = _within(connection, seconds, answered)
         except OverflowError:
-            # DuckDB 1 raises it for times at either end of Python's range.
+            # DuckDB 1 raises it for times outside of Python's datetime range.
             raise InvalidSql("a time is before the year 1 or after 9999; CAST(... AS VARCHAR) shows it") from None
         except duckdb.Error as error:
             raise InvalidSql(str(error).strip()) from None
@@ -90,9 +87,9 @@ def run_sql(directory: Path, question: str, limit: int, seconds: float = DEFAULT
 
 
 def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Result:
-    """What DuckDB does, unless it takes longer, or somebody presses Ctrl-C: then it ends.
+    """Run ``act``, and interrupt it on a timeout or Ctrl-C.
 
-    :raises BadQuestion: it takes longer.
+    :raises InvalidSql: it timed out.
     """
     with ThreadPoolExecutor(1, "gpuctl-duckdb") as pool:
         doing = pool.submit(act)
@@ -103,7 +100,7 @@ def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Resul
                     "takes less"
                 )
         finally:
-            # What has not begun to compute does not hear that it is to end.
+            # An interrupt before the query starts to compute has no effect: repeat it.
             while not doing.done():
                 connection.interrupt()
                 wait([doing], _INTERRUPT_EVERY)
@@ -114,14 +111,14 @@ def _statement(connection: Any, question: str) -> Any:
     import duckdb
 
     statements = connection.extract_statements(question)
-    # COPY would write where files may be read.
+    # Other statements are rejected: COPY, for example, would write to the readable directory.
     if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
         raise InvalidSql("that is not one SELECT; nothing else is answered")
     return statements[0]
 
 
 def _open(connection: Any, directory: Path) -> None:
-    """Make the views; from then on only what is below the directory can be read, and no setting changed."""
+    """Create the views, then allow only files below the directory and lock all settings."""
     below = str(directory.resolve())
     connection.execute(f"SET allowed_directories = [{_quoted(below + '/')}]")
     connection.execute("SET enable_external_access = false")
@@ -137,7 +134,7 @@ def _open(connection: Any, directory: Path) -> None:
 
 
 def _unique_names(names: list[str]) -> list[str]:
-    """Names of columns, each another one: a question may name several alike."""
+    """Return distinct column names: a query may select several columns of one name."""
     found: list[str] = []
     for name in names:
         number = next(number for number in range(1, len(names) + 2) if _numbered(name, number) not in found)
@@ -150,5 +147,5 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text of SQL. There are no parameters in a view."""
+    """Return an SQL string literal: a view definition cannot have parameters."""
     return "'" + text.replace("'", "''") + "'"

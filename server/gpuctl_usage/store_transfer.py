@@ -1,4 +1,6 @@
-"""One store moved to another: SQLite and PostgreSQL, by way of a file of SQLite, which is a copy to keep as well."""
+"""Export and import of a usage database as an SQLite file, which moves it between SQLite and PostgreSQL or serves as a
+backup.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,17 @@ from gpuctl_usage.store.database import Database, open_database
 
 
 class TransferError(Exception):
-    """What was to be moved is not where it should be, or its place is taken; ``str()`` is for people."""
+    """The source is missing or the target is in use; ``str()`` is the message for the user."""
 
 
 def export_store(address: str, file: Path) -> int:
-    """Write all that a database has to a new file; how many rows that are.
+    """Write the whole database to a new file; return the number of rows.
 
-    Whoever collects goes on meanwhile: the file has one moment. It is there whole, or not at all.
+    The export is a consistent snapshot, and the collector may keep running. The file is written completely or not at
+    all.
 
-    :raises CannotMove: the file is there.
-    :raises DatabaseProblem: one of the two cannot be used.
+    :raises TransferError: the file exists or cannot be written. :raises DatabaseProblem: one of the two databases
+    cannot be used.
     """
     if file.exists():
         raise TransferError(f"{file} is there already; name another file, or remove it")
@@ -41,10 +44,10 @@ def export_store(address: str, file: Path) -> int:
 
 
 def import_store(file: Path, address: str) -> int:
-    """Copy all that an exported file has to a database in which nothing was collected; how many rows that are.
+    """Copy an exported file into an empty database; return the number of rows.
 
-    :raises CannotMove: there is no file, or the database is in use.
-    :raises DatabaseProblem: one of the two cannot be used.
+    :raises TransferError: the file does not exist, or the database is not empty. :raises DatabaseProblem: one of the
+    two databases cannot be used.
     """
     if not file.is_file():
         raise TransferError(f"there is no file {file}")
