@@ -1,4 +1,4 @@
-"""Leader election: of several collectors of a cluster one collects; the others wait until it stops renewing its lease."""
+"""Leader election: one of several collectors of a cluster collects, the others wait for its lease to expire."""
 
 from __future__ import annotations
 

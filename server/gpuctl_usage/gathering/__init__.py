@@ -1,1 +1,1 @@
-"""What is gathered: who holds GPUs, from the API server; what the GPUs do, from Prometheus."""
+"""Inputs of the rollup: holdings, capacities and quotas from the API server, measurements from Prometheus."""

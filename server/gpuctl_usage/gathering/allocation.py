@@ -1,4 +1,4 @@
-"""A snapshot of who holds GPUs."""
+"""Snapshots of the allocation of a cluster's GPUs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def take_snapshot(
     measured: Iterable[GpuSeries],
     reach: float = math.inf,
 ) -> AllocationSnapshot:
-    """Return what is held at a time.
+    """Return the allocation at a time.
 
-    :param measured: of the minutes before it; the mean of a workload is weighted by what its pods hold.
-    :param reach: seconds that a measurement covers: a GPU whose last one is older than that is not measured now.
+    :param measured: measurements of the minutes before; the mean of a workload is weighted by the GPUs of its pods.
+    :param reach: seconds that a measurement covers: a GPU whose last measurement is older counts as not measured.
     """
     of_pods: dict[tuple[str, str, str], list[GpuSeries]] = defaultdict(list)
     for series in measured:
@@ -51,7 +51,7 @@ def take_snapshot(
 
 
 def _mean_of(series: GpuSeries, share: float) -> float:
-    """Percent of the part of a GPU that a pod holds."""
+    """Return the mean utilization of the share that a pod holds, percent."""
     if series.process_flags is None:
         return sum(series.utilization) / len(series.utilization)
     both = zip(series.utilization, series.process_flags, strict=True)

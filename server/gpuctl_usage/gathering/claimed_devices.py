@@ -1,7 +1,7 @@
-"""GPUs that drivers of dynamic resource allocation (DRA) offer, and pods claim.
+"""GPUs that are offered and claimed by dynamic resource allocation (DRA).
 
-A driver's ResourceSlices list its devices, and the status of a ResourceClaim the devices that it was given. Drivers of
-GPUs are known by their name, such as ``gpu.nvidia.com``. Whole GPUs count; the size of a part of one is unknown.
+A driver's ResourceSlices list its devices; the status of a ResourceClaim lists the devices allocated to it. GPU drivers
+are recognized by their name, such as ``gpu.nvidia.com``. Whole GPUs are counted; the size of a partial GPU is unknown.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpuctl_usage.ttl_cache import TtlCache
 _DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.ASCII)
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
 _CLAIM_TTL = 60.0
-"""Seconds for which a claim is not asked for again."""
+"""Seconds for which a claim is cached."""
 _WHOLE_GPU_TYPE = "gpu"
-"""The type of a device that is a whole GPU, where its driver says it; others are instances of MIG, say."""
+"""Value of a device's type attribute for a whole GPU; other values are, for example, MIG instances."""
 
 
 class Device(NamedTuple):
-    """A device as ResourceSlices and claims name it."""
+    """Key of a device in ResourceSlices and claims."""
 
     driver: str
     pool: str
@@ -36,7 +36,7 @@ class Device(NamedTuple):
 
 
 class ClaimedDevices:
-    """Reads ResourceSlices and claims. A cluster without that API has neither."""
+    """Reads ResourceSlices and ResourceClaims; a cluster without the API has none."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -46,9 +46,9 @@ class ClaimedDevices:
         self._claims: TtlCache[str, Object | None] = TtlCache(_CLAIM_TTL)
 
     def offered(self) -> dict[str, float]:
-        """Return the number of GPUs that drivers offer on each node.
+        """Return the number of whole GPUs that drivers offer on each node.
 
-        :raises ClusterError: they cannot be read.
+        :raises ClusterError: the ResourceSlices cannot be read.
         """
         for version in filter(None, (self._version, *_VERSIONS)):
             try:
@@ -67,9 +67,9 @@ class ClaimedDevices:
         return {}
 
     def with_devices(self, facts: PodFacts) -> PodFacts:
-        """Return the pod with the GPUs of its claims among what it asks for.
+        """Return the pod with the GPUs of its claims added to its requests.
 
-        They stay the same as long as the pod exists: a claim is released before its pod is deleted.
+        They are constant for the lifetime of the pod: a claim is released only before its pod is deleted.
         """
         known = self._pods.get(facts.uid)
         if known is None:
@@ -81,7 +81,7 @@ class ClaimedDevices:
         return facts._replace(gpu_requests=(*facts.gpu_requests, *known), by_claim=facts.by_claim or bool(known))
 
     def forget(self, facts: PodFacts) -> None:
-        """Forget a pod that was deleted."""
+        """Forget a deleted pod."""
         self._pods.pop(facts.uid, None)
 
     def _count(self, facts: PodFacts, name: str) -> float | None:
@@ -91,7 +91,7 @@ class ClaimedDevices:
         try:
             claim = self._claims.get(path, partial(self._asked, path))
         except ClusterError:
-            # Whether it claims GPUs at all is unknown: the next change of the pod asks again.
+            # Unknown whether the claim has GPUs; it is read again at the next change of the pod.
             return 0.0
         return 0.0 if claim is None else claimed_gpus(claim, self._whole)
 
@@ -102,7 +102,7 @@ class ClaimedDevices:
             if error.is_missing:
                 return None
             raise
-        # Before it is allocated it will soon be asked for again.
+        # Raised so that the claim is not cached: it will soon be allocated.
         if not (found.get("status") or {}).get("allocation"):
             raise ClusterError("the claim is not allocated yet")
         return found
@@ -132,7 +132,7 @@ def _pool(spec: Mapping[str, Any]) -> tuple[tuple[str, str], int]:
 
 def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
     for device in spec.get("devices") or []:
-        # Before v1beta2 the fields of a device were one level deeper.
+        # Before v1beta2 the fields of a device are nested under ``basic``.
         own = {**device, **(device.get("basic") or {})}
         yield own, str(own.get("nodeName") or spec.get("nodeName") or "")
 
@@ -144,9 +144,9 @@ def _is_whole(device: Mapping[str, Any]) -> bool:
 
 
 def claimed_gpus(claim: Object, whole: frozenset[Device] | None) -> float | None:
-    """Return the GPUs of a claim; None if it has a part of one, or several pods have it together.
+    """Return the number of GPUs of a claim; None if it has a partial GPU or is reserved for several pods.
 
-    :param whole: the devices that are whole GPUs; None if that is not known.
+    :param whole: the devices that are whole GPUs; None if unknown.
     """
     status = claim.get("status") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []

@@ -1,4 +1,4 @@
-"""What is heard of pods, nodes, namespaces and quotas, with the time at which it was heard."""
+"""Watch events of pods, nodes, namespaces and quotas, with the time at which they were received."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from gpuctl_usage.gathering.server_clock import ServerClock
 
 KINDS = ("Node", "Namespace", "ResourceQuota", "Pod")
 _RETRY_AFTER = 15.0
-"""Seconds after which a list that may not be read is tried again."""
+"""Seconds between attempts to list a kind without permission."""
 _WATCH_TIMEOUT = 150.0
-"""Seconds: a watch that has said nothing for so long, when it should have once a minute, was interrupted."""
+"""Seconds without any message after which a watch counts as interrupted; it should receive a bookmark every minute."""
 _CATCH_UP = 2.0
-"""Seconds in which all comes that happened while it was."""
+"""Seconds after an interruption within which the missed events arrive."""
 
 
 class ClusterEvent(NamedTuple):
-    """An object came, has changed (PUT) or has gone (GONE); or its list was read whole (LISTED); or it cannot be read
-    (REFUSED, with the reason in ``text``), or is no object of the API (ODD).
+    """An event of a watch.
 
-    :param at: when it was heard, by the API server's clock.
-    :param missed: when something was last heard before, if the object has gone while nobody could hear it.
+    :param type: PUT (added or modified), GONE (deleted), LISTED (the list is complete), REFUSED (the list cannot be
+    read, ``text`` is the reason), ODD (an object that does not match its schema). :param at: time at which it was
+    received, by the API server's clock. :param missed: time of the last message before, if the object was deleted while
+    the watch was interrupted.
     """
 
     type: str
@@ -40,7 +41,7 @@ class ClusterEvent(NamedTuple):
 
 
 class ClusterEvents:
-    """Follows a cluster. Only what holds GPUs is told of pods."""
+    """Watches a cluster and queues its events. Pods without GPUs are left out."""
 
     def __init__(self, session: Session, clock: ServerClock, maker: FactMaker) -> None:
         self._clock = clock
@@ -60,29 +61,31 @@ class ClusterEvents:
         self._gaps = dict.fromkeys(KINDS, (0.0, 0.0))
 
     def start(self) -> None:
-        """Begin to follow: every kind, side by side."""
+        """Start watching all kinds, each in its own thread."""
         for reflector in self._reflectors.values():
             reflector.start()
 
     def stop(self) -> None:
-        """End; whoever waits for :meth:`next` goes on."""
+        """Stop watching, and wake the caller of :meth:`next`."""
         for reflector in self._reflectors.values():
             reflector.stop()
         self._events.put(None)
 
     def next(self, timeout: float) -> ClusterEvent | None:
-        """What was heard next; None after so many seconds, and at the end."""
+        """Return the next event; None after ``timeout`` seconds, or after :meth:`stop`."""
         try:
             return self._events.get(timeout=timeout) if timeout > 0 else self._events.get_nowait()
         except queue.Empty:
             return None
 
     def known_until(self) -> float | None:
-        """Until when all that happened to pods and nodes has been heard; None before both were listed."""
+        """Return the time until which all events of pods and nodes have been received; None before both are listed."""
         return self._all_until("Pod", "Node")
 
     def quotas_known_until(self) -> float | None:
-        """Likewise of quotas, which may not be readable while pods are, and of nodes: who shares cards, they say."""
+        """Return the same for quotas and nodes. Quotas may be unreadable while pods are readable; nodes determine the
+        sharing of cards.
+        """
         return self._all_until("ResourceQuota", "Node")
 
     def _all_until(self, *kinds: str) -> float | None:
@@ -91,7 +94,7 @@ class ClusterEvents:
         return self._clock.then(min(known)) if len(known) == len(times) else None
 
     def restarts(self) -> dict[str, int]:
-        """By kind how many watches had to be begun again, for their age as well."""
+        """Return the number of restarted watches by kind, including routine restarts."""
         return {kind: max(0, reflector.watches - 1) for kind, reflector in self._reflectors.items()}
 
     def _keep(self, obj: Object) -> Object:
@@ -125,12 +128,12 @@ class ClusterEvents:
         if facts is None:
             facts = before
         if facts is not None:
-            # A list that was read again tells what is missing in it, as it was known: when it went nobody has heard.
+            # A repeated list reports a missing object with its last known facts: the time of its deletion is unknown.
             listed = facts is before
             self._events.put(ClusterEvent("GONE", kind, at, facts, gap if listed else self._missed(kind, at)))
 
     def _gap(self, kind: str, at: float) -> float:
-        """When a list last said something; it is noted when that was too long ago."""
+        """Return the time of the last message of a kind; remember the interruption if that was too long ago."""
         known = self._reflectors[kind].synced_until
         before = at if known is None else self._clock.then(known)
         if at - before > _WATCH_TIMEOUT:

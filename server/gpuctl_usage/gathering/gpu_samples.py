@@ -1,6 +1,6 @@
-"""What GPUs did, as Prometheus has it: one question for the whole cluster, in pieces that are not too large.
+"""Measurements of GPUs from Prometheus, queried for the whole cluster in ranges of limited size.
 
-A measurement is of the hour that ends with it. The first adapter that has measured a GPU in that time counts for it.
+A measurement covers the time before it. The first adapter that has measurements of a GPU in the range is used for it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from gpuctl_usage.rollup.shared_cards import nodes_with_process_metrics, nodes_w
 MIB, MB = 2**20, 10**6
 _GIB = 2**30
 _DCGM_BLANK = 1e15
-"""What is larger than this is how DCGM says that it knows nothing."""
+"""Larger values are DCGM's marker for missing values."""
 _MOST_PERCENT = 100.5
-"""Rounding may pass 100; what is more than this is no share."""
+"""Highest accepted percentage: rounding may exceed 100; larger values are not percentages."""
 _QUERY_TIMEOUT = 60.0
-"""Seconds that a question may take."""
+"""Timeout of a query, seconds."""
 _ATTEMPTS = 3
 _SHORTEST_RANGE = 15.0
-"""Seconds: less than this at once is not asked for."""
+"""Shortest range that is queried, seconds."""
 _LONGEST_NAME = 253
 
 Answer = TypeVar("Answer")
 
 
 class CollectionInterrupted(PrometheusProblem):
-    """Whoever asked is to stop."""
+    """The collector is stopping."""
 
 
 class Adapter(NamedTuple):
-    """An exporter's metrics.
+    """Metric names of an exporter.
 
-    :param utilization: of a GPU; ``percent`` is what one of its units is.
-    :param used: memory; ``total`` its size, else ``free`` what is left of it; ``unit`` is bytes.
+    :param utilization: utilization of a GPU; ``percent``: factor to percent. :param used: used memory; ``total``: total
+    memory; ``free``: free memory, used if ``total`` is missing; ``unit``: factor to bytes.
     """
 
     utilization: str
@@ -59,14 +59,14 @@ ADAPTERS = (
         "gpuctl_gpu_utilization_percent", 1, "gpuctl_gpu_memory_used_bytes", "gpuctl_gpu_memory_total_bytes", "", 1
     ),
 )
-"""The first one that has measured a GPU counts. The last one is for exporters of one's own."""
+"""In order of precedence. The last one is for custom exporters."""
 _FIRST, _SECOND = ADAPTERS[:2]
-"""Those of DCGM, which has the same labels for both."""
+"""The adapters of DCGM; both have the same labels."""
 
 _NODES = ("Hostname", "hostname", "node", "kubernetes_node", "instance")
 _GPUS = ("gpu", "gpu_id", "GPU_I_ID")
 _MIG_SEPARATOR = "/"
-"""In the name of an instance of MIG, after the GPU that it is a part of: nothing tells processes of one apart."""
+"""Separates the GPU and the MIG instance in a device's name. MIG instances have no per-process metrics."""
 
 
 class PodPlace(NamedTuple):
@@ -88,7 +88,7 @@ class _SeriesKey(NamedTuple):
 
 
 class GpuSamples:
-    """Asks one Prometheus. How much it has to say at once is found out, and kept."""
+    """Queries measurements from Prometheus; adapts the length of a query's range to the size of responses."""
 
     def __init__(
         self,
@@ -96,7 +96,9 @@ class GpuSamples:
         go_on: Callable[[], bool] = lambda: True,
         shared: SharedGpuMetrics = SharedGpuMetrics.DETECT,
     ) -> None:
-        """:param shared: what exporters tell of pods that share a card."""
+        """:param go_on: returns False when the collector is stopping. :param shared: kind of the metrics of pods that
+        share a card.
+        """
         self.shared = shared
         self._prometheus = prometheus
         self._go_on = go_on
@@ -105,13 +107,12 @@ class GpuSamples:
     def series(
         self, start: float, end: float, nodes: Collection[str], holders: Collection[PodPlace]
     ) -> list[GpuSeries]:
-        """What was measured after ``start``, up to ``end``, of GPUs that a pod held; of those that several held, also
-        what is said of the GPU itself.
+        """Return the measurements in (start, end] of GPUs held by a pod. For GPUs with several pods, also return the
+        series of the card.
 
-        :param nodes: that there are: of several labels the one that names one of them is taken.
-        :param holders: the pods that held something, and where: a pod that only the label ``pod`` names has to be one,
-            because it may be the exporter's own.
-        :raises PrometheusProblem: there is no answer; nothing is made of a part of one.
+        :param nodes: names of the cluster's nodes, to find the label that names the node. :param holders: pods that
+        held GPUs, with their nodes. A pod named only by the label ``pod`` must be one of them, because it may be the
+        exporter's own pod. :raises PrometheusProblem: a query failed; partial results are discarded.
         """
         counts = self._counts(start, end)
         taken: set[_Device] = set()
@@ -119,9 +120,9 @@ class GpuSamples:
         for adapter in ADAPTERS:
             if not counts.get(adapter.utilization):
                 continue
-            # Where pods share cards, only the second may tell them apart.
+            # For shared cards, only the second adapter may have per-process metrics.
             shared = self._shared(found) if adapter is _SECOND else frozenset()
-            # Both of DCGM's are there most often: where the first has measured all, the second is not asked for.
+            # Usually both DCGM metrics exist: skip the second if the first covers all GPUs.
             if adapter is _SECOND and taken and not shared and not self._is_more(start, end):
                 continue
             made = _SeriesBuilder(adapter, nodes, holders, taken - shared)
@@ -137,7 +138,7 @@ class GpuSamples:
         return list(found.values())
 
     def _shared(self, found: Mapping[_SeriesKey, GpuSeries]) -> frozenset[_Device]:
-        """The GPUs of nodes where pods share some, unless it is set that nothing tells them apart."""
+        """Return the GPUs of nodes with shared cards; none if the metrics are configured as copies."""
         nodes = frozenset() if self.shared is SharedGpuMetrics.COPIES else nodes_with_shared_cards(found.values())
         return frozenset(name.device for name, one in found.items() if one.node in nodes)
 
@@ -149,7 +150,7 @@ class GpuSamples:
         return {series.labels.get("__name__", ""): series.samples[-1].value for series in found if series.samples}
 
     def _is_more(self, start: float, end: float) -> bool:
-        """Whether the second of DCGM's is there with labels with which the first has measured nothing."""
+        """Return True if the second DCGM metric has label sets for which the first has no measurement."""
         length, most = f"[{round((end - start) * 1000)}ms]", _MOST_PERCENT / _FIRST.percent
         query = (
             f"count(last_over_time({_SECOND.utilization}{length}) "
@@ -163,13 +164,13 @@ class GpuSamples:
             made.add(self._stored(adapter.utilization, first, last))
             made.add_memory("used", self._stored(adapter.used, first, last))
             made.add_memory("total", self._stored(adapter.total, first, last))
-            # The exporter of one node may tell the size, and that of another what is left.
+            # One node's exporter may report the total memory, another node's the free memory.
             if adapter.free and made.lacks_total():
                 made.add_memory("free", self._stored(adapter.free, first, last))
             made.join()
 
     def _pieces(self, start: float, end: float) -> Iterator[tuple[float, float]]:
-        """Pieces of a time, each as long as answers allow at that moment."""
+        """Yield consecutive ranges, each as long as the size of responses allows at that moment."""
         first = start
         while first < end:
             last = min(end, first + self._length)
@@ -204,7 +205,7 @@ class GpuSamples:
 
 
 class _SeriesBuilder:
-    """The series that one adapter has, as they grow piece by piece."""
+    """Builds the series of one adapter, range by range."""
 
     def __init__(
         self, adapter: Adapter, nodes: Collection[str], holders: Collection[PodPlace], taken: Collection[_Device]
@@ -221,7 +222,7 @@ class _SeriesBuilder:
         self._memory: dict[str, dict[_Device, dict[float, float]]] = {"total": {}, "free": {}}
 
     def add(self, measured: list[RawSeries]) -> None:
-        """The utilisation of a piece."""
+        """Add utilization samples of the current range."""
         for item in measured:
             name = self._name(item.labels)
             if name is None or name.device in self._taken:
@@ -229,18 +230,18 @@ class _SeriesBuilder:
             times, values = array("d"), array("d")
             for at, raw in zip(item.times, item.values, strict=True):
                 percent = raw * self.adapter.percent
-                # NaN is not within anything.
+                # False for NaN as well.
                 if 0 <= percent <= _MOST_PERCENT:
                     times.append(at)
                     values.append(min(percent, 100.0))
-            # What has only said that it knows nothing has not measured it: another exporter's metric may have.
+            # A GPU with missing values only is not measured: another adapter may have measurements.
             if times:
                 if name.place.pod:
                     self.devices.add(name.device)
                 self._new.append((name, times, values))
 
     def add_memory(self, part: str, measured: list[RawSeries]) -> None:
-        """Memory of a piece: ``used``, ``total`` or ``free``."""
+        """Add memory samples of the current range; ``part`` is ``used``, ``total`` or ``free``."""
         wanted = {name.device for name, _, _ in self._new if name.place.pod}
         factor = self.adapter.unit / _GIB
         for item in measured:
@@ -256,11 +257,11 @@ class _SeriesBuilder:
             )
 
     def lacks_total(self) -> bool:
-        """Whether it is known of a GPU of the piece how much memory is used, and not how much it has."""
+        """Return True if a GPU of the current range has used memory but no total memory."""
         return not self._used.keys() <= self._memory["total"].keys()
 
     def join(self) -> None:
-        """Put utilisation and memory together that were measured at one time, and let the piece go."""
+        """Join utilization and memory samples of equal times, and clear the current range."""
         pods: dict[_Device, set[PodPlace]] = {}
         of_devices: dict[_Device, Mapping[float, float]] = {}
         for name, _, _ in self._new:
@@ -268,7 +269,7 @@ class _SeriesBuilder:
                 pods.setdefault(name.device, set()).add(name.place)
         for name, times, values in self._new:
             device = name.device
-            # What is said of the card itself is of use where several pods are said to have it.
+            # The card's own series is needed only if several pods share the card.
             if not name.place.pod and len(pods.get(device, ())) < 2:
                 continue
             if device not in of_devices:
@@ -296,20 +297,20 @@ class _SeriesBuilder:
 
     def _device(self, labels: Mapping[str, str]) -> _Device:
         named = [labels[key] for key in _NODES if labels.get(key)]
-        # The last is an address.
+        # `instance` is an address: remove the port.
         named = [name.rpartition(":")[0] or name if labels.get("instance") == name else name for name in named]
         node = next((name for name in named if name in self._nodes), named[0] if named else "")
         gpu = _MIG_SEPARATOR.join(labels[key] for key in _GPUS if labels.get(key)) or labels.get("UUID", "")
         return _Device(node[:_LONGEST_NAME], gpu[:_LONGEST_NAME])
 
     def _name(self, labels: Mapping[str, str]) -> _SeriesKey | None:
-        """Which GPU, and of which pod; "" where that is nobody's. None of what tells no GPU of a node."""
+        """Return the GPU and pod of a label set; the pod is "" if unknown. Return None if no node is named."""
         device = self._device(labels)
         if not device.node:
             return None
         namespace, pod = (labels.get(key, "")[:_LONGEST_NAME] for key in ("exported_namespace", "exported_pod"))
         if namespace and pod:
-            # Some exporters know their node by the name of their own pod.
+            # Some exporters report the name of their own pod as the node.
             known = device.node in self._nodes
             node = device.node if known else self._homes.get((namespace, pod), device.node)
             return _SeriesKey(device, PodPlace(node, namespace, pod))
@@ -318,7 +319,7 @@ class _SeriesBuilder:
 
 
 def _largest(said: list[dict[float, float]]) -> Mapping[float, float]:
-    """What a card has in use at each time: of all that is said the most, for the others are parts of it, or as much."""
+    """Return the used memory of a card at each time: the highest value, since others are parts or copies of it."""
     if len(said) == 1:
         return said[0]
     found: dict[float, float] = {}

@@ -1,24 +1,24 @@
-"""How many GPUs a pod holds and a node has, where cards may be divided.
+"""GPUs that a pod holds and a node has, counted in whole cards.
 
-Counted in whole cards. A pod asks for
+A pod may request
 
-- cards: the extended resource of a vendor of the platform, such as ``nvidia.com/gpu``: 1 each;
-- turns of a card that is shared by time (``nvidia.com/gpu`` or ``nvidia.com/gpu.shared`` on a node whose label
-  ``nvidia.com/gpu.replicas`` says k): 1/k each. Source: NVIDIA's device plugin and GPU feature discovery, "Shared
-  access to GPUs";
-- instances of a divided card, ``nvidia.com/mig-3g.40gb``: as many sevenths as it has compute slices, at most 7.
-  Source: NVIDIA Multi-Instance GPU User Guide, profiles;
+- cards: the extended resource of one of the platform's vendors, such as ``nvidia.com/gpu``: 1 each;
+- replicas of a card shared by time (``nvidia.com/gpu`` or ``nvidia.com/gpu.shared`` on a node with the label
+  ``nvidia.com/gpu.replicas: k``): 1/k each. Source: NVIDIA's device plugin and GPU feature discovery, "Shared access to
+  GPUs";
+- MIG instances, ``nvidia.com/mig-3g.40gb``: one seventh for each compute slice. Source: NVIDIA Multi-Instance GPU User
+  Guide, profiles;
 - HAMi's shares (``gpu.sharing: hami``): the part of the cores, ``nvidia.com/gpucores`` in percent, else the part of the
-  memory, in percent or as an amount. The node then says that it has some times as many GPUs as there are cards: what
-  counts is the label ``nvidia.com/gpu.count``, else the cards in HAMi's annotation;
+  memory, in percent or as an amount. The node reports a multiple of its cards; the label ``nvidia.com/gpu.count``, else
+  HAMi's annotation, has their real number;
 - Volcano's shares (``gpu.sharing: volcano``): ``volcano.sh/vgpu-number`` with cores or memory, likewise.
 
-An amount of memory is a part of the memory of a card, which is what HAMi's or Volcano's annotation of the node says
-(its scheduler divides by that), else the label ``nvidia.com/gpu.memory``. If neither says it, or cards of a node
-differ, the size of the share is unknown. Units of memory are those of HAMi's documentation of each vendor's devices.
+An amount of memory is divided by the memory of a card: the one in HAMi's or Volcano's annotation of the node (which its
+scheduler uses), else in the label ``nvidia.com/gpu.memory``. If both are missing, or the cards of a node differ, the
+size of the share is unknown. Units of memory follow HAMi's documentation of each vendor's devices.
 
-A quota limits them as ``requests.nvidia.com/gpu`` and so on: of extended resources it knows no other form. Source:
-Kubernetes 1.36, ``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota).
+A quota limits extended resources only as ``requests.nvidia.com/gpu``. Source: Kubernetes 1.36,
+``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
 
 GpuRequests = tuple[tuple[str, float], ...]
-"""What a pod asks for of the resources that are GPUs or say how much of them; empty: it holds none."""
+"""A pod's requests of GPU resources, and of resources that size its share of a card; empty if it has no GPU."""
 
 _INSTANCE = re.compile(r"nvidia\.com/mig-([1-7])g\.[a-z0-9.+]+", re.ASCII)
 _SLICES = 7
@@ -45,16 +45,16 @@ _MOST_TURNS = 1000
 _CARDS = "nvidia.com/gpu.count"
 _MEMORY = "nvidia.com/gpu.memory"
 DEVICES, UNSIZED_DEVICES = "resource.k8s.io/gpus", "resource.k8s.io/unsized-gpus"
-"""Whole GPUs that a pod claims by dynamic resource allocation, and parts of GPUs, whose size is unknown."""
+"""Pseudo resources of DRA: whole GPUs of claims, and partial GPUs whose size is unknown."""
 _REGISTERED = re.compile(r"hami\.io/node-(.+)-register|volcano\.sh/node-(vgpu)-register")
 
 
 class _Divided(NamedTuple):
-    """How shares of a resource say how large they are.
+    """Resources that size the shares of a divided resource.
 
-    :param percent: resources that are a percentage of each card; the first that a pod asks for counts.
-    :param memory: the resource that is an amount of memory of each card, in units of ``mebibytes``.
-    :param vendor: as annotations of nodes name it.
+    :param percent: resources in percent of each card; the first one that a pod requests counts. :param memory: resource
+    in memory of each card, in units of ``mebibytes``; "" if the vendor has none. :param vendor: name of the vendor in
+    annotations of nodes.
     """
 
     percent: tuple[str, ...]
@@ -80,14 +80,14 @@ _SHARES: Mapping[str, Mapping[str, _Divided]] = {
     },
     "volcano": {"volcano.sh/vgpu-number": _VOLCANO},
 }
-"""System -> the resources that it divides."""
+"""Sharing system -> the resources that it divides."""
 _DEFAULT = {"hami": "nvidia.com/gpu", "volcano": "volcano.sh/vgpu-number"}
-"""Those that are GPUs whatever the platform's vendors are."""
+"""Resources that are GPUs whatever the platform's vendors are."""
 _ASCEND = re.compile(r"huawei\.com/Ascend[A-Za-z0-9]+")
 
 
 class GpuWeights:
-    """What counts as how much of a GPU on a platform."""
+    """Converts resource amounts to GPUs, by the platform's vendors and sharing system."""
 
     def __init__(self, settings: Settings) -> None:
         self._gpus = PlatformGpus(settings)
@@ -103,14 +103,14 @@ class GpuWeights:
         self._is_relevant = lru_cache(maxsize=4096)(self._relevant)
 
     def gpu_requests(self, requests: Amounts) -> GpuRequests:
-        """What of a pod's requests matters here."""
+        """Return the GPU-related part of a pod's requests."""
         found = tuple((name, float(amount)) for name, amount in requests.items() if self._is_relevant(name) and amount)
         return found if any(name not in self._parts for name, _ in found) else ()
 
     def held_gpus(self, asked: GpuRequests, node: Mapping[str, float]) -> float | None:
-        """Return the GPUs that a pod holds; None if the size of its share is unknown.
+        """Return the number of GPUs that a pod holds; None if the size of its share is unknown.
 
-        :param node: how many units of a resource make a card, as :meth:`units_per_card` has it.
+        :param node: units of each resource that make one card, from :meth:`units_per_card`.
         """
         table, total = dict(asked), 0.0
         for name, amount in asked:
@@ -121,18 +121,18 @@ class GpuWeights:
         return total
 
     def is_share(self, asked: GpuRequests) -> bool:
-        """Return True if a pod asks for a part of a card by cores or memory."""
+        """Return True if a pod requests a part of a card by cores or memory."""
         return any(name in self._parts for name, _ in asked)
 
     def quota_limits(self, hard: Amounts) -> GpuRequests:
-        """What a quota limits of it, by the names that pods use."""
+        """Return the GPU-related limits of a quota, by the names that pods use."""
         found = ((name.removeprefix(_LIMITED), amount) for name, amount in hard.items() if name.startswith(_LIMITED))
         return tuple((name, max(float(amount), 0.0)) for name, amount in sorted(found) if self._is_relevant(name))
 
     def max_gpus(self, limits: Mapping[str, float], turns: Mapping[str, int]) -> float | None:
-        """The most GPUs that can be held within limits, of the resources that have one; None where none has.
+        """Return the highest number of GPUs that limits allow; None if no GPU resource is limited.
 
-        :param turns: how many share a card, by resource, where the fewest do.
+        :param turns: replicas per card of each resource, on the node with the fewest.
         """
         found = [
             self._instance(name) * amount / turns.get(name, 1)
@@ -140,35 +140,36 @@ class GpuWeights:
             if name not in self._shares and name not in self._parts
         ]
         for resource, how in self._shares.items():
-            # The number of shares limits a divided resource, and so does the percentage of which they are parts.
+            # A divided resource is limited by the number of shares and by the percentage of which they are parts.
             limited = [limits[resource]] if resource in limits else []
             limited += [limits[name] / 100 for name in how.percent if name in limits]
             found += [min(limited)] if limited else []
         return sum(found) if found else None
 
     def resource_turns(self, node: Object) -> Mapping[str, int]:
-        """The resources that a node has, and how many share a card of each."""
+        """Return the GPU resources of a node with the number of replicas per card."""
         turns = self.turns(node)
         names = (node.get("status") or {}).get("capacity") or {}
         return {name: turns.get(name, 1) for name in names if self._is_relevant(name) and name not in self._parts}
 
     def node_gpus(self, node: Object, field: str) -> float:
-        """The GPUs of a node, by ``allocatable`` or ``capacity`` of its status."""
+        """Return the number of GPUs in ``allocatable`` or ``capacity`` of a node's status."""
         turns = self.turns(node)
         total = 0.0
         for name, amount in amounts((node.get("status") or {}).get(field)).items():
             if not self._is_relevant(name) or name in self._parts:
                 continue
             if (how := self._shares.get(name)) is not None:
-                # As many as there are cards, unless all of them are out of order.
+                # Limited to the number of cards; 0 if none is healthy.
                 total += min(float(amount), self._cards(node, how) or float(amount))
             else:
                 total += self._instance(name) * float(amount) / turns.get(name, 1)
         return total
 
     def units_per_card(self, node: Object) -> dict[str, float]:
-        """Return how many units of a resource make a card of a node: :meth:`turns` of those that are shared by time,
-        and memory of those whose shares are amounts of it."""
+        """Return the units of each resource that make one card of a node: :meth:`turns` for resources shared by time,
+        the memory of a card for shares in memory.
+        """
         found: dict[str, float] = {**self.turns(node)}
         for how in self._shares.values():
             size = self._card_memory(node, how)
@@ -177,7 +178,7 @@ class GpuWeights:
         return found
 
     def turns(self, node: Object) -> dict[str, int]:
-        """How many share a card of a node by time, by resource; those that nobody shares are not among them."""
+        """Return the number of replicas per card of each resource of a node that is shared by time."""
         labels = labels_of(node)
         found: dict[str, int] = {}
         for label, value in labels.items():
@@ -188,7 +189,7 @@ class GpuWeights:
         return found
 
     def model_of(self, node: Object) -> str:
-        """The type of a node's GPUs."""
+        """Return the GPU type of a node."""
         return self._gpus.type_of(node) or UNKNOWN
 
     def _relevant(self, name: str) -> bool:
@@ -197,7 +198,7 @@ class GpuWeights:
         return known or name in self._shares or name in self._parts
 
     def _weight(self, name: str, asked: Mapping[str, float], node: Mapping[str, float]) -> float | None:
-        """Return the part of a card that one of a resource is; None if it is unknown."""
+        """Return the part of a card that one unit of a resource is; None if unknown."""
         if name in self._parts:
             return 0.0
         if name == UNSIZED_DEVICES:
@@ -211,7 +212,7 @@ class GpuWeights:
         if how.memory not in asked:
             return 1.0
         size = node.get(how.memory)
-        # The card that has more than this is another one.
+        # More memory than the card of the label: the node must have another card.
         return asked[how.memory] / size if size and asked[how.memory] <= size else None
 
     @staticmethod
@@ -224,7 +225,7 @@ class GpuWeights:
         return int(value[:9]) if value.isdecimal() else len(_registered(node, how.vendor))
 
     def _card_memory(self, node: Object, how: _Divided) -> float | None:
-        """Return the MiB of a card; None if it is unknown, or cards differ."""
+        """Return the memory of a card in MiB; None if it is unknown or the cards differ."""
         sizes = set(_registered(node, how.vendor))
         if sizes:
             return sizes.pop() if len(sizes) == 1 else None
@@ -233,8 +234,9 @@ class GpuWeights:
 
 
 def _registered(node: Object, vendor: str) -> list[float]:
-    """Return the MiB of each card that HAMi or Volcano has registered, as a list of JSON or as
-    ``id,count,memory,...:id,...``; 0 for one that does not say it."""
+    """Return the memory in MiB of each card in the annotation of HAMi or Volcano, which is a JSON list or
+    ``id,count,memory,...:id,...``; 0 if a card has no memory in it.
+    """
     text = next(
         (
             value

@@ -1,7 +1,6 @@
-"""What is kept of pods, nodes, namespaces and quotas: what intervals are made of. Ten thousand pods are a few
-megabytes.
+"""The fields of pods, nodes, namespaces and quotas that are kept in memory, a few megabytes for ten thousand pods.
 
-Everything here was written by somebody: what is not as the API has it makes no facts, and texts have a limit.
+Objects are not trusted: one that does not match its schema is rejected, and texts are truncated.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from gpuctl_usage.facts import CapacityState
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
 
 LONGEST = 256
-"""Bytes that are kept of a text: labels have at most 63, annotations may have a quarter of a million."""
+"""Maximum length of a stored text in bytes: a label value has at most 63, an annotation up to 256 KiB."""
 
 Texts = tuple[tuple[str, str], ...]
-"""Keys and values, sorted: small, and alike for all pods of a workload."""
+"""Keys and values, sorted and interned: equal for all pods of a workload."""
 
 _STATES = {"active": CapacityState.READY, "maintaining": CapacityState.CORDONED, "faulty": CapacityState.NOT_READY}
 
 
 class OwnerReference(NamedTuple):
-    """What an object says of whom it belongs to. Anybody who may create the object may have written it."""
+    """A controller owner reference. It is not verified: any user who may create the object may write it."""
 
     api_version: str
     kind: str
@@ -36,15 +35,13 @@ class OwnerReference(NamedTuple):
 
 
 class PodFacts(NamedTuple):
-    """What a pod holds, since when, and for whom. Times are seconds since 1970.
+    """A pod with GPUs. Times are seconds since 1970.
 
-    :param scheduled: when it was given its node, None where nothing says so.
-    :param started: when the first of its containers began to run, as far as it is known still.
-    :param finished: when the last of its containers ended; None as long as one of them runs, or none has run.
-    :param over: whether it holds nothing any more.
-    :param claims: the ResourceClaims that it names itself; ``by_claim``: its GPUs are those of claims, so that its node
-        does not list them as extended resources.
-    :param written: when the API server last wrote it.
+    :param scheduled: when it was bound to its node; None if the condition is missing. :param started: earliest start of
+    a container that its status still has. :param finished: when its last container ended; None while one is running or
+    before any has run. :param over: True if it holds no resources anymore. :param written: when the API server last
+    wrote it. :param claims: names of its ResourceClaims; ``by_claim``: True if its GPUs come from claims, so that its
+    node does not list them as extended resources.
     """
 
     uid: str
@@ -66,12 +63,11 @@ class PodFacts(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """What a node has.
+    """A node.
 
-    :param allocatable: GPUs that pods can have; ``there``: with those that are out of order.
-    :param units: how many of a resource make a card: of those that are shared by time, and of memory.
-    :param offered: how many share a card, by resource, of all that it has, of those that nobody shares as well.
-    :param turned: when it last became ready, or ceased to be.
+    :param allocatable: GPUs that pods can use; ``capacity``: including unhealthy ones. :param units_per_card: units of
+    a resource that make one card: replicas for resources shared by time, and memory. :param resource_turns: replicas
+    per card of each GPU resource, 1 if it is not shared. :param ready_changed: last transition of its Ready condition.
     """
 
     uid: str
@@ -88,7 +84,7 @@ class NodeFacts(NamedTuple):
 
 
 class NamespaceFacts(NamedTuple):
-    """The labels and annotations that the pods of a namespace have when they have none of their own."""
+    """A namespace; its labels and annotations apply to pods that lack them."""
 
     uid: str
     name: str
@@ -98,12 +94,11 @@ class NamespaceFacts(NamedTuple):
 
 
 class QuotaFacts(NamedTuple):
-    """What a ResourceQuota limits of GPUs, as it is enforced.
+    """GPU limits of a ResourceQuota, from its status, which is what the API server enforces.
 
-    :param limits: empty where it limits none, where it is not counted yet, and where it has scopes: then it limits some
-        pods, and others hold GPUs besides.
-    :param written: when its limits were last written; the status, which follows within a moment, is written with every
-        pod.
+    :param limits: empty if it has no GPU limits, if its status is not computed yet, or if it has scopes: then it limits
+    only some pods. :param written: when its limits were last written. Writes of the status are ignored: it changes with
+    every pod.
     """
 
     uid: str
@@ -117,14 +112,14 @@ Facts = PodFacts | NodeFacts | NamespaceFacts | QuotaFacts
 
 
 class CollectedKeys(NamedTuple):
-    """Which labels and annotations are kept."""
+    """Label and annotation keys that are collected."""
 
     labels: Collection[str]
     annotations: Collection[str]
 
 
 class FactMaker:
-    """Makes facts of objects. Equal parts of different objects are one object afterwards."""
+    """Extracts facts from objects. Equal texts of different objects are interned."""
 
     def __init__(self, keys: CollectedKeys, weights: GpuWeights) -> None:
         self._keys = keys
@@ -137,9 +132,9 @@ class FactMaker:
         }
 
     def of(self, obj: Object) -> Facts | None:
-        """The facts; None of what is of no interest, a pod without GPUs.
+        """Return the facts of an object; None for a pod without GPUs.
 
-        :raises ValueError: it is not as the API has it.
+        :raises ValueError: the object does not match its schema.
         """
         try:
             return self._made[obj["kind"]](obj)
@@ -147,11 +142,11 @@ class FactMaker:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
     def labels(self, obj: Object) -> Texts:
-        """The labels that are kept."""
+        """Return the collected labels of an object."""
         return _kept(labels_of(obj), self._keys.labels)
 
     def annotations(self, obj: Object) -> Texts:
-        """The annotations that are kept."""
+        """Return the collected annotations of an object."""
         return _kept(annotations_of(obj), self._keys.annotations)
 
     def _pod(self, pod: Object) -> PodFacts | None:
@@ -177,7 +172,7 @@ class FactMaker:
             over,
             written_at(pod),
             claims,
-            # Extended resources that a DRA driver offers.
+            # True if a DRA driver provides its extended resources.
             bool(status.get("extendedResourceClaimStatus")),
         )
 
@@ -220,7 +215,7 @@ class FactMaker:
 
 
 def seconds(text: Any) -> float | None:
-    """A time of the API as seconds since 1970; None for what is none."""
+    """Return a timestamp of the API as seconds since 1970; None if it is missing or invalid."""
     if not isinstance(text, str):
         return None
     try:
@@ -230,7 +225,7 @@ def seconds(text: Any) -> float | None:
 
 
 def written_at(obj: Object) -> float | None:
-    """When the API server last wrote an object, by its own clock: the latest of the times of its managed fields."""
+    """Return when the API server last wrote an object: the latest time of its managed fields."""
     return _latest(_times(obj["metadata"].get("managedFields") or []))
 
 
@@ -239,7 +234,7 @@ def _times(fields: Iterable[Object]) -> Iterator[float | None]:
 
 
 def owner_of(obj: Object) -> OwnerReference | None:
-    """The owner that controls an object, as the object says."""
+    """Return the controller owner reference of an object."""
     for item in obj["metadata"].get("ownerReferences") or []:
         if item.get("controller") is True:
             fields = (item.get(field) for field in ("apiVersion", "kind", "name", "uid"))
@@ -248,7 +243,7 @@ def owner_of(obj: Object) -> OwnerReference | None:
 
 
 def _text(value: Any) -> str:
-    """A text that every database takes: without NUL, and not too long for an index, in bytes."""
+    """Return a text that every database accepts: without NUL, and short enough for an index."""
     if not isinstance(value, str):
         return ""
     if value.isascii() and "\0" not in value:
@@ -257,14 +252,14 @@ def _text(value: Any) -> str:
 
 
 def _kept(values: Mapping[str, str], keys: Collection[str]) -> Texts:
-    # An empty value says no more than none.
+    # An empty value counts as missing.
     return tuple(sorted((key, sys.intern(_text(values[key]))) for key in keys if values.get(key)))
 
 
 def _claims(spec: Object, extended: Object, status: Object) -> tuple[str, ...]:
-    """Return the names of the ResourceClaims of a pod, as far as they exist.
+    """Return the names of a pod's ResourceClaims that exist already.
 
-    :param extended: the claim that the scheduler made for resources which are not counted as GPUs themselves.
+    :param extended: ``extendedResourceClaimStatus``: the claim that the scheduler created for extended resources.
     """
     made = {item.get("name"): item.get("resourceClaimName") for item in status.get("resourceClaimStatuses") or []}
     named = (item.get("resourceClaimName") or made.get(item.get("name")) for item in spec.get("resourceClaims") or [])
@@ -290,7 +285,7 @@ def _finished(status: Object, over: bool) -> float | None:
     containers = status.get("containerStatuses") or []
     states = [item.get("state") or {} for item in (*containers, *(status.get("initContainerStatuses") or []))]
     if any(state.get("running") for state in states):
-        # Its node was lost: nobody has seen the end.
+        # The node was lost: the end of the container was not observed.
         return None
     if not over and not (containers and all(state.get("terminated") for state in states)):
         return None

@@ -1,11 +1,11 @@
-"""Intervals made of what is seen: pods and nodes as they change, to who held GPUs from when to when.
+"""Turns observed pods and nodes into holdings and capacities.
 
-Whose clock: times are the API server's. A pod was bound when its condition says so, an object was changed when its
-managed fields say that it was last written, a node became ready when its condition says so. When containers began and
-ended is told by the clock of their node: that is kept between what came before and the time at which it was heard.
-``at``, the time at which something was heard, is by our clock as the API server would have told it.
+Times follow the API server's clock: the PodScheduled condition for binding, the managed fields for changes, the Ready
+condition for nodes. Container start and end times come from the node's clock and are limited to the time between the
+previous event and the observation. ``at``, the time of an observation, is the local clock corrected to the API
+server's.
 
-Pure: it is given what was seen and when, and asks nobody.
+No input or output: all observations and their times are passed in.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
-"""What a holding cannot change without becoming another."""
+"""Fields of a holding whose change ends it and begins a new one."""
 _EPSILON = 1e-6
-"""GPUs: less is what additions lose."""
+"""Rounding error of sums, in GPUs."""
 
 
 class Belonging(NamedTuple):
-    """The top workload of a pod, with what of its labels and annotations is kept.
+    """The top-level workload of a pod, with its collected labels and annotations.
 
-    :param certain: whether all owners on the way were found. What is not certain does not replace what is known.
+    :param certain: True if all owners were found. An uncertain result does not replace a certain one.
     """
 
     workload: WorkloadKey
@@ -43,7 +43,7 @@ class _Dated(Protocol):
 
 
 class Changes(NamedTuple):
-    """What is new or different since the last time, and the earliest time at which it makes a difference."""
+    """Holdings and capacities that changed, and the earliest time that they affect."""
 
     holdings: list[Holding]
     capacities: list[Capacity]
@@ -69,10 +69,10 @@ class _Node:
 
 
 class OpenIntervals:
-    """The open intervals of a cluster, and those that have just ended.
+    """The open intervals of a cluster, and the ones that have just ended.
 
-    :param known_until: until when an earlier collector followed the cluster; None when there was none. What has gone
-        since ended then, as far as anybody knows.
+    :param known_until: time until which an earlier collector followed the cluster; None if there was no earlier one.
+    Objects that are gone since then are assumed to have ended at that time.
     """
 
     def __init__(self, weights: GpuWeights, known_until: float | None = None) -> None:
@@ -88,7 +88,7 @@ class OpenIntervals:
         self._devices: Mapping[str, float] = {}
 
     def restore(self, holdings: Iterable[Holding], capacities: Iterable[Capacity]) -> None:
-        """Go on with what was open when an earlier collector ended."""
+        """Load the intervals that were open when an earlier collector ended."""
         for holding in holdings:
             self._pods[holding.pod_uid] = _Pod(open=holding)
             self._nodes.setdefault(holding.node, _Node()).pods.add(holding.pod_uid)
@@ -96,7 +96,7 @@ class OpenIntervals:
             self._nodes.setdefault(capacity.node, _Node()).open = capacity
 
     def all_listed(self, at: float) -> None:
-        """Everything that there is has been put: what else was open has gone while nobody looked."""
+        """End the intervals of objects that are missing after all kinds have been listed."""
         gone = at if self._known_until is None else min(self._known_until, at)
         for uid in [uid for uid, pod in self._pods.items() if pod.facts is None]:
             self.drop_pod(uid, gone, EndReason.LAST_SEEN)
@@ -108,7 +108,7 @@ class OpenIntervals:
                 self._renew_node(node, at, node.facts)
 
     def put_namespace(self, facts: NamespaceFacts, at: float) -> None:
-        """A namespace as it is now."""
+        """Update a namespace."""
         before = self._namespaces.get(facts.name)
         self._namespaces[facts.name] = facts
         if before is None or before._replace(written=facts.written) != facts:
@@ -117,7 +117,7 @@ class OpenIntervals:
                     self._renew(pod, at, _written(before, facts))
 
     def put_node(self, facts: NodeFacts, at: float) -> None:
-        """A node as it is now."""
+        """Update a node."""
         node = self._nodes.setdefault(facts.name, _Node())
         before, node.facts = node.facts, facts
         had = node.open is not None
@@ -128,15 +128,14 @@ class OpenIntervals:
                 self._renew(self._pods[uid], at, _written(before, facts))
 
     def put_devices(self, devices: Mapping[str, float], at: float) -> None:
-        """Set how many GPUs drivers of dynamic resource allocation offer on each node."""
+        """Set the number of GPUs that DRA drivers offer on each node."""
         before, self._devices = self._devices, devices
         for name, node in self._nodes.items():
             if node.facts is not None and before.get(name) != devices.get(name):
                 self._renew_node(node, at, node.facts)
 
     def drop_node(self, name: str, at: float, ending: EndReason = EndReason.DELETED) -> None:
-        """A node has gone, and what was held of it is not there any more. Should it come back with its pods, they hold
-        something from then on."""
+        """Remove a node and end its holdings. If it comes back with its pods, new holdings begin then."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -152,7 +151,7 @@ class OpenIntervals:
             del self._nodes[name]
 
     def put_pod(self, facts: PodFacts, belonging: Belonging, at: float) -> None:
-        """A pod as it is now, and whose it is."""
+        """Update a pod and its workload."""
         pod = self._pods.setdefault(facts.uid, _Pod())
         before, pod.facts = pod.facts, facts
         self._belong(pod, belonging)
@@ -161,7 +160,7 @@ class OpenIntervals:
         self._renew(pod, at, _written(before, facts))
 
     def put_belonging(self, uid: str, belonging: Belonging, at: float) -> None:
-        """Whose a pod is, looked up once more: the labels of the workload may have changed."""
+        """Update a pod's workload: the labels of the workload may have changed."""
         pod = self._pods.get(uid)
         if pod is not None:
             before = pod.belonging
@@ -171,9 +170,9 @@ class OpenIntervals:
     def drop_pod(
         self, uid: str, at: float, ending: EndReason = EndReason.DELETED, facts: PodFacts | None = None
     ) -> None:
-        """A pod has gone: when its containers ended is when it ended, else ``at``.
+        """Remove a pod. Its holding ends when its containers finished, else at ``at``.
 
-        :param facts: the pod as it was when it went, where that is known.
+        :param facts: the last state of the pod, if known.
         """
         pod = self._pods.get(uid)
         if pod is None:
@@ -194,37 +193,37 @@ class OpenIntervals:
             self._leave(pod.facts.node, uid, at)
 
     def open_pods(self) -> list[PodFacts]:
-        """The pods that hold something."""
+        """Return the pods that hold GPUs."""
         return [pod.facts for pod in self._pods.values() if pod.open is not None and pod.facts is not None]
 
     def unsized_pods(self) -> list[PodFacts]:
-        """Return the pods whose share of a card is of unknown size."""
+        """Return the pods whose share of a card has an unknown size."""
         return [pod.facts for pod in self._pods.values() if pod.unsized and pod.facts is not None]
 
     def open_holdings(self) -> list[Holding]:
-        """What is held."""
+        """Return the open holdings."""
         return [pod.open for pod in self._pods.values() if pod.open is not None]
 
     def open_capacities(self) -> list[Capacity]:
-        """What there is."""
+        """Return the open capacities."""
         return [node.open for node in self._nodes.values() if node.open is not None]
 
     def take(self) -> Changes:
-        """What is new or different since this was last called."""
+        """Return the changes since the last call."""
         changes = Changes(list(self._holdings.values()), list(self._capacities.values()), self._since)
         self._holdings, self._capacities, self._since = {}, {}, None
         return changes
 
     def _belong(self, pod: _Pod, belonging: Belonging) -> None:
         if pod.belonging is None and pod.open is not None:
-            # Of the time before a restart the holding itself knows it.
+            # After a restart, the restored holding has the last known workload.
             known = Belonging(pod.open.workload, _texts(pod.open.labels), _texts(pod.open.annotations))
             pod.belonging = belonging if belonging.certain else known
         elif pod.belonging is None or belonging.certain:
             pod.belonging = belonging
 
     def _renew(self, pod: _Pod, at: float, written: float | None) -> None:
-        """Make a pod's holding what it is now; ``written`` is when that which has changed was written."""
+        """Update a pod's holding. ``written``: when the change was written; None if unknown."""
         facts, belonging = pod.facts, pod.belonging
         node = self._nodes.get(facts.node) if facts is not None and facts.node else None
         if pod.over or facts is None or belonging is None or node is None or node.facts is None:
@@ -235,7 +234,7 @@ class OpenIntervals:
             pod.unsized = is_unsized
             self._renew_node(node, at, node.facts)
         if pod.crowded and gpus is not None:
-            # Before, all shares of the node were more than its cards.
+            # Until now, the shares of the node exceeded its cards.
             pod.crowded, pod.not_before = False, at
         if gpus is None:
             if before is not None:
@@ -251,7 +250,7 @@ class OpenIntervals:
                 return
             start = min(facts.created if facts.scheduled is None else facts.scheduled, at)
             if pod.not_before:
-                # Its node was away, and is there with its GPUs only since then.
+                # The node was missing; its GPUs count only since it came back.
                 if node.open is None:
                     return
                 start = max(start, pod.not_before, node.open.start)
@@ -278,7 +277,7 @@ class OpenIntervals:
             if moment > start:
                 since, ended = moment, before._replace(end=moment, ending=EndReason.CHANGED)
                 if before.started is None and now.started is not None and now.started < moment:
-                    # What changed it is the first that tells when it began to run, after an outage say.
+                    # The start time became known together with the change, for example after an outage.
                     since, ended = max(now.started, start), ended._replace(started=now.started)
                 self._note(ended, since)
                 now = now._replace(start=moment)
@@ -295,8 +294,9 @@ class OpenIntervals:
             self._renew_node(node, at, node.facts, now.start)
 
     def _share(self, pod: _Pod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
-        """Return the GPUs that a pod holds; None if that is unknown: also of a share for which its node has no room
-        beside the others, because then one of them is not what it says."""
+        """Return the GPUs that a pod holds; None if unknown. A share that does not fit beside the others is unknown,
+        too: one of them must have another size than requested.
+        """
         gpus = self._weights.held_gpus(facts.gpu_requests, units)
         node = self._nodes[facts.node]
         if gpus is None or node.facts is None or not self._weights.is_share(facts.gpu_requests):
@@ -311,7 +311,7 @@ class OpenIntervals:
         return None
 
     def _was_known(self, facts: PodFacts) -> bool:
-        """Whether a pod that was over before we came was written down by an earlier collector."""
+        """Return True if an earlier collector has already stored a pod that ended before this one started."""
         ended = facts.finished if facts.finished is not None else facts.written
         return self._known_until is not None and ended is not None and ended <= self._known_until
 
@@ -328,16 +328,16 @@ class OpenIntervals:
         node.pods.discard(uid)
         if node.facts is not None:
             for other in [self._pods[one] for one in node.pods if self._pods[one].unsized]:
-                # It may have room now.
+                # It may fit now.
                 self._renew(other, at, None)
             self._renew_node(node, at, node.facts)
         elif node.open is None and not node.pods:
             del self._nodes[name]
 
     def _renew_node(self, node: _Node, at: float, before: NodeFacts | None, since: float | None = None) -> None:
-        """Make a node's capacity what it is now.
+        """Update a node's capacity.
 
-        :param since: when a pod began to hold GPUs: those were there by then.
+        :param since: when a pod began to hold GPUs: the GPUs existed by then.
         """
         facts = node.facts
         assert facts is not None
@@ -369,15 +369,17 @@ class OpenIntervals:
             self._note_capacity(node.open, moment)
 
     def _begin(self, facts: NodeFacts, at: float) -> float:
-        """Since when a node has its GPUs: since it was created where nobody has looked before, as late as possible
-        otherwise."""
+        """Return since when a node has its GPUs: its creation if it was not watched before, else the latest possible
+        time.
+        """
         if not self._listed:
             return min(max(facts.created, self._known_until or 0.0), at)
         return min(max(facts.created, at if facts.written is None else facts.written), at)
 
     def _capacity(self, node: _Node, facts: NodeFacts) -> float:
-        """What pods can have; never less than they hold of what there is: a card that has failed, or whose plugin
-        starts again, is held until its pod ends."""
+        """Return the node's allocatable GPUs, at least the ones held by pods: a failed card, or one whose device plugin
+        restarts, is held until its pod ends.
+        """
         held = claimed = 0.0
         for pod in map(self._pods.__getitem__, node.pods):
             if pod.open is not None and pod.facts is not None and pod.facts.by_claim:
@@ -387,18 +389,18 @@ class OpenIntervals:
         own = facts.allocatable
         if own < facts.capacity:
             own = max(own, min(facts.capacity, held))
-        # What is claimed is there, also if ResourceSlices cannot be read.
+        # Claimed GPUs exist even if the ResourceSlices cannot be read.
         return own + max(self._devices.get(facts.name, 0.0), claimed)
 
     def _state(self, node: _Node, facts: NodeFacts) -> CapacityState:
-        """Return a node's state; until all pods are listed, one with unsized shares may still have them."""
+        """Return a node's state. Until all pods are listed, an unsized node stays unsized."""
         was_unsized = node.open is not None and node.open.state is CapacityState.UNSIZED
         if (was_unsized and not self._listed) or any(self._pods[uid].unsized for uid in node.pods):
             return CapacityState.UNSIZED
         return facts.state
 
     def _texts_of(self, facts: PodFacts, belonging: Belonging, name: str) -> Mapping[str, str]:
-        """Labels or annotations: of the workload, else of the pod, else of the namespace."""
+        """Return labels or annotations: of the workload, else of the pod, else of the namespace."""
         namespace = self._namespaces.get(facts.namespace)
         parts = (namespace, facts, belonging)
         return {key: value for part in parts if part is not None for key, value in getattr(part, name)}
@@ -413,8 +415,9 @@ class OpenIntervals:
 
 
 def _written(before: _Dated | None, now: _Dated) -> float | None:
-    """When that was written which is new in an object; None where it does not say so: taking something away leaves no
-    time."""
+    """Return when the change of an object was written; None if unknown: removing a field leaves no time in managed
+    fields.
+    """
     if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
         return None
     return now.written

@@ -1,14 +1,13 @@
-"""Intervals made of ResourceQuotas as they change: how many GPUs each namespace may hold, from when to when.
+"""Turns observed ResourceQuotas into intervals of the number of GPUs that each namespace may hold.
 
-A quota is in force as its status says it: that is what the API server holds pods against. Of several the smallest limit
-of each resource counts; one with scopes limits some pods only, and does not count. Where several share a card, a
-namespace may hold most where the fewest do.
+A quota counts as its status states it, because the API server enforces the status. Of several quotas, the smallest
+limit of each resource counts. A quota with scopes limits only some pods and is ignored. If cards are shared by time,
+the node with the fewest replicas per card determines how many GPUs a limit allows.
 
-A change is dated by what the object says of when it was written. What happened while nobody looked is dated within that
-time: a quota that is different since its limits were written, one that has gone since it was last seen, like nodes and
-pods; one that is as it was has been so all the time.
+A change is dated by the object's write time. After an outage, a changed quota is dated to the write of its limits, a
+deleted one to when it was last seen, and an unchanged one is assumed valid throughout.
 
-Pure: it is given what was seen and when, and asks nobody.
+No input or output: all observations and their times are passed in.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ _NEEDED = frozenset({"Node", "ResourceQuota"})
 
 
 class OpenQuotas:
-    """The quotas that are in force in a cluster, and those that have just ended.
+    """The quotas in force in a cluster, and the ones that have just ended.
 
-    Nothing ends or begins before nodes and quotas were listed: where quotas may not be read, they stay as they were.
+    Intervals begin and end only after nodes and quotas are listed; if quotas cannot be read, the stored intervals stay
+    open.
 
-    :param known_until: until when an earlier collector followed quotas; None when none did.
+    :param known_until: time until which an earlier collector followed quotas; None if there was no earlier one.
     """
 
     def __init__(self, weights: GpuWeights, known_until: float | None = None) -> None:
@@ -43,11 +43,13 @@ class OpenQuotas:
         self._changed: dict[tuple[str, float], GpuQuota] = {}
 
     def restore(self, quotas: Iterable[GpuQuota]) -> None:
-        """Go on with what was in force when an earlier collector ended."""
+        """Load the quotas that were in force when an earlier collector ended."""
         self._open = {quota.namespace: quota for quota in quotas}
 
     def handle(self, event: ClusterEvent) -> None:
-        """Take note of what was heard of quotas, and of nodes: how many share their cards says how much a quota is."""
+        """Handle an event of a quota or node. Nodes matter because their replicas per card determine the GPUs of a
+        limit.
+        """
         facts = event.facts
         if event.type == "LISTED":
             self._mark_listed(event.kind, event.at)
@@ -60,7 +62,7 @@ class OpenQuotas:
                 self._share(event.at)
 
     def take(self) -> list[GpuQuota]:
-        """What is new or different since this was last called."""
+        """Return the quotas that changed since the last call."""
         changed, self._changed = list(self._changed.values()), {}
         return changed
 
@@ -74,7 +76,7 @@ class OpenQuotas:
         since = 0.0 if self._known_until is None else min(self._known_until, at)
         for namespace in sorted({*self._quotas, *self._open}):
             written = [facts.written for facts in self._of(namespace) if facts.limits and facts.written is not None]
-            # Where nothing says when, what was in force ended as long ago as may be, and what is begins now.
+            # Without a write time: a change of an open quota is dated as early as possible, a new quota to now.
             unsaid = since if namespace in self._open else at
             self._renew(namespace, at, max(written, default=unsaid), since)
 
@@ -99,7 +101,9 @@ class OpenQuotas:
             self._renew(namespace, at, None)
 
     def _fewest(self) -> dict[str, int]:
-        """Of each resource how many share a card where the fewest do; of one that no node has now, as it was."""
+        """Return the lowest number of replicas per card of each resource; the last known one if no node has the
+        resource now.
+        """
         found: dict[str, int] = {}
         for offered in self._nodes.values():
             for name, turns in offered.items():
@@ -117,10 +121,9 @@ class OpenQuotas:
         return self._weights.max_gpus(limits, self._turns)
 
     def _renew(self, namespace: str, at: float, written: float | None, since: float = 0.0) -> None:
-        """Make the quota of a namespace what it is now.
+        """Update the quota of a namespace.
 
-        :param written: when that which has changed was written, None where nothing says so; ``since`` when it had not
-            changed yet.
+        :param written: when the change was written, None if unknown; ``since``: a time before which it did not happen.
         """
         if not self._is_listed:
             return

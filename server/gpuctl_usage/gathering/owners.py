@@ -1,8 +1,8 @@
-"""The top workload of a pod: its owners upward, as the API server has them.
+"""Finds the top-level workload of a pod by following owner references on the API server.
 
-An owner reference may be written by anybody who can create the pod. So an owner counts only if it is in the pod's own
-namespace and has the uid of the reference; what is of another uid, or in no namespace, owns nothing here. What is not
-there any more, or may not be read, is known by its reference alone. The runs of a CronJob stay the Jobs they are.
+Any user who can create the pod can write an owner reference. An owner therefore counts only if it is in the pod's
+namespace and has the uid of the reference; cluster-scoped owners and other uids are ignored. An owner that no longer
+exists or cannot be read is known by its reference only. Jobs of a CronJob are workloads of their own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gpuctl_usage.gathering.open_intervals import Belonging
 from gpuctl_usage.ttl_cache import TtlCache
 
 OWNER_TTL = 240.0
-"""Seconds for which an owner is not asked for again: what changes in its labels is seen with the next snapshot."""
+"""Seconds for which an owner is cached; the next snapshot sees changes of its labels."""
 _KINDS_TTL = 3600.0
 _RETRY_AFTER = 10.0
-"""Seconds for which nothing is asked after there was no answer."""
+"""Seconds without requests after the API server failed to respond."""
 _MAX_DEPTH = 8
 _GROUP_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,20}", re.ASCII)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
@@ -47,7 +47,7 @@ class _Owner(NamedTuple):
 
 
 class Owners:
-    """Looks owners up, each once in a while however many pods it has."""
+    """Finds owners and caches them, one request for all pods of an owner."""
 
     def __init__(self, session: Session, maker: FactMaker) -> None:
         self._session = session
@@ -57,7 +57,7 @@ class Owners:
         self._away_until = 0.0
 
     def of(self, pod: PodFacts) -> Belonging:
-        """Whose a pod is."""
+        """Return the top-level workload of a pod."""
         belonging = Belonging(WorkloadKey(pod.namespace, "Pod", pod.name, pod.uid))
         reference, kind = pod.owner, "Pod"
         for _ in range(_MAX_DEPTH):
@@ -72,11 +72,11 @@ class Owners:
                     return belonging
                 found = self._find(resource, pod.namespace, reference) if resource is not None else None
             except ClusterError:
-                # Thousands of pods are not to wait for it one after the other.
+                # Prevents thousands of pods from waiting for a timeout each.
                 self._away_until = time.monotonic() + _RETRY_AFTER
                 return Belonging(key, certain=False)
             except (KeyError, TypeError, AttributeError, ValueError):
-                # Kinds are answered for by whoever has installed them, in whatever form.
+                # Aggregated APIs may answer in any form.
                 return Belonging(key, certain=False)
             if found is None:
                 return Belonging(key, certain=False)
@@ -87,14 +87,14 @@ class Owners:
         return belonging
 
     def _find(self, resource: Resource, namespace: str, reference: OwnerReference) -> _Owner | None:
-        """An owner; None when it is not there, or may not be read.
+        """Return an owner; None if it does not exist or cannot be read.
 
-        :raises ClusterError: that cannot be found out now.
+        :raises ClusterError: the API server did not respond.
         """
         if not _NAME.fullmatch(reference.name):
             return None
         path = resource.path(namespace, reference.name)
-        # By uid as well: the next owner of a name is another.
+        # The uid is part of the key: a later object of the same name is another owner.
         return self._owners.get((path, reference.uid), partial(self._asked, path))
 
     def _asked(self, path: str) -> _Owner | None:
@@ -113,7 +113,7 @@ class Owners:
         )
 
     def _resource(self, reference: OwnerReference) -> Resource | None:
-        """Where owners of a kind are; None when the cluster has no such kind."""
+        """Return the API resource of an owner's kind; None if the cluster does not have the kind."""
         if not _GROUP_VERSION.fullmatch(reference.api_version):
             return None
         group, _, version = reference.api_version.rpartition("/")

@@ -1,4 +1,4 @@
-"""The API server's clock, as far as it is known here."""
+"""The local clock, corrected to the API server's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpuctl.kube.session import Session
 
 
 class ServerClock:
-    """Our clock, corrected by what the API server dates its answers with. It never goes back.
+    """The local clock plus the difference to the Date header of the API server. It never goes back.
 
-    The times of objects are the API server's; what is seen to happen has none, so that ours is made to be like it.
+    Objects have times of the API server, observations do not; both need one time scale.
     """
 
     def __init__(self, session: Session) -> None:
@@ -22,22 +22,24 @@ class ServerClock:
 
     @property
     def ahead(self) -> float:
-        """Seconds that the API server's clock is ahead of ours; 0 where they differ by less than a date tells."""
+        """Seconds by which the API server's clock is ahead; 0 if the difference is below the resolution of a Date
+        header.
+        """
         return self._ahead
 
     def compare(self) -> None:
-        """Ask the API server for its time.
+        """Measure the difference to the API server's clock.
 
-        :raises ConnectionFailed: no answer.
+        :raises ConnectionFailed: the API server did not respond.
         """
         self._ahead = self._session.clock_ahead()
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the corrected time, seconds since 1970."""
         with self._lock:
             self._latest = max(self._latest, time.time() + self._ahead)
             return self._latest
 
     def then(self, monotonic: float) -> float:
-        """The time at which the monotonic clock was so."""
+        """Return the corrected time of a reading of the monotonic clock."""
         return self.now() - max(0.0, time.monotonic() - monotonic)
