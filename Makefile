@@ -2,12 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# What is installed: dev or lowest are the locked releases of requirements/*.txt; newest is whatever the registry has.
+# The installed dependencies: dev and lowest are locked in requirements/*.txt; newest are the registry's newest releases.
 DEPENDENCIES ?= dev
-# Tests side by side. Most of them wait for a control plane, so that two cores do for three.
+# Parallel test workers. Most tests wait for a control plane, so two cores are enough for three workers.
 WORKERS ?= 3
 export PYTHONPATH :=
-# Each worker of the tests would compile all of them anew, and each command that a test starts what has changed of gpuctl.
+# Without this, each test worker and each command started by a test would compile changed modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -25,19 +25,19 @@ else
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/$(DEPENDENCIES).txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 endif
-	@# Compiled modules start faster, also where the environment keeps Python from writing them.
+	@# Compiled modules start faster, also if the environment prevents Python from writing them.
 	@$(BIN)/python -m compileall -q compiler/gpuctl server/gpuctl_server server/gpuctl_usage
 	@touch $@
 
-setup: $(VENV)/.ready ## Install gpuctl and what development needs into .venv, from requirements/dev.txt
+setup: $(VENV)/.ready ## Install gpuctl and the development tools into .venv, from requirements/dev.txt
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --custom-compile-command 'make lock'
-lock: setup ## Renew requirements/*.txt: the newest releases that pyproject.toml allows, with hashes
+lock: setup ## Update requirements/*.txt to the newest releases that pyproject.toml allows, with hashes
 	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra dev -o requirements/dev.txt
 	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/cli.txt
 	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra server --extra postgresql \
 	  -c requirements/dev.txt -o requirements/server.txt
-	@# The oldest release of each direct dependency, with newest test tools that go with them.
+	@# The oldest release of each direct dependency, with the newest test tools that work with them.
 	$(LOCK) --resolution lowest --no-deps --strip-extras --no-annotate --no-header pyproject.toml \
 	  --extra server --extra postgresql --extra usage | \
 	  $(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra test -c - -o requirements/lowest.txt
@@ -54,28 +54,28 @@ demo: setup ## Render the examples to demo-out/, and print one of them
 	@echo; echo "# gpuctl render -f $(EXAMPLE), the first lines"; $(BIN)/gpuctl render --no-shared -f $(EXAMPLE) 2>/dev/null | sed 16q
 	@echo; echo "# The manifests of all examples, in lines; the warnings about each are in demo-out/NAME.log"; wc -l demo-out/*.yaml
 
-test: setup ## Run the tests that are not marked slow, side by side (WORKERS=1: one after the other)
+test: setup ## Run the tests that are not marked slow, in parallel (WORKERS=1: one after another)
 	@PYTHONPATH=tests $(BIN)/python -m support.report
 	GPUCTL_PROPERTIES=$${GPUCTL_PROPERTIES:-0.3} $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
-test-all: setup ## Run all tests, with every random case and every call to be killed at
+test-all: setup ## Run all tests, with all random cases and kill points
 	@PYTHONPATH=tests $(BIN)/python -m support.report
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-test-fast: setup ## Run what needs no control plane, with few examples: for while you write
+test-fast: setup ## Run the tests without a control plane, with few random cases
 	GPUCTL_PROPERTIES=0.1 $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py
 
 test-lowest: ## Run test-fast with the oldest releases of the dependencies that pyproject.toml allows
 	$(MAKE) test-fast VENV=.venv-lowest DEPENDENCIES=lowest
 
-test-newest: ## Run test-fast with the newest ones, locked or not
+test-newest: ## Run test-fast with the newest releases, locked or not
 	$(MAKE) test-fast VENV=.venv-newest DEPENDENCIES=newest
 
-mutants: setup ## Which of 100 small mistakes the tests notice (COUNT=, SEED=, ONLY=path:line)
+mutants: setup ## Count how many of 100 mutants the tests notice (COUNT=, SEED=, ONLY=path:line)
 	PYTHONPATH=tests $(BIN)/python -m mutants --workers $(WORKERS) --count $(or $(COUNT),100) --seed $(or $(SEED),1) \
 	  $(if $(ONLY),--only $(ONLY))
 
-lint: setup ## ruff, mypy --strict, import contracts
+lint: setup ## Run ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -85,7 +85,7 @@ fmt: setup ## Format the Python code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-golden: setup ## Accept what golden cases print now (CASE=name for one); review the difference
+golden: setup ## Accept the current output of the golden cases (CASE=name for one); review the difference
 	$(BIN)/python tests/golden/cases.py accept $(CASE)
 
 schemas: setup ## Generate schemas/, the SDKs' types, and the Kubernetes schemas the compiler validates against
@@ -103,18 +103,18 @@ docs: setup ## Generate the field reference and the list of diagnostics; list te
 translations: setup ## Fail if a text has no Chinese translation: a part of a release
 	$(BIN)/python tools/translations.py --release
 
-generators: ## Install the tools that tests hold the OpenAPI document against, in a cache outside the tree
+generators: ## Install the tools with which tests check the OpenAPI document, in a cache outside the tree
 	tests/generators/build
 
 control-plane: ## Build the Kubernetes control plane for tests, in a cache outside the tree
 	tests/binaries/build
 
-sandbox: setup ## Run a Kubernetes with simulated GPU nodes to try gpuctl on, until Ctrl-C
+sandbox: setup ## Run a Kubernetes with simulated GPU nodes until Ctrl-C
 	@PYTHONPATH=tests $(BIN)/python -m control_plane.sandbox
 
-bench: setup ## Measure, as ratios within one run
+bench: setup ## Run the benchmarks; results are ratios within one run
 	$(BIN)/python benchmarks/run.py
 
-clean: ## Remove what make has made in the tree
+clean: ## Remove everything that make created in the tree
 	rm -rf .venv .venv-lowest .venv-newest demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

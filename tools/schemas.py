@@ -44,10 +44,10 @@ Every field of every kind of document. `gpuctl explain training.resources.gpu-ty
 `gpuctl schema` the JSON Schema for an editor.
 
 - Keys are matched without `-`, `_` and case: `gpu-type`, `gpu_type` and `gpuType` are one key. The tables have the
-  canonical spelling, which `gpuctl fmt` writes. Names that you invent (nodes, users, labels, variables) are taken as
-  they are.
-- Text is taken exactly as written: `2e-5`, `yes` and `012` need no quotes.
-- A platform's `defaults` fill in what a document leaves out, also fields that are required here.
+  canonical spelling, which `gpuctl fmt` writes. Names that you choose (nodes, users, labels, variables) are not
+  changed.
+- Text stays exactly as written: `2e-5`, `yes` and `012` need no quotes.
+- A platform's `defaults` fill in fields that a document omits, including fields that are required here.
 - A duration is a sum of `d`, `h`, `m` and `s`: `30s`, `12h`, `1h30m`. A Kubernetes quantity is a number with an
   optional suffix: `500m`, `2`, `128Gi`.
 
