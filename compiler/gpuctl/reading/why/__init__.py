@@ -1,4 +1,4 @@
-"""Why a job is as it is: one cause, with its numbers, what speaks for it, what was ruled out, and what helps.
+"""`gpuctl why`: the cause that keeps a job from running, with numbers, evidence, what was ruled out, and a fix.
 
-``evidence`` gathers what may be read, ``rules`` is the table of causes, ``answer`` ranks what they find.
+``evidence`` reads the cluster, ``rules`` is the table of causes, ``explanation`` ranks what the rules find.
 """

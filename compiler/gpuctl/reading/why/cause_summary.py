@@ -1,4 +1,4 @@
-"""Why a job failed, or does not start, in one sentence: for commands that wait for it and have to say how it ended."""
+"""The cause of a failure in one sentence, for commands that wait for a job."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.why.explanation import why
 
-# What says no more than that the job has failed, or does not say that it has.
+# Causes that add nothing to "failed", or that do not mean a failure.
 _EMPTY = frozenset({"unknown", "running", "starting", "succeeded", "backoff-limit", "terminating"})
 
 
 def cause_of(scope: Scope, job: Job, keys: Records, settings: Settings) -> str:
-    """What ``gpuctl why`` would answer, or "" where it knows no more than the job's own conditions."""
+    """Return the message of `gpuctl why`; "" if it adds nothing to the job's own conditions."""
     try:
         found = why(Scope(scope.session, job.identity.namespace), job, keys, settings).finding
     except ClusterError:

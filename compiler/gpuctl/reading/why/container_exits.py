@@ -1,4 +1,4 @@
-"""How containers of a job ended: the facts that rules about crashes share."""
+"""Exits of containers: facts shared by the rules about crashes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 from gpuctl.objects.api_resources import Object
 
 STEADY = 600.0
-"""Seconds of running after which a restart is history; kubelet forgets its back-off then, too (kubelet.go)."""
+"""Seconds of running after which an earlier exit is ignored; kubelet resets its back-off then, too (kubelet.go)."""
 
 
 class ContainerExit(NamedTuple):
-    """The last end of a container.
+    """The last exit of a container.
 
-    ``previous``: it has been started again, or waits for that. ``running``: it runs now, since ``since``.
+    :param previous: the container has restarted since, or waits for its restart.
+    :param running: it runs now, since ``since`` (RFC 3339).
     """
 
     pod: str
@@ -34,9 +35,9 @@ class ContainerExit(NamedTuple):
 
 
 def container_exits(pods: Iterable[Object], now: datetime) -> list[ContainerExit]:
-    """Of containers that ended in error, or that end again and again: the earliest first.
+    """Return the exits of containers that ended in error or restart again and again, earliest first.
 
-    When several pods of a training end, the first end is what ended the others.
+    If several pods of a training end, the first exit usually caused the others.
     """
     found = [end for pod in pods for end in _of_pod(pod, now)]
     return sorted(found, key=lambda end: (end.finished, end.pod, end.container))
@@ -65,7 +66,7 @@ def _end(pod: Object, item: Object, now: datetime, *, init: bool) -> ContainerEx
     if running is not None and _seconds(since, now) > STEADY:
         return None
     if previous and running is None and (state.get("waiting") or {}).get("reason") not in ("CrashLoopBackOff", None):
-        # It ended before, but what keeps it now is something else: its image, its configuration.
+        # It exited before, but now waits for something else: its image or its configuration.
         return None
     return ContainerExit(
         pod["metadata"]["name"],

@@ -1,4 +1,4 @@
-"""Pods on a node whose containers do not start: images, volumes, configuration, the sandbox."""
+"""Rules for scheduled pods whose containers do not start: images, volumes, configuration, the sandbox."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpuctl.reading.why.finding import Finding, Proof, most_urgent
 from gpuctl.reading.why.stopped_jobs import command
 
 SLOW = 120.0
-"""Seconds of pulling after which it is worth a sentence of its own."""
+"""Seconds after which a pull counts as slow."""
 
 _PULL_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError"}
     | {"SignatureValidationFailed"}
 )
-# What registries and containerd say (core/remotes/docker, core/images), kubelet's image_manager, Go's net.
+# Messages of registries and containerd (core/remotes/docker, core/images), kubelet's image_manager, and Go's net.
 _PULLS: dict[str, str] = {
     "image-platform": r"no match for platform|no matching manifest|exec format error",
     "image-limited": r"toomanyrequests|too many requests|rate limit|\b429\b",
@@ -35,7 +35,7 @@ _PULLS: dict[str, str] = {
     "image-not-found": r"not found|manifest unknown|NotFound",
 }
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)")
-# Names of objects, and nothing else: they are printed in commands.
+# Only names of objects match, because they are printed in commands.
 _MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[a-z0-9][a-z0-9.-]*)" not found', re.IGNORECASE)
 _VOLUME = re.compile(r'volume "(?P<name>[^"]+)"')
 _HOST_PATH = re.compile(r"hostPath type check failed: (?P<path>\S+) is not an? (?P<what>.+)")
@@ -43,7 +43,7 @@ _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 
 
 class WaitingContainer(NamedTuple):
-    """A container that waits, in a pod on a node."""
+    """A waiting container of a scheduled pod."""
 
     pod: Object
     container: str
@@ -53,23 +53,21 @@ class WaitingContainer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The pod's name."""
         return str(self.pod["metadata"]["name"])
 
     @property
     def node(self) -> str:
-        """The pod's node."""
         return str(self.pod["spec"].get("nodeName") or "")
 
     @property
     def source(self) -> Proof:
-        """The state as evidence."""
+        """Return the container's state as proof."""
         said = f": {one_line(self.message)}" if self.message else ""
         return Proof("status", f"pod/{self.name}", f"container {self.container} waits: {self.reason}{said}")
 
 
 def waiting_containers(evidence: Evidence) -> Iterator[WaitingContainer]:
-    """The containers that wait for something, pod by pod; a pod's init containers first."""
+    """Yield the waiting containers, pod by pod, init containers first."""
     for pod in evidence.pods:
         status, spec = pod.get("status") or {}, pod["spec"]
         if status.get("phase") in ("Succeeded", "Failed") or not spec.get("nodeName"):
@@ -87,7 +85,7 @@ def _containers(spec: Object) -> list[Object]:
 
 
 def failed_image(evidence: Evidence) -> Finding | None:
-    """An image cannot be pulled, or has no legal name."""
+    """An image cannot be pulled, or its name is invalid."""
     held = [
         item
         for item in waiting_containers(evidence)
@@ -104,14 +102,14 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
         if "ailed to pull" in (event.get("message") or "")
     ]
     secrets = evidence.events_with("FailedToRetrieveImagePullSecret", pod=held.pod)
-    # Newer kubelets repeat the error in the state: once is enough.
+    # Newer kubelets repeat the event's error in the container state; show it once.
     unsaid = [event for event in failed[-1:] if one_line(event.get("message")).rpartition(": ")[2] not in held.message]
     told = (held.source, *(event_proof(event) for event in [*unsaid, *secrets[-1:]]))
     if held.reason == "InvalidImageName":
         message = f"`{held.image}` is not a valid name of an image"
         fix = "correct `environment.image`: REGISTRY/NAME:TAG, in lower case except for the tag"
         return Finding("image-name-invalid", message, numbers, fix, told, held.name, pods)
-    # Older kubelets' back-off does not repeat the error; the event has it.
+    # Older kubelets do not repeat the error in the state of a back-off; only the event has it.
     text = " ".join([one_line(held.message), *(one_line(event.get("message")) for event in failed[-1:])])
     cause = _pull_cause(text, held.image)
     said = one_line(held.message) if "ErrImagePull: " in held.message or held.reason == "ErrImagePull" else text
@@ -143,7 +141,7 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
 
 
 def _pull_cause(text: str, image: str) -> str:
-    """By what is left of the error without the image's own name, which may be made of any words."""
+    """Return the cause of a failed pull. The image's name is removed first: it may contain any words."""
     for prefix in ("docker.io/library/", "docker.io/", ""):
         text = text.replace(f"{prefix}{image}", "")
     cause = next((code for code, pattern in _PULLS.items() if re.search(pattern, text)), "image-pull-failed")
@@ -151,13 +149,13 @@ def _pull_cause(text: str, image: str) -> str:
 
 
 def registry_of(image: str) -> str:
-    """The registry that a name means. Source: github.com/distribution/reference, splitDockerDomain."""
+    """Return the registry of an image name. Source: github.com/distribution/reference, splitDockerDomain."""
     head, slash, _ = image.partition("/")
     return head if slash and ("." in head or ":" in head or head == "localhost") else "docker.io"
 
 
 def _innermost(text: str) -> str:
-    """The end of a chain of errors, without what kubelet and containerd put before it."""
+    """Return the end of a chain of errors, without the prefixes of kubelet and containerd."""
     text = re.sub(r"^.*?(?:failed to (?:resolve reference|do request|copy|authorize)[^:]*: )", "", text)
     return text if len(text) <= 200 else f"{text[:199]}…"
 
@@ -179,7 +177,7 @@ def _mount(evidence: Evidence, pod: Object) -> Finding | None:
     if not events:
         return None
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
-    # "Unable to attach or mount volumes: ... timed out" only repeats what a more exact event says.
+    # "Unable to attach or mount volumes: ... timed out" only repeats a more specific event.
     event = next((item for item in reversed(events) if ": " in (item.get("message") or "")), events[-1])
     text = one_line(event.get("message"))
     volume = next(iter(match["name"] for match in [_VOLUME.search(text)] if match), None)
@@ -202,7 +200,7 @@ def _mount(evidence: Evidence, pod: Object) -> Finding | None:
 
 
 def failed_sandbox(evidence: Evidence) -> Finding | None:
-    """The pod's network or runtime cannot be set up."""
+    """The pod's network or container runtime cannot be set up."""
     for pod in _creating(evidence):
         events = evidence.events_with(
             "FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", pod=pod
@@ -218,7 +216,9 @@ def failed_sandbox(evidence: Evidence) -> Finding | None:
 
 
 def failed_config(evidence: Evidence) -> Finding | None:
-    """A container cannot be created: what its variables come from is missing, or it is not allowed as it is."""
+    """A container cannot be created: a Secret or ConfigMap of its variables is missing, or its configuration is
+    invalid.
+    """
     reasons = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
     return most_urgent(_config(evidence, item) for item in waiting_containers(evidence) if item.reason in reasons)
 
@@ -261,7 +261,7 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
 
 
 def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[Proof, ...], again: str = "") -> Finding:
-    """The program, or the container runtime, finds no driver of GPUs, or one that is too old for it."""
+    """The program or the container runtime finds no GPU driver, or one that is too old for it."""
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
     asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
     message = f"the GPU driver on {node} does not serve the pod {name}: {line}{again}"
@@ -302,7 +302,7 @@ _COMMANDS = {"permission denied": "cannot be executed", "is a directory": "is a 
 
 
 def no_command(text: str, container: str, told: tuple[Proof, ...], pod: str) -> Finding:
-    """The runtime could not start the command. Its words are runc's."""
+    """The runtime could not start the command. The messages are runc's."""
     match = _NO_COMMAND.search(text)
     name = match["name"] if match else ""
     what = _COMMANDS.get(match["why"] if match else "", "is not in the image")
@@ -312,7 +312,7 @@ def no_command(text: str, container: str, told: tuple[Proof, ...], pod: str) -> 
 
 
 def slow_pull(evidence: Evidence) -> Finding | None:
-    """An image takes long to pull."""
+    """Pulling an image takes long."""
     for pod in _creating(evidence):
         pull = open_pull(evidence, pod)
         if pull is None:
@@ -331,7 +331,7 @@ def slow_pull(evidence: Evidence) -> Finding | None:
 
 
 def open_pull(evidence: Evidence, pod: Object) -> Object | None:
-    """The event that a pull began which has not ended."""
+    """Return the Pulling event of a pull that has not ended, or None."""
     begun = evidence.events_with("Pulling", pod=pod)
     over = evidence.events_with("Pulled", "Failed", "BackOff", pod=pod)
     if not begun or (over and event_time(over[-1]) >= event_time(begun[-1])):

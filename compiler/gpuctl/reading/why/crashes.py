@@ -1,4 +1,4 @@
-"""Containers that ended: why, by kubelet's reason, its events, the exit code, and the last lines of the log."""
+"""Rules for containers that ended: the cause from kubelet's reason, events, the exit code, and the end of the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuctl.reading.why.program_errors import program_error
 from gpuctl.reading.why.stopped_jobs import command, how_to_run_again
 
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
-# The kubelet's or the scheduler's doing, told by rules of their own.
+# Reasons set by the kubelet or the scheduler; other rules handle them.
 _NOT_ITS_OWN = frozenset(
     {"Evicted", "DeadlineExceeded", "UnexpectedAdmissionError", "NodeLost", "Terminated", "NodeShutdown", "Preempting"}
 )
@@ -35,17 +35,19 @@ _BUS, _KILL, _TERM = 128 + signal.SIGBUS, 128 + signal.SIGKILL, 128 + signal.SIG
 
 
 def crashed(evidence: Evidence) -> Finding | None:
-    """Of several ends the one that says most counts, and of those alike the first: it ended the others."""
+    """A container crashed. Of several exits the most specific counts, and of equal ones the first, which ended the
+    others.
+    """
     found = container_exits(_latest(evidence), evidence.now)
     findings = [(end, _finding(evidence, end)) for end in found]
-    # A rank that ends for a reason of its own breaks the connections of the others, which end later.
+    # A rank that ends for a cause of its own breaks the connections of the other ranks, which end later.
     others = [end.finished for end, item in findings if item.cause not in _BROKEN]
     kept = [item for end, item in findings if item.cause not in _BROKEN or end.finished <= min(others, default="~")]
     return most_urgent(replace(item, weight=-number) for number, item in enumerate(kept))
 
 
 def _latest(evidence: Evidence) -> list[Object]:
-    """The pods of the last try: a pod of an earlier one is history."""
+    """Return the pods of the last attempt, one for each index."""
     workload = evidence.job.workload
     single = workload is not None and workload["kind"] == "Job" and workload["spec"].get("parallelism", 1) == 1
     found: dict[str, Object] = {}
@@ -117,7 +119,7 @@ def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
 
 
 def _its_log(evidence: Evidence, end: ContainerExit, pod: Object) -> str:
-    """How to see what the container wrote until that end."""
+    """Return how to see what the container wrote until this exit."""
     if not evidence.may_read_logs:
         return "somebody who may read logs can see what it wrote"
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
@@ -261,7 +263,7 @@ def _container(pod: Object, name: str) -> Object:
 
 
 def _probe(evidence: Evidence, end: ContainerExit, pod: Object) -> Finding | None:
-    """kubelet killed it for its health; an event older than this run is about another one."""
+    """kubelet killed the container because a probe failed. Events older than this run are ignored."""
     for event in reversed(evidence.events_with("Killing", pod=pod)):
         match = _PROBE.search(event.get("message") or "")
         if match is None or match["container"] != end.container or event_time(event)[:19] < end.started[:19]:
@@ -289,7 +291,7 @@ def _probe_fix(probe: str) -> str:
 
 
 def unready(evidence: Evidence) -> Finding | None:
-    """Containers run, but their readiness probe, or still their startup probe, fails."""
+    """Containers run, but their readiness or startup probe fails."""
     for pod in evidence.pods:
         status = pod.get("status") or {}
         if status.get("phase") != "Running" or container_exits([pod], evidence.now):
@@ -315,7 +317,7 @@ def unready(evidence: Evidence) -> Finding | None:
 
 
 def _unhealthy(evidence: Evidence, pod: Object, container: Object) -> list[Object]:
-    """The failed probes of a container's present run."""
+    """Return the failed probes of a container's current run."""
     begun = ((container.get("state") or {}).get("running") or {}).get("startedAt")
     if not begun:
         return []

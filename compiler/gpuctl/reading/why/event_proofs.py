@@ -1,4 +1,4 @@
-"""Events and conditions as evidence: how they are shown, whose they may be, and how long they count."""
+"""Events and conditions as proofs: their text, their reporter, and how long they count."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from gpuctl.reading.status import one_line
 from gpuctl.reading.why.finding import Proof
 
 _CONTROLLER = r".+-controller(?:-manager)?"
-# Who reports what: k8s.io/kubernetes, pkg/kubelet/events and pkg/controller. Anybody who may create events may use the
-# reasons of others; which component reported an event is not proof either, but keeps words alike apart.
+# The component that reports each reason: k8s.io/kubernetes, pkg/kubelet/events and pkg/controller. A user who may
+# create events can use any reason and component, so this is no protection; it separates equal reasons of different
+# components.
 _OF_KUBELET = (
     *("NetworkNotReady", "FailedMount", "FailedMapVolume", "FailedPrepareDynamicResources", "FailedCreatePodSandBox"),
     *("Pulling", "Pulled", "Created", "Started", "Failed", "FailedToRetrieveImagePullSecret"),
@@ -28,7 +29,7 @@ _REPORTERS: dict[str, str] = {
     "TaintManagerEviction": "taint-(?:eviction-)?controller",
 }
 _IS_SET_UP = 4
-# What a pod goes through on its node, in this order: pkg/kubelet/kubelet.go, SyncPod.
+# Steps of a pod's setup on its node, in order: pkg/kubelet/kubelet.go, SyncPod.
 _STAGES = {
     "NetworkNotReady": 0,
     "FailedAttachVolume": 1,
@@ -45,17 +46,20 @@ _CONTAINER = re.compile(r"spec\.(?:initC|ephemeralC|c)ontainers\{(?P<name>[^}]+)
 
 
 def has_expected_reporter(event: Object) -> bool:
-    """Whether an event comes from the component that uses its reason; True for reasons that any may use."""
+    """Return True if an event comes from the component that reports its reason, or if any component may use the
+    reason.
+    """
     pattern = _REPORTERS.get(event.get("reason") or "")
     component = event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""
     return pattern is None or re.fullmatch(pattern, component) is not None
 
 
 def is_outdated(event: Object, pod: Object, events: Iterable[Object]) -> bool:
-    """Whether a pod has since got beyond what an event of its setup speaks of.
+    """Return True if a pod has completed the setup step that an event is about.
 
-    ``events`` are the others about the pod. Times of the API are whole seconds: within one a state counts as the newer,
-    since it holds now.
+    Times have whole seconds: within one second the state counts as newer than the event, since it holds now.
+
+    :param events: the other events about the pod.
     """
     stage = _STAGES.get(event.get("reason") or "")
     if stage is None or stage == _IS_SET_UP:
@@ -67,7 +71,7 @@ def is_outdated(event: Object, pod: Object, events: Iterable[Object]) -> bool:
 
 
 def _set_up(pod: Object) -> Iterator[str]:
-    """When a pod had its volumes and its sandbox: both are there before a container starts."""
+    """Yield the times at which a pod's volumes and sandbox existed: both exist before a container starts."""
     status = pod.get("status") or {}
     for item in status.get("conditions") or []:
         if item.get("type") == "PodReadyToStartContainers" and item.get("status") == "True":
@@ -80,18 +84,18 @@ def _set_up(pod: Object) -> Iterator[str]:
 
 
 def container_of(event: Object) -> str | None:
-    """The container that kubelet's event is about, None when it is about the whole pod."""
+    """Return the container that a kubelet event is about; None for the whole pod."""
     match = _CONTAINER.fullmatch((event.get("involvedObject") or {}).get("fieldPath") or "")
     return match["name"] if match else None
 
 
 def preempted_by(event: Object) -> re.Match[str] | None:
-    """Groups ``uid`` and ``node`` of an event by which the scheduler says for which pod it evicted one."""
+    """Match a Preempted event; groups ``uid`` and ``node`` are those of the preempting pod."""
     return _PREEMPTED.match(event.get("message") or "") if event.get("reason") == "Preempted" else None
 
 
 def eviction_proof(event: Object, preemptors: Mapping[str, str]) -> Proof:
-    """An event about an eviction, with the job for which it was instead of its pod's uid."""
+    """Return an eviction event as proof, naming the preempting job instead of the uid of its pod."""
     found, match = event_proof(event), preempted_by(event)
     if match is None:
         return found
@@ -100,14 +104,14 @@ def eviction_proof(event: Object, preemptors: Mapping[str, str]) -> Proof:
 
 
 def event_proof(event: Object) -> Proof:
-    """An event as evidence."""
+    """Return an event as proof."""
     about = event.get("involvedObject") or {}
     text = f"{one_line(event.get('reason'))}: {one_line(event.get('message'))}"
     return Proof("event", f"{(about.get('kind') or '').lower()}/{about.get('name')}", text, event_time(event) or None)
 
 
 def condition_proof(obj: Object, kind: str) -> Proof | None:
-    """A condition of an object, whatever its status, as evidence."""
+    """Return a condition of an object as proof, whatever its status; None if it is not set."""
     for item in (obj.get("status") or {}).get("conditions") or []:
         if item.get("type") == kind:
             parts = [f"{kind}={item.get('status')}", item.get("reason") or "", one_line(item.get("message"))]
@@ -117,10 +121,10 @@ def condition_proof(obj: Object, kind: str) -> Proof | None:
 
 
 def object_title(obj: Object) -> str:
-    """``pod/train-x1``."""
+    """Return ``pod/train-x1``."""
     return f"{obj['kind'].lower()}/{obj['metadata']['name']}"
 
 
 def known_proofs(*found: Proof | None) -> tuple[Proof, ...]:
-    """Those that there are, each once."""
+    """Return the proofs that are not None, without duplicates."""
     return tuple(dict.fromkeys(item for item in found if item is not None))

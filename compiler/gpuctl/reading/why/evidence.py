@@ -1,4 +1,4 @@
-"""What is known about a job, gathered once: rules look at nothing else."""
+"""The evidence about a job, read once. Rules use nothing else."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from gpuctl.reading.why.event_proofs import has_expected_reporter, is_outdated, 
 from gpuctl.reading.why.log_diagnosis import lines_of
 
 TAIL = 200
-"""Lines of a crashed container's log that are looked at."""
+"""Lines read from the end of a crashed container's log."""
 _LOGS = 4
 _NODES = 16
 SERVICE_NAME = "kubernetes.io/service-name"
-"""The label by which an EndpointSlice names its Service."""
+"""Label of an EndpointSlice with the name of its Service."""
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 
 
 class SchedulingInput(NamedTuple):
-    """A pod that waits, and the nodes, in the scheduler's terms."""
+    """A pending pod and the nodes, in the terms of the scheduler model."""
 
     cluster: ClusterModel
     demand: Demand
@@ -90,19 +90,19 @@ class Evidence:
 
     @property
     def pods(self) -> list[Object]:
-        """The pods that are to stay, oldest first."""
+        """Return the pods that are not being deleted, oldest first."""
         return [pod for pod in self.job.pods if not pod["metadata"].get("deletionTimestamp")]
 
     @property
     def wanted(self) -> int:
-        """How many pods the job is to have now."""
+        """Return the number of pods that the job should have now."""
         workload = self.job.workload
         return len(self.pods) if workload is None else pods_left(workload)
 
     def events_with(self, *reasons: str, pod: Object | None = None) -> list[Object]:
-        """The events of some reasons, about one pod if it is given, oldest first.
+        """Return the events with one of the reasons, oldest first; with ``pod`` only those about it.
 
-        Events about a pod's setup count until the pod has got beyond it.
+        Events about a setup step of the pod are left out once the step is completed.
         """
         found = [event for event in self.events or [] if event.get("reason") in reasons]
         found = [event for event in found if has_expected_reporter(event)]
@@ -113,29 +113,29 @@ class Evidence:
         return [event for event in found if not is_outdated(event, pod, about)]
 
     def events_about(self, pod: Object) -> list[Object]:
-        """All events about a pod, oldest first."""
+        """Return all events about a pod, oldest first."""
         uid = pod["metadata"].get("uid")
         return [event for event in self.events or [] if (event.get("involvedObject") or {}).get("uid") == uid]
 
     def seconds_since(self, time: str | None) -> float | None:
-        """How long ago a time of the API was, in seconds."""
+        """Return the seconds since an RFC 3339 time; None without a time."""
         if not time:
             return None
         return (self.now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds()
 
     def since(self, time: str | None) -> str:
-        """How long ago: ``12s``, ``3m``."""
+        """Return the time since then as text: ``12s``, ``3m``."""
         seconds = self.seconds_since(time)
         return "unknown time" if seconds is None else rough_duration(seconds)
 
 
 def utc_now() -> datetime:
-    """Now."""
+    """Return the current time. Tests replace it."""
     return datetime.now(timezone.utc)
 
 
 def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidence:
-    """Read what the state of a job makes necessary; what may not be read is noted and left out."""
+    """Read what the state of the job requires. Add a note for what may not be read."""
     now = utc_now()
     namespace = job.identity.namespace
     local = Scope(scope.session, namespace)
@@ -173,7 +173,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
 
 
 def read_events(scope: Scope, job: Job) -> list[Object] | None:
-    """The events about a job's objects, oldest first; None (and noted) where they may not be read."""
+    """Return the events about a job's objects, oldest first; None, with a note, if they may not be read."""
     return _events(
         scope, job, _claims(scope, [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")])
     )
@@ -188,7 +188,7 @@ def _events(scope: Scope, job: Job, claims: Mapping[str, Object | None]) -> list
 
 
 def is_unscheduled(pod: Object) -> bool:
-    """Whether a pod waits for a node."""
+    """Return True if a pod waits for a node."""
     status = pod.get("status") or {}
     return not (pod.get("spec") or {}).get("nodeName") and status.get("phase") not in ("Succeeded", "Failed")
 
@@ -204,7 +204,7 @@ def _snapshot(scope: Scope) -> Snapshot | None:
 
 
 def _nodes(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
-    """The nodes of pods that have not ended."""
+    """Return the nodes of unfinished pods."""
     ended = ("Succeeded", "Failed")
     placed = [pod["spec"]["nodeName"] for pod in pods if (pod.get("status") or {}).get("phase") not in ended
               and (pod.get("spec") or {}).get("nodeName")]  # fmt: skip
@@ -230,7 +230,7 @@ def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str]
 
 
 def named_device_claims(spec: Object) -> Iterator[tuple[str, str]]:
-    """Return the ResourceClaims and templates that a pod names, as kind and name."""
+    """Yield kind and name of the ResourceClaims and templates that a pod names."""
     for item in spec.get("resourceClaims") or []:
         if item.get("resourceClaimName"):
             yield "ResourceClaim", item["resourceClaimName"]
@@ -239,7 +239,7 @@ def named_device_claims(spec: Object) -> Iterator[tuple[str, str]]:
 
 
 def mounted_claims(spec: Object) -> list[str]:
-    """The claims that a pod's volumes name."""
+    """Return the PersistentVolumeClaims that a pod's volumes name."""
     sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
     return [source["claimName"] for source in sources if source]
 
@@ -265,7 +265,7 @@ def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object
 
 
 def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
-    """Only where pods are missing."""
+    """Read the quotas if pods are missing; None otherwise."""
     workload = job.workload
     if workload is None or finished(workload) or len(pods) >= replicas(workload):
         return None
@@ -273,9 +273,9 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
 
 
 def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], list[str]] | None:
-    """The last lines of what crashed, None where logs may not be read.
+    """Read the last lines of crashed containers; None if logs may not be read.
 
-    A container has none when its node is gone, or when it never ran.
+    A container has no log if its node is gone or if it never ran.
     """
     forbidden = False
     worth = [end for end in found if end.code != 0][:_LOGS]
@@ -299,7 +299,7 @@ def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], lis
 
 
 def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
-    """Kueue's Workload of a job that it holds back, and what its queues are like."""
+    """Return the Workload of a job that Kueue holds back, and Kueue's objects."""
     workload = job.workload
     if workload is None or not queue_of(workload) or finished(workload):
         return None, None
@@ -324,7 +324,7 @@ def _lacks_kueue(scope: Scope) -> bool:
 
 
 def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
-    """Whether an event is about the claim that there is, not about one of the same name before it."""
+    """Return False for an event about an earlier claim of the same name."""
     about = event.get("involvedObject") or {}
     claim = claims.get(about.get("name") or "") if about.get("kind") == "PersistentVolumeClaim" else None
     return claim is None or about.get("uid") == claim["metadata"].get("uid")
@@ -337,7 +337,9 @@ def _scaler(scope: Scope, job: Job) -> Object | None:
 
 
 def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
-    """Only of what serves: where no pod is ready, that no Service leads to one is no cause."""
+    """Read the Services of a serving job. Without a ready pod a Service without endpoints is no cause, so nothing is
+    read.
+    """
     workload = job.workload
     if workload is None or finished(workload) or not any(map(is_ready, job.pods)):
         return None
@@ -352,14 +354,14 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
 
 
 def subdomain_of(workload: Object) -> str | None:
-    """The Service by which the pods of a Job find each other; None for one of a single pod."""
+    """Return the Service by which the pods of a Job find each other; None for a single pod."""
     if workload["kind"] != "Job":
         return None
     return workload["spec"]["template"]["spec"].get("subdomain") or None
 
 
 def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:
-    """The EndpointSlices of Services, None where they may not be read."""
+    """Return the EndpointSlices of Services; None if they may not be read."""
     if not services:
         return None
     names = ",".join(item["metadata"]["name"] for item in services)
@@ -368,7 +370,7 @@ def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:
 
 
 def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, str]:
-    """What evicted the job's pods for room: of the last time the pod is named by its uid, and the node it is on now."""
+    """Return uid -> job of the pod that last preempted a pod of this job. The event has its uid and node."""
     matches = [match for event in events if (match := preempted_by(event))]
     if not matches:
         return {}
@@ -387,13 +389,13 @@ def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, 
 
 
 def _owner(pod: Object, keys: Records) -> str:
-    """``training/urgent in team-a``."""
+    """Return ``training/urgent in team-a``."""
     identity, metadata = identity_of(pod, keys), pod["metadata"]
     name = prefixed(f"{identity.kind}/", identity.name) if identity else prefixed("pod/", metadata["name"])
     return in_namespace(name, metadata["namespace"])
 
 
 def soon(evidence: Evidence, time: str | None, limit: timedelta) -> bool:
-    """Whether a time is less than ``limit`` ago."""
+    """Return True if a time is less than ``limit`` ago."""
     seconds = evidence.seconds_since(time)
     return seconds is not None and seconds < limit.total_seconds()

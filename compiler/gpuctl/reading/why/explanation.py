@@ -1,4 +1,4 @@
-"""The one answer: of what all rules found, what has to be solved first."""
+"""Rank what all rules found, and explain a job by the cause to remove first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
 WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
 
-# What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
+# Stages whose findings are about pods that exist; crashes and evictions may be in the past.
 _OF_LIVE_PODS = (
     "rollout",
     "scheduling",
@@ -37,10 +37,11 @@ _OF_LIVE_PODS = (
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a job is as it is.
+    """The explanation of a job's state.
 
-    ``also`` are other causes, in the order in which they have to be solved; ``ruled_out`` what is in order; ``notes``
-    what could not be looked at.
+    :param also: other causes, in the order in which to remove them.
+    :param ruled_out: what was checked and is in order.
+    :param notes: what could not be read.
     """
 
     job: Job
@@ -51,21 +52,21 @@ class Explanation:
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing to solve."""
+        """Return True if there is nothing to fix."""
         return self.finding.cause in WELL
 
 
 def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Explanation:
-    """Look at everything that a job's state makes necessary, and tell its cause.
+    """Read the evidence about a job and explain its state.
 
-    :raises ApiError: the API server fails; what may not be read is noted instead, in ``scope`` too.
+    :raises ApiError: the API server fails. What may not be read is noted instead, also in ``scope``.
     """
     answer = explain(gather(scope, job, keys, settings))
     return replace(answer, notes=tuple(scope.notes))
 
 
 def explain(evidence: Evidence) -> Explanation:
-    """The answer that evidence gives."""
+    """Return the explanation for evidence."""
     found = {stage.title: [item for rule in stage.rules if (item := rule(evidence)) is not None] for stage in STAGES}
     every = sorted((item for items in found.values() for item in items), key=lambda item: item.rank)
     if _is_shaky(evidence) or any(found[title] for title in _OF_LIVE_PODS) or _has(found, "node-lost"):
@@ -74,13 +75,13 @@ def explain(evidence: Evidence) -> Explanation:
         return Explanation(evidence.job, unexplained.unknown(evidence), [], list(_ruled_out(evidence, found)))
     first, *others = every
     if first.cause in _IDLE:
-        # A job that is to have no pods has no other cause; what its pods went through is over.
+        # The job should have no pods: findings about its earlier pods are obsolete.
         others = []
     others = [item for item in others if item.cause not in ("running", "starting") and item.cause != first.cause]
     if len(found["crashes"]) > 1 or first.cause in WELL:
-        # That the Job gave up is no other cause, but what became of this one.
+        # "The Job gave up" is a consequence of the crash, not another cause.
         others = [item for item in others if item.cause != "backoff-limit"]
-    # Where nothing is wrong there is nothing to rule out.
+    # Without a problem, nothing needs to be ruled out.
     return Explanation(evidence.job, first, others, [] if first.cause in WELL else list(_ruled_out(evidence, found)))
 
 
@@ -89,13 +90,13 @@ def _has(found: dict[str, list[Finding]], cause: str) -> bool:
 
 
 def _is_shaky(evidence: Evidence) -> bool:
-    """Whether a container that runs was restarted a moment ago: between two crashes everything looks well."""
+    """Return True if a running container was restarted recently: between two crashes a pod looks healthy."""
     alive = [pod for pod in evidence.pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
     return bool(container_exits(alive, evidence.now))
 
 
 def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[str]:
-    """What is in order, as far as the job has come."""
+    """Yield what was checked and is in order, up to the stage that the job has reached."""
     pods, wanted = evidence.pods, evidence.wanted
     if not wanted or any(item.cause in _IDLE for items in found.values() for item in items):
         return
@@ -111,7 +112,7 @@ def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[
     if placed and evidence.nodes and not found["nodes"]:
         yield f"nodes: {count_text(len(evidence.nodes), 'node')} ready"
     if placed and all(map(_has_started, placed)):
-        # Another container of a pod, or another pod, may have what these have not.
+        # Omit a stage with findings: they may be about another container or pod.
         stages = {"images": "images", "sandbox and volumes": "volumes", "configuration": "configuration"}
         well = [what for title, what in stages.items() if not found[title]]
         if well:

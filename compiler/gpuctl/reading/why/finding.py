@@ -1,4 +1,4 @@
-"""What a rule finds, and the closed list of causes."""
+"""The result of a rule, and the closed list of causes."""
 
 from __future__ import annotations
 
@@ -86,14 +86,18 @@ CAUSES: dict[str, str] = {
     "starting": "it is starting",
     "unknown": "nothing that could be read explains it",
 }
-"""Cause -> what it means, in the order of what has to be solved first. The codes are for programs and stay."""
+"""Cause -> meaning, ordered by what to fix first. Programs rely on the codes; do not change them."""
 
 RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
 
 
 class Proof(NamedTuple):
-    """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object; ``at``
-    the time (RFC 3339)."""
+    """A proof of a finding.
+
+    :param kind: event, condition, status, log, spec or quota.
+    :param about: the object.
+    :param at: time, RFC 3339.
+    """
 
     kind: str
     about: str
@@ -103,10 +107,11 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause of :data:`CAUSES` as a sentence, with its numbers (units in their names), sources, and what helps.
+    """A cause of :data:`CAUSES` with its message, numbers (units in their names), proofs and fix.
 
-    ``pod`` is the one that it is about. ``weight`` ranks findings of one cause: the largest matters most.
-    ``is_past``: another pod has taken that one's place since; what is wrong now comes first.
+    :param pod: name of the pod it is about.
+    :param weight: order within one cause: the largest comes first.
+    :param is_past: another pod has replaced the pod; findings about the present come first.
     """
 
     cause: str
@@ -120,20 +125,20 @@ class Finding:
 
     @property
     def rank(self) -> tuple[bool, int, float]:
-        """Less has to be solved first."""
+        """Sort key: the smallest has to be fixed first."""
         return self.is_past, RANKS[self.cause], -self.weight
 
 
 def most_urgent(findings: Iterable[Finding | None]) -> Finding | None:
-    """What has to be solved first, None when nothing was found."""
+    """Return the finding to fix first; None without findings."""
     return min((item for item in findings if item is not None), key=lambda item: item.rank, default=None)
 
 
 def repeated(number: int) -> str:
-    """``once``, ``twice``, ``3 times``."""
+    """Return ``once``, ``twice``, ``3 times``."""
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 def count_text(number: int, what: str) -> str:
-    """``1 pod``, ``2 pods``."""
+    """Return ``1 pod``, ``2 pods``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,4 +1,4 @@
-"""What the last lines of a log say about the end of a program."""
+"""Find the cause of a program's end in the last lines of its log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.reading.why.log_patterns import cause_of, message_of, without_colour
 
 _LONGEST = 240
 _LINE_END = re.compile("\r\n|\n|\r")
-# PyTorch's (c10/cuda/CUDACachingAllocator.cpp, and its kin for other vendors), CUDA's, TensorFlow's, JAX's, vLLM's.
+# PyTorch (c10/cuda/CUDACachingAllocator.cpp and its ports to other vendors), CUDA, TensorFlow, JAX, vLLM.
 _GPU_MEMORY = re.compile(
     r"(?:CUDA|HIP|NPU|MUSA|XPU) out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"
     r"|CUDA error: out of memory|cudaErrorMemoryAllocation|cuda runtime error \(2\)"
@@ -19,13 +19,13 @@ _GPU_MEMORY = re.compile(
     r"|ResourceExhaustedError\b.*\bOOM when allocating|OOM when allocating tensor|hipErrorOutOfMemory",
     re.IGNORECASE,
 )
-# nvidia-smi's and the kernel's (NVRM: Xid (PCI:0000:3b:00): 79), CUDA's (cudaErrorECCUncorrectable), PyTorch's.
+# nvidia-smi and the kernel (NVRM: Xid (PCI:0000:3b:00): 79), CUDA (cudaErrorECCUncorrectable), PyTorch.
 _GPU_HARDWARE = re.compile(
     r"NVRM: Xid|\bXid (?:error )?(?:\(PCI|\d)|uncorrectable (?:NVLink|ECC) error|CUDA_ERROR_ECC_UNCORRECTABLE"
     r"|cudaErrorECCUncorrectable|CUDA error: .*\bECC\b|GPU has fallen off the bus|GPU is lost",
     re.IGNORECASE,
 )
-# CUDA's, PyTorch's (torch/cuda/__init__.py), TensorFlow's, nvidia-container-toolkit's.
+# CUDA, PyTorch (torch/cuda/__init__.py), TensorFlow, nvidia-container-toolkit.
 _GPU_DRIVER = re.compile(
     r"CUDA driver version is insufficient|no CUDA-capable device|nvidia-container-cli: initialization error"
     r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
@@ -33,7 +33,7 @@ _GPU_DRIVER = re.compile(
     r"|unsupported display driver|PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
     re.IGNORECASE,
 )
-# What PyTorch, vLLM, TensorFlow and JAX raise on a machine without a GPU; their warnings are no errors.
+# Exceptions of PyTorch, vLLM, TensorFlow and JAX on a machine without a GPU. Their warnings do not match.
 _NO_GPU = re.compile(
     r"(?:[a-z_]\w*\.)*\w*(?:error|exception): .*?(?:No (?:CUDA|HIP|NPU|XPU) GPUs are available"
     r"|(?:is_available|cuda)\(\) is False|Failed to infer device type|no supported devices found for platform CUDA"
@@ -41,7 +41,7 @@ _NO_GPU = re.compile(
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"insufficient|mismatch|NOT_SUPPORTED|unsupported|too old", re.IGNORECASE)
-# That there is a driver, and which: not what a machine without GPUs says.
+# Messages that imply that a driver was found.
 _FOUND = re.compile(r"too old|mismatch|unsupported|NOT_SUPPORTED", re.IGNORECASE)
 _LAST_ERROR = re.compile(r"Last error:\s*(?P<text>.*)", re.IGNORECASE)
 # NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
@@ -53,7 +53,7 @@ _NCCL = re.compile(
 _TRIED = re.compile(r"Tried to allocate (?P<tried>[\d.]+ [KMGT]iB)")
 _TOTAL = re.compile(r"total capac(?:ity|ty) of (?P<total>[\d.]+ [KMGT]iB)")
 _FREE = re.compile(r"of which (?P<free>[\d.]+ [KMGT]iB) is free")
-# glibc's and the shell's word for SIGBUS, PyTorch's (torch/utils/data/_utils/signal_handling.py), NCCL's.
+# SIGBUS as glibc and shells print it, PyTorch (torch/utils/data/_utils/signal_handling.py), NCCL.
 _SHARED_MEMORY = re.compile(
     r"\bbus error\b|SIGBUS|insufficient shared memory|out of shared memory|Error while creating shared memory segment"
     r"|unable to (?:open|mmap|write to|resize)[^<]*</torch_"
@@ -62,7 +62,7 @@ _SHARED_MEMORY = re.compile(
 )
 _ERROR = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt))\b(?::|\s*$)")
 _FATAL = re.compile(r"\b(?:fatal|panic|error)\b|^E\d{4} |Segmentation fault|core dumped", re.IGNORECASE)
-# What launchers and other ranks say after a worker died: not the reason.
+# Messages of launchers and other ranks after a worker died: not the cause.
 _AFTERMATH = re.compile(
     r"ChildFailedError|CalledProcessError|Process(?:Raised|Exited)Exception|RayTaskError|Dist(?:Backend|Network)Error"
     r"|DataLoader worker \(pid|torch\.distributed\.elastic|BrokenPipeError|ConnectionResetError|BrokenProcessPool"
@@ -79,7 +79,9 @@ _FINAL = frozenset({"gpu-hardware-error", "gpu-driver-error"})
 
 
 class LogDiagnosis(NamedTuple):
-    """``cause`` is that of a GPU, of shared memory, of NCCL, or "" for others; ``line`` the line that tells most."""
+    """The cause in a log: a GPU error, shared memory, NCCL or a known program error; "" for others. ``line`` is the
+    most specific line.
+    """
 
     cause: str
     line: str
@@ -87,17 +89,16 @@ class LogDiagnosis(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a log. A progress bar ends its own with a carriage return; what else Python takes for the end of a
-    line, U+2028 for one, is part of what was printed."""
+    """Return the lines of a log. Carriage returns end lines too (progress bars); other Unicode line ends do not."""
     *lines, rest = _LINE_END.split(text)
     return [*lines, rest] if rest else lines
 
 
 def diagnose(lines: Sequence[str]) -> LogDiagnosis:
-    """Judge the end of a log.
+    """Diagnose the end of a log.
 
-    A word of memory counts only when no other error comes after it: programs catch that one, and go on. Nobody catches
-    what the hardware or the driver reports. That communication broke off follows from any of these, never the reverse.
+    Programs may catch an out-of-memory error and continue, so it counts only if no other error follows. Errors of the
+    hardware or the driver always count. A communication error counts only without any of these, which cause it.
     """
     kept = [line for line in (visible(without_colours(line)).strip() for line in lines) if line]
     last: str | None = None
@@ -107,7 +108,7 @@ def diagnose(lines: Sequence[str]) -> LogDiagnosis:
             break
         last_error = _LAST_ERROR.match(message_of(line))
         if cause == "nccl-error" and (quotes_next or last_error is not None):
-            # NCCL names the link and the peer here; the error before it is the same for all.
+            # NCCL names the link and the peer on this line; the error before it is always the same.
             text = message_of(line) if last_error is None else last_error["text"]
             telling, quotes_next = text or telling, not text
         elif _GPU_HARDWARE.search(line):
@@ -117,7 +118,7 @@ def diagnose(lines: Sequence[str]) -> LogDiagnosis:
         elif _GPU_MEMORY.search(line):
             cause, telling = "cuda-out-of-memory", line
         elif _SHARED_MEMORY.search(line):
-            # What ran out of shared memory says so beside the signal: both lines are about one thing.
+            # The program reports the lack of shared memory beside the signal: both lines have one cause.
             cause, telling = "shm-exhausted", line
         elif own := cause_of(line):
             cause, telling = own, line
@@ -135,12 +136,12 @@ def diagnose(lines: Sequence[str]) -> LogDiagnosis:
 
 
 def has_driver(line: str) -> bool:
-    """Return True if a line about the driver says that one was found: the pod has a GPU."""
+    """Return True if a line about the driver implies that one was found, so that the pod has a GPU."""
     return bool(_FOUND.search(line))
 
 
 def is_driver_too_old(line: str) -> bool:
-    """Whether a line about the driver says that it is there, but too old for the program."""
+    """Return True if a line says that the driver is too old for the program, or does not match it."""
     return bool(_VERSION.search(line))
 
 
@@ -154,6 +155,6 @@ def _numbers(line: str) -> dict[str, str]:
 
 
 def printable(line: str) -> str:
-    """A line as it may be printed: short, without control characters, and without what looks like a secret."""
+    """Return a line for output: shortened, and with likely secrets masked."""
     line = _SECRETS.sub(lambda match: f"{match['key'] or ''}***", " ".join(line.split()))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

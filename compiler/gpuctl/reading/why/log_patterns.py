@@ -1,7 +1,7 @@
-"""Errors of programs that have a cause of their own, by the words of the libraries that raise them.
+"""Patterns of program errors with a cause of their own, in the words of the libraries that raise them.
 
-A pattern is matched at the beginning of a line, after what loggers and launchers put before a message: a line that only
-mentions an error, as a warning does, is none.
+A pattern matches at the beginning of a line, after the prefixes of loggers and launchers. A line that only mentions an
+error, such as a warning, does not match.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOOLS = r"\w*sh|cp|mv|mkdir|touch|tee|cat|rm|ln|tar|rsync|ch(?:mod|own)|dd|unzi
 _TOOL = rf"(?:/\S*/)?(?:{_TOOLS}): "
 _PYTHON = r"(?:/\S*/)?python[\d.]*: "
 
-# Cause -> what an exception, a system call or a tool says, and what a line of another form begins with.
+# Cause -> messages of exceptions, system calls and tools, and beginnings of lines in other forms.
 _SAID: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # vLLM (v1/core/kv_cache_utils.py), SGLang (model_executor), text-generation-inference.
     "kv-cache-too-small": (
@@ -53,7 +53,7 @@ _SAID: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (r"ptxas fatal\s*: Value 'sm_",),
     ),
-    # Python, Rust (safetensors), TensorFlow, shells; PyTorch's archives, which lose the cause of a failed write.
+    # Python, Rust (safetensors), TensorFlow, shells; PyTorch's archives, which hide why a write failed.
     "disk-full": (
         (
             r"No space left on device",
@@ -109,7 +109,7 @@ _SAID: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             rf"{_PYTHON}Error while finding module specification",
         ),
     ),
-    # Python's launcher, open(), transformers where a path of a model does not exist, shells.
+    # Python's launcher, open(), transformers for a missing model path, shells.
     "file-missing": (
         (r"No such file or directory", r"Repo id must be in the form .*: '/", r"Incorrect path_or_model_id: '/"),
         (rf"{_PYTHON}can't open file",),
@@ -132,12 +132,12 @@ _LONGEST = 2000
 
 
 def without_colours(line: str) -> str:
-    """Return a line without the sequences by which programs colour their output."""
+    """Return a line without ANSI colour sequences."""
     return _ANSI.sub("", line)
 
 
 def message_of(line: str) -> str:
-    """Return a line without what loggers and launchers put before the message."""
+    """Return a line without the prefixes of loggers and launchers."""
     text = line.strip()[:_LONGEST]
     while (head := _HEAD.match(text)) is not None:
         text = text[head.end() :]
@@ -145,6 +145,6 @@ def message_of(line: str) -> str:
 
 
 def cause_of(line: str) -> str:
-    """Return the cause that a log line names, "" for none. The first pattern of the table that matches counts."""
+    """Return the cause that a log line names, or "". The first matching pattern of the table counts."""
     text = message_of(line)
     return next((cause for cause, pattern in _COMPILED if pattern.match(text)), "")

@@ -1,4 +1,4 @@
-"""Jobs that wait for a quota or in a queue, and that no node could take if they got it."""
+"""Rules for jobs that wait for a quota or in a queue although no node could ever take them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from gpuctl.reading.why.pending_pods import SCHEDULER, PendingPods, scheduler_of
 
 
 def refused(evidence: Evidence) -> Finding | None:
-    """Pods are missing, as :func:`pod_refusals.refused` has it; that they never fit comes before a full quota."""
+    """Pods are rejected (:func:`pod_refusals.refused`). That they never fit is reported before a full quota."""
     return _instead(evidence, pod_refusals.refused(evidence), "quota-exceeded")
 
 
 def queued(evidence: Evidence) -> Finding | None:
-    """Kueue holds it back, as :func:`queue_causes.queued` has it; that it never fits comes before its turn."""
+    """Kueue holds the job back (:func:`queue_causes.queued`). That it never fits is reported before its place in the
+    queue.
+    """
     return _instead(evidence, queue_causes.queued(evidence), "queued")
 
 
@@ -34,7 +36,9 @@ def _instead(evidence: Evidence, held: Finding | None, cause: str) -> Finding | 
 
 
 def _is_judged(pending: PendingPods) -> bool:
-    """Return True if nodes show all that decides: some have what the pod asks for, and no other scheduler places it."""
+    """Return True if nodes report all that matters: a node has what the pod requests, and the default scheduler places
+    it.
+    """
     assert pending.cluster is not None
     is_shown = pending.incoming.pod.requests.keys() <= pending.cluster.reported_resources
     return (

@@ -1,4 +1,4 @@
-"""What nodes do to pods: evict them, refuse them, or vanish."""
+"""Rules for pods that their node evicted, rejected or took down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DISRUPTED = {
 
 
 def lost_node(evidence: Evidence) -> Finding | None:
-    """The node under a pod is gone, or is not ready."""
+    """The node of a pod is gone or not ready."""
     for pod in evidence.job.pods:
         name, status = pod["metadata"]["name"], pod.get("status") or {}
         node = (pod.get("spec") or {}).get("nodeName")
@@ -63,7 +63,7 @@ def _ready(node: Object) -> Object:
 
 
 def refused_by_node(evidence: Evidence) -> Finding | None:
-    """kubelet did not take a pod that the scheduler had sent to it."""
+    """kubelet rejected a pod that the scheduler had assigned to its node."""
     for pod in reversed(evidence.pods):
         status = pod.get("status") or {}
         if status.get("phase") != "Failed" or status.get("reason") not in _REFUSED or _is_replaced(evidence, pod):
@@ -78,7 +78,7 @@ def refused_by_node(evidence: Evidence) -> Finding | None:
 
 
 def _is_replaced(evidence: Evidence, pod: Object) -> bool:
-    """Whether others have taken a failed pod's place: what became of it is history then."""
+    """Return True if a failed pod was replaced, so that its failure is in the past."""
     names = [item["metadata"]["name"] for item in evidence.job.pods]
     younger = evidence.job.pods[names.index(pod["metadata"]["name"]) + 1 :]
     workload = evidence.job.workload
@@ -89,7 +89,7 @@ def _is_replaced(evidence: Evidence, pod: Object) -> bool:
 
 
 def evicted_pod(evidence: Evidence) -> Finding | None:
-    """A pod was evicted: by its node for want of something, by its shutdown or drain, or by the scheduler."""
+    """A pod was evicted: by its node under resource pressure, by a shutdown or drain, or by the scheduler."""
     for pod in reversed(evidence.job.pods):
         found = _evicted(evidence, pod)
         if found is not None:
@@ -139,14 +139,14 @@ def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
     return None
 
 
-# pkg/kubelet/eviction/eviction_manager.go and helpers.go: the limits of the pod's own, then what its node ran short of.
+# pkg/kubelet/eviction/eviction_manager.go and helpers.go: limits of the pod, then resources of the node.
 _VOLUME_LIMIT = re.compile(r'Usage of EmptyDir volume "(?P<volume>[^"]+)" exceeds the limit "(?P<limit>[^"]+)"')
 _STORAGE_LIMIT = re.compile(r"ephemeral local storage usage exceeds|exceeded its local ephemeral storage limit")
 _LOW = re.compile(r"low on resource: (?P<resource>[a-z-]+)")
 
 
 def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, str]:
-    """The resource for which a node evicted a pod, and what helps."""
+    """Return the resource for which a node evicted a pod, and a fix."""
     volume = _VOLUME_LIMIT.search(text)
     if volume is not None:
         name = volume["volume"]

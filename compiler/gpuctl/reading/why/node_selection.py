@@ -1,4 +1,4 @@
-"""Pods that no node may take by its labels: their pool, their GPU type, or what else they select."""
+"""Rules for pods that no node can take because of labels: the pool, the GPU type, or another selector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTED = 4
 
 
 def pool(pending: PendingPods) -> Finding | None:
-    """No node is in its pool."""
+    """No node is in the pool."""
     if pending.pool_nodes or pending.pool is None:
         return None
     pools = Counter(pending.pool_of(node_info) for node_info in pending.node_infos)
@@ -41,7 +41,7 @@ def pool(pending: PendingPods) -> Finding | None:
 
 
 def selector(pending: PendingPods) -> Finding | None:
-    """No node of the pool has the labels: the GPU type above all."""
+    """No node of the pool has the selected labels, most often the GPU type."""
     if pending.selected_nodes:
         return None
     of_volume = scheduler_message.cause_in_message(pending)
@@ -73,12 +73,12 @@ def _other_labels(pending: PendingPods) -> Finding:
 
 
 def _gpu_type(pending: PendingPods) -> Finding | None:
-    """No node of the pool has the GPU type, as jobs select it: by the platform's label."""
+    """No node of the pool has the GPU type in the platform's label."""
     key, wanted = pending.evidence.settings.label("gpu-type"), pending.gpu_type
     if wanted is None or any(node_info.node.labels.get(key) == wanted for node_info in pending.pool_nodes):
         return None
     gpus = PlatformGpus(pending.evidence.settings)
-    # The types as `gpuctl get gpu-types` has them; nodes without GPUs have none.
+    # Count types as `gpuctl get gpu-types` does; nodes without GPUs have none.
     holders = [
         node_info for node_info in pending.pool_nodes if _has_gpus(pending, node_info) or key in node_info.node.labels
     ]
@@ -125,7 +125,7 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
 
 
 def _labels_like(gpus: PlatformGpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
-    """Return a label of the node that jobs do not select by and that names the type, as Tesla-T4-SHARED names T4."""
+    """Return a label of the node that names the type but that jobs do not select on, as Tesla-T4-SHARED names T4."""
     words_of = set(_words(wanted))
     found = gpus.labels(_node(node_info)).items()
     return [(key, value) for key, value in found if not gpus.selects(key) and words_of <= set(_words(value))][:1]
@@ -152,6 +152,6 @@ def _numbers(pending: PendingPods) -> dict[str, object]:
 
 
 def _counted(found: Counter[str]) -> str:
-    """``a100 (2 nodes), no type (1 node)``."""
+    """Return ``a100 (2 nodes), no type (1 node)``."""
     items = (f"{name or 'no type'} ({count_text(number, 'node')})" for name, number in found.most_common())
     return first_few(items, _LISTED)

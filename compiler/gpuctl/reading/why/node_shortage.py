@@ -1,4 +1,4 @@
-"""Pods that find no room: which resource is short, who has it, and what would change that."""
+"""Rules for pods without room on any node: which resource is short, who holds it, and what would help."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _HASH = "pod-template-hash"
 
 
 def taint_text(taint: dict[str, Any]) -> str:
-    """``key=value:NoSchedule``."""
+    """Return ``key=value:NoSchedule``."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
 def shortage(pending: PendingPods) -> Finding | None:
-    """Of the nodes open to it none has enough.
+    """No usable node has enough free resources.
 
-    Resources are looked at one after another, GPUs first, each on the nodes that have enough of those before it: the
-    first that none of them has is the one to mend.
+    Resources are checked one after another, GPUs first, each on the nodes that have enough of the previous ones. The
+    first resource that no remaining node has enough of is reported.
     """
     return (
         _narrowed(pending, pending.usable_nodes, NodeInfo.free)
@@ -44,7 +44,7 @@ def shortage(pending: PendingPods) -> Finding | None:
 
 
 def too_large(pending: PendingPods) -> Finding | None:
-    """No selected node is large enough for a pod, even when it is empty."""
+    """No selected node is large enough for a pod, even when empty."""
     return (
         _narrowed(pending, pending.selected_nodes, capacity_of)
         if pending.selected_nodes and not pending.large_nodes
@@ -174,14 +174,14 @@ def _fix(pending: PendingPods, resource: str, need: int, most: int, change: str 
 
 
 def _over_nodes(pending: PendingPods, need: int, most: int) -> str:
-    """As many GPUs as asked for, on the fewest nodes that can have them, with the same number on each."""
+    """Return a fix: spread the GPUs evenly over the fewest nodes that can hold them."""
     nodes = next(number for number in range(2, need + 1) if need % number == 0 and need // number <= most)
     total = nodes * max(1, pending.evidence.wanted, pending.number)
     return f"spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {need // nodes}`"
 
 
 def rollout(pending: PendingPods) -> Finding | None:
-    """New pods of a Deployment wait for what its own old pods hold: it would fit if these were gone."""
+    """New pods of a Deployment wait for resources that its own old pods hold; without these they would fit."""
     workload, revision = pending.evidence.job.workload, labels_of(pending.pod).get(_HASH)
     if (
         workload is None

@@ -1,4 +1,4 @@
-"""Pods that wait for a node: each kind of them against the nodes as the scheduler sees them."""
+"""Pending pods in groups of identical ones, compared with the nodes by the scheduler model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unschedule
 from gpuctl.reading.why.finding import Finding, Proof, count_text
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
-# FitError.Error. What follows the reasons begins a sentence of its own.
+# FitError.Error. The text after the reasons is a sentence of its own.
 _WORDS = re.compile(r"0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*?)\.(?: |\Z)")
 _REASON = re.compile(r"(?:(?P<number>\d+) )?(?P<text>.+)")
 SCHEDULER = "default-scheduler"
@@ -35,7 +35,9 @@ _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 @dataclass(frozen=True, eq=False)
 class PendingPods:
-    """``number`` pods alike that wait; ``pod`` is the oldest of them. Without nodes to look at there is no demand."""
+    """A group of ``number`` identical pending pods; ``pod`` is the oldest. ``demand`` is None if nodes may not
+    be read.
+    """
 
     evidence: Evidence
     pod: Object
@@ -45,17 +47,17 @@ class PendingPods:
 
     @property
     def name(self) -> str:
-        """The pod's."""
+        """Return the pod's name."""
         return str(self.pod["metadata"]["name"])
 
     @cached_property
     def message(self) -> str:
-        """What the scheduler says of the pod."""
+        """Return the scheduler's message about the pod."""
         return one_line(self._condition.get("message"))
 
     @property
     def reason(self) -> str:
-        """``Unschedulable``, ``SchedulingGated``, or "" before the scheduler said anything."""
+        """Return ``Unschedulable`` or ``SchedulingGated``; "" before the scheduler has tried the pod."""
         return str(self._condition.get("reason") or "")
 
     @property
@@ -67,7 +69,7 @@ class PendingPods:
 
     @cached_property
     def reason_counts(self) -> dict[str, int]:
-        """The scheduler's reasons -> number of nodes; 0 for one that is about no node."""
+        """Return the scheduler's reasons -> number of nodes; 0 for a reason that is about no node."""
         match = _WORDS.search(self.message)
         found: dict[str, int] = {}
         for part in match["reasons"].split(", ") if match else []:
@@ -78,7 +80,7 @@ class PendingPods:
 
     @cached_property
     def sources(self) -> tuple[Proof, ...]:
-        """The condition, and evictions of pods before it."""
+        """Return the PodScheduled condition and the last eviction of a pod of this job as proofs."""
         preemptors = self.evidence.preemptors
         evictions = self.evidence.events_with("Preempted", "TaintManagerEviction")[-1:]
         evicted = [eviction_proof(event, preemptors) for event in evictions]
@@ -86,24 +88,24 @@ class PendingPods:
 
     @property
     def incoming(self) -> IncomingPod:
-        """The pod as the scheduler sees it."""
+        """Return the pod in the scheduler model."""
         assert self.demand is not None
         return self.demand.groups[0][0].incoming
 
     @property
     def node_infos(self) -> list[NodeInfo]:
-        """All nodes."""
+        """Return all nodes of the scheduler model."""
         assert self.cluster is not None
         return self.cluster.node_infos
 
     @cached_property
     def neighbour_counts(self) -> NeighbourCounts:
-        """The pods that matter to this one."""
+        """Return the counts of other pods that affinity and spread rules need."""
         return count_neighbours(self.incoming, self.node_infos)
 
     @cached_property
     def pool(self) -> str | None:
-        """The pool that the pod selects, None when it selects none."""
+        """Return the pool that the pod selects; None if it selects none."""
         key = self.evidence.keys.pool
         spec = self.pod["spec"]
         if key in (spec.get("nodeSelector") or {}):
@@ -115,17 +117,17 @@ class PendingPods:
         return DEFAULT_POOL if any(item.get("key") == key for item in used) else None
 
     def pool_of(self, node_info: NodeInfo) -> str:
-        """A node's pool."""
+        """Return the pool of a node."""
         return node_info.node.labels.get(self.evidence.keys.pool, DEFAULT_POOL)
 
     @cached_property
     def pool_nodes(self) -> list[NodeInfo]:
-        """The nodes of the pool."""
+        """Return the nodes of the pool; all nodes if the pod selects none."""
         return [node_info for node_info in self.node_infos if self.pool in (None, self.pool_of(node_info))]
 
     @cached_property
     def selected_nodes(self) -> list[NodeInfo]:
-        """The nodes that the pod selects by labels, and from which the volumes that it has are reached."""
+        """Return the nodes that match the pod's selectors and from which its volumes can be used."""
         rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity", "volumes")]
         return [
             node_info
@@ -135,7 +137,7 @@ class PendingPods:
 
     @cached_property
     def large_nodes(self) -> list[NodeInfo]:
-        """The selected nodes that are large enough for the pod, whatever their state and load."""
+        """Return the selected nodes that are large enough for the pod, whatever their state and load."""
         own = {**self.incoming.pod.requests, PODS: 1}
         return [
             node_info
@@ -145,18 +147,18 @@ class PendingPods:
 
     @cached_property
     def usable_nodes(self) -> list[NodeInfo]:
-        """Those of them that nothing but what runs there keeps the pod from."""
+        """Return the large nodes that are ready, not cordoned and without untolerated taints."""
         return eligible_nodes(self.incoming, self.large_nodes)
 
     @property
     def unreported_room(self) -> str:
-        """The reasons why nodes may have more room for the pod than they report; "" if there are none."""
+        """Return why nodes may have more room for the pod than they report; "" if they do not."""
         assert self.demand is not None
         return "; ".join(self.demand.uncounted)
 
     @cached_property
     def nodes_with_room(self) -> list[NodeInfo]:
-        """Those of them with enough of everything."""
+        """Return the usable nodes with enough free resources."""
         rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
         return [
             node_info
@@ -166,7 +168,7 @@ class PendingPods:
 
     @cached_property
     def fitting_nodes(self) -> list[NodeInfo]:
-        """Those that no rule that we know keeps it from."""
+        """Return the nodes with room that no rule of the scheduler model excludes."""
         return [
             node_info
             for node_info in self.nodes_with_room
@@ -175,13 +177,13 @@ class PendingPods:
 
     @property
     def gpu_type(self) -> str | None:
-        """The type of GPU that it selects by our label."""
+        """Return the GPU type that the pod selects by the platform's label; None without one."""
         value = (self.pod["spec"].get("nodeSelector") or {}).get(self.evidence.settings.label("gpu-type"))
         return str(value) if value is not None else None
 
     @property
     def affinity(self) -> str:
-        """What its node affinity asks for, beside the pool: ``disk In ssd, nvme``."""
+        """Return the pod's required node affinity except for the pool: ``disk In ssd, nvme``."""
         rules = ((self.pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
             "requiredDuringSchedulingIgnoredDuringExecution"
         ) or {}
@@ -194,14 +196,14 @@ class PendingPods:
 
     @property
     def where(self) -> str:
-        """``training-pool``, ``the default pool``, ``the cluster``."""
+        """Return ``training-pool``, ``the default pool`` or ``the cluster``."""
         if self.pool is None:
             return "the cluster"
         return "the default pool" if self.pool == DEFAULT_POOL else self.pool
 
     @property
     def prefix(self) -> str:
-        """What a sentence begins with when it is not about one pod alone."""
+        """Return the beginning of a message about several pods; "" for a single pod."""
         total = max(self.evidence.wanted, self.number)
         return (
             f"{count_text(self.number, 'pod')} of {total} wait{'s' if self.number == 1 else ''}: " if total > 1 else ""
@@ -213,7 +215,7 @@ class PendingPods:
         return Finding(cause, message, counted, fix, self.sources, self.name, self.number)
 
     def amount(self, resource: str, amount: int) -> str:
-        """``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
+        """Return ``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
         gpus = {gpu.resource: gpu.vendor for gpu in self.evidence.settings.gpus.values()}
         if resource not in gpus:
             return format_units(resource, amount)
@@ -231,12 +233,14 @@ def _expression(item: Object) -> str:
 
 
 def is_not_ready(node_info: NodeInfo) -> bool:
-    """Whether a node has the taints of one that is not ready, or does not answer."""
+    """Return True if a node has a not-ready or unreachable taint."""
     return any(taint.get("key") in _NOT_READY for taint in node_info.node.taints)
 
 
 def other_vendor(pending: PendingPods, node_infos: Iterable[NodeInfo]) -> tuple[str, str, list[str]] | None:
-    """Return a vendor, its resource and the nodes among ``seats`` with it, if a pod asks for GPUs of another vendor."""
+    """Return another vendor, its resource and the nodes that have it; None if the pod requests no GPUs or there is
+    none.
+    """
     gpus = pending.evidence.settings.gpus.values()
     if not any(gpu.resource in pending.incoming.pod.requests for gpu in gpus):
         return None
@@ -248,12 +252,12 @@ def other_vendor(pending: PendingPods, node_infos: Iterable[NodeInfo]) -> tuple[
 
 
 def capacity_of(node_info: NodeInfo, resource: str) -> int:
-    """Return how much of a resource a node has for pods in all."""
+    """Return the allocatable amount of a resource on a node."""
     return node_info.node.allocatable.get(resource, 0)
 
 
 def pending_pods(evidence: Evidence) -> Iterator[PendingPods]:
-    """A case for each kind of pods that wait for a node, those of most pods first."""
+    """Yield each group of identical pending pods, the largest group first."""
     for pod, number in group_identical(pod for pod in evidence.pods if is_unscheduled(pod)):
         if evidence.snapshot is None:
             yield PendingPods(evidence, pod, number, None, None)
@@ -263,11 +267,13 @@ def pending_pods(evidence: Evidence) -> Iterator[PendingPods]:
 
 
 def uncreated_pods(evidence: Evidence) -> Iterator[PendingPods]:
-    """A case for each kind of pods that the job is to have, as if they were made; none where nodes may not be read."""
+    """Yield each group of pods that the job should have, as if they had been created; nothing if nodes may not
+    be read.
+    """
     workload = evidence.job.workload
     if evidence.snapshot is None or workload is None:
         return
-    # As if Kueue had admitted it: what is suspended is to have no pods.
+    # A suspended workload has no pods; count them as if Kueue had admitted it.
     started = {**workload, "spec": {**workload["spec"], "suspend": False}}
     for place, (template, number) in enumerate(pod_templates(started)):
         metadata = {"namespace": evidence.job.identity.namespace, "name": f"{workload['metadata']['name']}-{place}"}
@@ -281,7 +287,7 @@ def _case(evidence: Evidence, pod: Object, number: int, known: SchedulingInput) 
 
 
 def group_identical(pods: Iterable[Object]) -> list[tuple[Object, int]]:
-    """The first pod of each kind, and how many there are of it, those of most pods first."""
+    """Return the first pod of each group of identical ones and the size of the group, largest first."""
     firsts: dict[str, Object] = {}
     kinds: Counter[str] = Counter()
     for pod in pods:
@@ -292,7 +298,7 @@ def group_identical(pods: Iterable[Object]) -> list[tuple[Object, int]]:
 
 
 def scheduling_inputs(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], SchedulingInput]:
-    """Pods that wait, by namespace and name."""
+    """Return the scheduler model's input for pending pods, by namespace and name."""
     cluster, demands = model_demands(snapshot, pods)
     return {(demand.namespace, demand.name): SchedulingInput(cluster, demand) for demand in demands}
 
@@ -302,7 +308,7 @@ def _name(pod: Object) -> tuple[str, str]:
 
 
 def _kind(pod: Object) -> str:
-    """Pods with the same of this go to the same nodes."""
+    """Return a key that is equal for pods that can run on the same nodes."""
     spec = pod["spec"]
     fields = ("nodeSelector", "affinity", "tolerations", "schedulerName", "schedulingGates", "priority")
     asked = [[item.get("resources"), item.get("ports")] for item in spec.get("containers") or []]
@@ -313,5 +319,5 @@ def _kind(pod: Object) -> str:
 
 
 def scheduler_of(pod: Object) -> str:
-    """Which scheduler is to place a pod."""
+    """Return the name of the scheduler that has to place a pod."""
     return str((pod.get("spec") or {}).get("schedulerName") or SCHEDULER)

@@ -1,4 +1,6 @@
-"""Pods that the API server rejects: the controllers' FailedCreate events and ReplicaFailure conditions."""
+"""Rules for pods that the API server rejects, from the controllers' FailedCreate events and ReplicaFailure
+conditions.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ _LIMIT = re.compile(
 _RATIO = re.compile(r"(?P<resource>\S+) max limit to request ratio per (?P<kind>\w+) is (?P<limit>[^\s,]+)")
 _PRIORITY = re.compile(r"no PriorityClass with name (\S+) was found")
 _SECURITY = re.compile(r'violates PodSecurity "(?P<level>[^"]+)": (?P<why>.*)', re.DOTALL)
-# The object before it, which has a name that is made anew with every try.
+# The prefix with the name of the rejected pod, which differs in each attempt.
 _HEAD = re.compile(
     r'\A(?:Error creating: |create Pod \S+ in StatefulSet \S+ failed error: )?(?:pods? "[^"]*" is \w+: )?',
     re.IGNORECASE,
@@ -49,7 +51,7 @@ _HEAD = re.compile(
 
 
 def refused(evidence: Evidence) -> Finding | None:
-    """Pods are missing, and their controller says that it may not create them."""
+    """Pods are missing because the API server rejects them."""
     workload = evidence.job.workload
     if workload is None or finished(workload) or workload["metadata"].get("deletionTimestamp"):
         return None
@@ -79,7 +81,7 @@ def _counts(pod: Object) -> bool:
 
 
 def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Proof, ...]] | None:
-    """The message, and where it stands."""
+    """Return the rejection message and its proofs; None if pods have been created since."""
     failing = condition(workload, "ReplicaFailure")
     events = evidence.events_with("FailedCreate")
     if failing is not None:
@@ -102,7 +104,7 @@ def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[P
 def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding:
     quota, pods = found[0].quota, counted["pods"]
     workload = evidence.job.workload
-    # A training starts when all its pods run; of a service some may serve without the others.
+    # A training starts when all its pods run; pods of a service may serve without the others.
     together = pods if workload is not None and workload["kind"] in TRAININGS else 1
     said = ", ".join(_short(item, together) for item in found)
     numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
@@ -135,14 +137,15 @@ def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any
 
 
 def _raised(item: Shortfall, together: int) -> Fraction:
-    """Return the limit with which the missing pod has room, and all pods of a training if they exceed it alone."""
+    """Return the limit at which the missing pod has room; at least what all pods of a training need."""
     return max(item.total, item.needed * together)
 
 
 def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
-    """Say which jobs have to end, the fewest that free enough of everything; "" if those of three jobs are not enough.
+    """Return which jobs have to end: the fewest that free enough of everything, at most three; "" if these are not
+    enough.
 
-    Jobs that end by themselves come first. A command that ends a job of another user is not printed.
+    Trainings, which end by themselves, come first. No command is printed that would end another user's job.
     """
     lacks = {item.resource: item.used - item.freed + item.needed * missing - item.hard for item in found}
     ending = [item for item in holders if item.kind == "training"]
@@ -155,7 +158,7 @@ def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
             titles = " and ".join(names)
             if all(item.kind == "training" for item in chosen):
                 return f"wait until {titles} {'has' if len(names) == 1 else 'have'} ended, "
-            # Services and pods of other tools may run for ever.
+            # Services and pods of other tools may run forever.
             return f"ask for the room of {titles}, "
     return ""
 
@@ -186,13 +189,13 @@ def _numbers(item: Shortfall) -> dict[str, str]:
 
 
 def field(resource: str) -> str:
-    """The field of a document that asks for a resource of a quota."""
+    """Return the document field that requests a quota's resource."""
     plain = resource.removeprefix("requests.").removeprefix("limits.")
     return _FIELDS.get(plain, "resources.gpu" if "/" in plain else plain)
 
 
 class _Holder(NamedTuple):
-    """A job, or a pod of none, that uses resources of a quota. ``owner`` is the one that its labels name."""
+    """A job, or a pod without a job, that uses resources of a quota. ``owner`` comes from its labels."""
 
     kind: str
     name: str
@@ -201,7 +204,7 @@ class _Holder(NamedTuple):
 
 
 def _holders(evidence: Evidence, found: list[Shortfall]) -> list[_Holder]:
-    """Other jobs of the namespace that use what is short, those that have most of the first resource first."""
+    """Return the namespace's other jobs that use the short resources, those with most of the first one first."""
     resources = [item.resource for item in found]
     holders: dict[tuple[str, str], _Holder] = {}
     for pod in evidence.namespace_pods or []:
@@ -218,7 +221,7 @@ def _holders(evidence: Evidence, found: list[Shortfall]) -> list[_Holder]:
 
 
 def _by_numbers(evidence: Evidence, workload: Object, missing: int) -> Finding | None:
-    """No event of a refusal is left (they are kept for an hour), but the quotas have no room."""
+    """Check the quotas directly: events of a rejection are kept for only an hour."""
     templates = pod_templates(workload)
     if not evidence.quotas or not templates or evidence.pods:
         return None
@@ -269,7 +272,7 @@ def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: t
 
 
 def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
-    # The name is the pod template's: words of an event are not printed in a command.
+    # Take the name from the pod template: text from an event must not be printed in a command.
     named = [spec.get("priorityClassName") for spec in _specs(evidence)]
     match = _PRIORITY.search(text)
     if match is None or match[1] not in named:

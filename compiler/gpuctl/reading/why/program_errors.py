@@ -1,4 +1,4 @@
-"""Errors that a program reports in its log and that have a cause of their own: what they mean, and what helps."""
+"""Findings for program errors in a log that have a cause of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _CONTEXT = re.compile(r"estimated maximum model length is (\d+)|stored in KV cac
 
 
 class Mount(NamedTuple):
-    """A volume of a pod in a container: ``source`` is the field of the volume, ``detail`` what it has."""
+    """A volume mount. ``source`` is the volume's type (a field such as hostPath), ``detail`` the value of that
+    field.
+    """
 
     path: str
     name: str
@@ -35,12 +37,12 @@ class _Error(NamedTuple):
 
     @property
     def path(self) -> str | None:
-        """The file or directory that the line names."""
+        """Return the file or directory that the line names."""
         return _first(_QUOTED, self.line) or _first(_BARE, self.line)
 
     @property
     def mount(self) -> Mount | None:
-        """The volume on which that is."""
+        """Return the mount that contains the path; None if the path is in the image."""
         inside = [item for item in _mounts(self.pod, self.end.container) if _is_below(self.path or "", item.path)]
         return max(inside, key=lambda item: len(item.path), default=None)
 

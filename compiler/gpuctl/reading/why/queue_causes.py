@@ -1,4 +1,4 @@
-"""Jobs that Kueue has not admitted: the queue's numbers, or what is wrong with the queue."""
+"""Rules for jobs that Kueue has not admitted: their position in the queue, or what is wrong with the queue."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gpuctl.reading.why.pod_refusals import field
 from gpuctl.reading.why.stopped_jobs import command
 
 _NAMED = 3
-# What Kueue says of queues that admit nothing, for who may not read them: pkg/controller/core/workload_controller.go,
-# pkg/scheduler/scheduler.go and flavorassigner.go.
+# Kueue's messages about queues that admit nothing, used if the queues may not be read:
+# pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go and flavorassigner.go.
 _UNUSABLE = re.compile(
     r"(?:Local|Cluster)Queue \S+ (?:doesn't exist|is (?:inactive|stopped|terminating or missing))"
     r"|doesn't match ClusterQueue selector|unavailable in ClusterQueue|> maximum capacity"
@@ -32,7 +32,7 @@ _PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
 
 
 class _Trouble(NamedTuple):
-    """Why a queue never admits the job as things are, and what helps."""
+    """The reason why a queue cannot admit the job without a change, and a fix."""
 
     message: str
     fix: str
@@ -40,7 +40,7 @@ class _Trouble(NamedTuple):
 
 
 def queued(evidence: Evidence) -> Finding | None:
-    """Kueue holds it back: it waits for its turn, or its queue admits nothing."""
+    """Kueue holds the job back: it waits for its turn, or its queue admits nothing."""
     workload = evidence.job.workload
     if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Queued":
         return None
@@ -68,7 +68,7 @@ def queued(evidence: Evidence) -> Finding | None:
 
 
 def may_add_nodes(evidence: Evidence) -> bool:
-    """Return True if a ClusterQueue has admission checks, or may not be read: a check may add nodes for a job."""
+    """Return True if a ClusterQueue has admission checks or may not be read: a check may add nodes for a job."""
     queues = (evidence.kueue or KueueLists()).cluster_queues
     if queues is None:
         return True
@@ -77,7 +77,7 @@ def may_add_nodes(evidence: Evidence) -> bool:
 
 
 def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, queue: str) -> Finding:
-    """Kueue has made no Workload, or it may not be read."""
+    """Kueue has not created a Workload, or Workloads may not be read."""
     namespace = evidence.job.identity.namespace
     told = [event_proof(event) for event in evidence.events_with("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
     proof = (*told, Proof("spec", object_title(workload), "suspend: true"))
@@ -93,7 +93,7 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
 
 
 def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | None:
-    """A Workload that takes no part: somebody deactivated it, or Kueue gave it up."""
+    """The Workload was deactivated, or Kueue has given up on it."""
     ended = condition(admission, "Finished")
     if ended is not None:
         message = f"Kueue could not start it, and has given it up: {one_line(ended.get('message'))}"
@@ -141,7 +141,7 @@ def _missing_queue(lists: KueueLists, namespace: str, queue: str) -> _Trouble | 
 
 
 def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Trouble | None:
-    """A LocalQueue or ClusterQueue that takes no jobs."""
+    """A LocalQueue or ClusterQueue is stopped, missing or inactive."""
     local = next(
         (item for item in lists.local_queues or [] if (item["metadata"]["namespace"], item["metadata"]["name"]) ==
          (namespace, place.queue)), None,
@@ -202,7 +202,7 @@ def _too_large(place: QueuePosition) -> _Trouble | None:
 
 
 def _by_its_words(admission: Object, place: QueuePosition) -> _Trouble | None:
-    """What Kueue says, for who may not read its queues, and for what their numbers do not show."""
+    """Judge Kueue's message, if its queues may not be read, and for causes that their numbers do not show."""
     said = _said(admission, "QuotaReserved")
     if _UNUSABLE.search(said):
         return _Trouble(f"{_which(place)} does not take it: {said}", "ask the administrators of the queue")
@@ -213,7 +213,7 @@ def _by_its_words(admission: Object, place: QueuePosition) -> _Trouble | None:
 
 
 def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
-    """What it waits for, and who is before it."""
+    """Yield what the job waits for, and which jobs are ahead of it."""
     if condition(admission, "QuotaReserved") is not None:
         checks = (admission.get("status") or {}).get("admissionChecks") or []
         waits = [item for item in checks if item.get("state") != "Ready"]
@@ -223,7 +223,7 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
     rooms = place.short
     if rooms:
         resources = dict.fromkeys(room.slot.resource for room in rooms)
-        # GPUs are what people ask about.
+        # GPUs first: users ask about them most.
         yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
     else:
         yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
@@ -254,7 +254,7 @@ def _lacks(place: QueuePosition, resource: str) -> str:
 
 
 def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
-    """That it ran before, and for whom it was stopped."""
+    """Return that the job ran before, and for which job it was stopped; "" if it was not evicted."""
     evicted = condition(admission, "Evicted")
     if evicted is None:
         return ""
@@ -285,14 +285,14 @@ def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
 
 
 def _which(place: QueuePosition) -> str:
-    """``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
+    """Return ``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
     behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
     behind += [f"cohort {place.cohort}"] if place.cohort else []
     return f"Kueue's queue {place.queue}" + (f" ({', '.join(behind)})" if behind else "")
 
 
 def _said(admission: Object, *kinds: str) -> str:
-    """The message of the first of these conditions that there is."""
+    """Return the message of the first of these conditions that is set, or ""."""
     conditions = (admission.get("status") or {}).get("conditions") or []
     found = [item for kind in kinds for item in conditions if item.get("type") == kind]
     return one_line(found[0].get("message")) if found else ""

@@ -1,4 +1,4 @@
-"""Devices that drivers hand out by dynamic resource allocation (DRA): gpuctl does not count them."""
+"""Rules for pods that claim devices by dynamic resource allocation (DRA), which gpuctl does not count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuctl.reading.why.pending_pods import PendingPods
 
 
 def unknown_room(pending: PendingPods) -> Finding | None:
-    """Nodes may have room that they do not report: what keeps the pod waiting is the scheduler's to say."""
+    """Nodes may have room that they do not report; only the scheduler's message says why the pod waits."""
     claims = [item["name"] for item in pending.pod["spec"].get("resourceClaims") or []]
     lacks_room = (
         bool(pending.unreported_room)
@@ -36,7 +36,7 @@ def unknown_room(pending: PendingPods) -> Finding | None:
 
 
 def missing_claim(pending: PendingPods) -> Finding | None:
-    """A ResourceClaim or ResourceClaimTemplate that it names does not exist, or cannot be used."""
+    """A ResourceClaim or ResourceClaimTemplate that the pod names does not exist, or cannot be used."""
     namespace = pending.evidence.job.identity.namespace
     absent = [
         key for key in named_device_claims(pending.pod["spec"]) if pending.evidence.device_claims.get(key, key) is None

@@ -1,4 +1,4 @@
-"""The table of rules, in the stages that a job goes through on its way to running."""
+"""The table of rules, by the stages through which a job starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rule = Callable[[Evidence], "Finding | None"]
 
 
 class RuleGroup(NamedTuple):
-    """``title`` names what is ruled out when none of the rules finds anything."""
+    """The rules of one stage. ``title`` names what is ruled out if none of them finds anything."""
 
     title: str
     rules: tuple[Rule, ...]

@@ -1,4 +1,4 @@
-"""The scheduler's own words, for who may not read nodes, and for what a snapshot of nodes does not show."""
+"""Causes from the scheduler's message, for users who may not read nodes, and for what node snapshots do not contain."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from gpuctl.reading.why.pending_pods import PendingPods
 from gpuctl.reading.why.stopped_jobs import command
 
 BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
-"""Causes that the nodes and their pods do not show."""
+"""Causes that nodes and their pods do not show."""
 
-# Source: ErrReason... in k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins; before 1.33 the taint was named.
+# Source: ErrReason... in k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins. Before 1.33 the message named the
+# taint.
 _WORDS: tuple[tuple[str, str, str, str], ...] = (
     (
         r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
@@ -81,12 +82,12 @@ _SHORTAGES = {"cpu": "cpu-shortage", "memory": "memory-shortage"}
 
 
 def shortage_of(resource: str, gpus: Mapping[str, object]) -> str:
-    """The cause that the lack of a resource is."""
+    """Return the cause for a shortage of a resource."""
     return "gpu-shortage" if resource in gpus else _SHORTAGES.get(resource, "resource-shortage")
 
 
 def _unbound(pending: PendingPods) -> list[str]:
-    """The claims without a volume; all that it mounts where they may not be read."""
+    """Return the claims without a volume; all mounted claims if claims may not be read."""
     names = mounted_claims(pending.pod["spec"])
     known = pending.evidence.claims
     phases = {name: ((known.get(name) or {}).get("status") or {}).get("phase") for name in names}
@@ -94,7 +95,9 @@ def _unbound(pending: PendingPods) -> list[str]:
 
 
 def cause_in_message(pending: PendingPods) -> Finding | None:
-    """The cause that the scheduler's message names; of several the one that is nearest to room."""
+    """Return the cause in the scheduler's message; of several the one that leaves the pod closest to being
+    scheduled.
+    """
     gpus = {gpu.resource: gpu for gpu in pending.evidence.settings.gpus.values()}
     lacking = [text.removeprefix("Insufficient ") for text in pending.reason_counts if text.startswith("Insufficient ")]
     for pattern, cause, message, fix in _WORDS:

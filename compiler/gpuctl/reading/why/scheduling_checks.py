@@ -1,4 +1,4 @@
-"""Why pods have no node: one check for each predicate of the scheduler, against the nodes as they are."""
+"""Rules for pods without a node: one check for each predicate of the scheduler, against the current nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LISTED = 4
 
 
 def unscheduled(evidence: Evidence) -> Finding | None:
-    """Pods wait for a node: of several kinds of them, what has to be solved first."""
+    """Pods wait for a node: the cause to fix first among all groups of identical pods."""
     return most_urgent(_case(pending) for pending in pending_pods(evidence))
 
 
@@ -51,13 +51,13 @@ def _gated(pending: PendingPods) -> Finding:
 
 
 def _nominated(pending: PendingPods) -> Finding | None:
-    """The scheduler has evicted others for it, and they take their time."""
+    """The scheduler has evicted other pods for this one, and they have not ended yet."""
     node = (pending.pod.get("status") or {}).get("nominatedNodeName")
     leaving = [
         pod for node_info in pending.node_infos if node_info.node.name == node for pod in node_info.pods if pod.deleting
     ]
     if not leaving:
-        # Since 1.35 a node is nominated also while volumes and devices are prepared for the pod.
+        # Since 1.35 a node is also nominated while volumes and devices are prepared for the pod.
         return None
     jobs = list(dict.fromkeys(f"{pod.owner} in {pod.namespace}" for pod in leaving))
     message = (
@@ -74,7 +74,7 @@ def _nominated(pending: PendingPods) -> Finding | None:
 
 
 def _binding(pending: PendingPods) -> Finding | None:
-    """A node has been chosen for it, and a claim of a WaitForFirstConsumer class waits for its volume there."""
+    """A node was chosen, and a WaitForFirstConsumer claim waits for its volume there."""
     for name in mounted_claims(pending.pod["spec"]):
         claim = pending.evidence.claims.get(name)
         node = annotations_of(claim).get(_SELECTED_NODE) if claim is not None else None
@@ -112,7 +112,7 @@ _PROVISIONING = ("ExternalProvisioning", "ProvisioningFailed", "ProvisioningSucc
 
 
 def _claims(pending: PendingPods) -> Finding | None:
-    """Its claims: missing, being deleted, or without a volume."""
+    """A claim is missing, or has no volume."""
     names = [name for name in dict.fromkeys(mounted_claims(pending.pod["spec"])) if name in pending.evidence.claims]
     absent = [name for name in names if pending.evidence.claims[name] is None]
     if absent:
@@ -139,7 +139,7 @@ def _claims(pending: PendingPods) -> Finding | None:
             )
         newest = (_claim_events(pending, name) or [{}])[-1]
         if "unbound immediate" not in pending.message and newest.get("reason") != "ProvisioningFailed":
-            # It waits for its first consumer: this pod, which has no node for another reason.
+            # The claim waits for its first consumer: this pod, which has no node for another reason.
             continue
         why = one_line(newest.get("message")) if newest.get("reason") != "WaitForFirstConsumer" else ""
         message = f"{pending.prefix}the PersistentVolumeClaim {name} has no volume{f': {why}' if why else ''}"
@@ -164,14 +164,14 @@ def _no_nodes(pending: PendingPods) -> Finding | None:
 
 
 def _node_states(pending: PendingPods) -> Finding | None:
-    """All nodes that it selects are out of use for it: not ready, cordoned, or tainted."""
+    """No large node is usable: all are not ready, cordoned or tainted."""
     if pending.usable_nodes or not pending.large_nodes:
         return None
     states: dict[str, list[NodeInfo]] = {}
     for node_info in pending.large_nodes:
         states.setdefault(_state(pending, node_info), []).append(node_info)
 
-    # What is worth mending is what would give room; of that, what most nodes have.
+    # Report the state whose removal frees most room, then the state of most nodes.
     def worth(state: str) -> tuple[int, int]:
         return sum(_has_room(pending, node_info) for node_info in states[state]), len(states[state])
 
@@ -216,7 +216,7 @@ def _node_states(pending: PendingPods) -> Finding | None:
 
 
 def _largest_wish(pending: PendingPods) -> str:
-    """`` (2 GPUs)``: the GPUs of a pod; "" when it asks for none."""
+    """Return the GPUs that a pod requests, as `` (2 GPUs)``; "" without GPUs."""
     gpus = [name for name in pending.incoming.pod.requests if name in pending.evidence.settings.gpu_resources]
     return f" ({', '.join(pending.amount(name, pending.incoming.pod.requests[name]) for name in gpus)})" if gpus else ""
 
@@ -245,7 +245,7 @@ def _has_room(pending: PendingPods, node_info: NodeInfo) -> bool:
 
 
 def _neighbours(pending: PendingPods) -> Finding | None:
-    """Nodes have room, but other pods, or their ports, keep it away."""
+    """Nodes have room, but other pods, host ports or volume limits exclude them."""
     if not pending.nodes_with_room or pending.fitting_nodes:
         return None
     counts: Counter[str] = Counter()
@@ -298,7 +298,7 @@ _NEIGHBOURS = {
 
 
 def _contradiction(pending: PendingPods) -> Finding | None:
-    """By the numbers there is room. The scheduler may know more than we do, or not have looked again yet."""
+    """The numbers show room: the scheduler knows more than the model, or has not retried yet."""
     said = scheduler_message.cause_in_message(pending)
     if said is not None and said.cause in scheduler_message.BEYOND_NODES:
         return said
@@ -330,14 +330,14 @@ CHECKS: tuple[Callable[[PendingPods], Finding | None], ...] = (
     _neighbours,
     _contradiction,
 )
-"""In the order in which the scheduler narrows nodes down: the first that finds something tells what to change."""
+"""Checks in the order in which the scheduler filters nodes: the first finding names what to change."""
 
 WITHOUT_NODES: tuple[Callable[[PendingPods], Finding | None], ...] = (_claims, scheduler_message.cause_in_message)
-"""For who may not read nodes."""
+"""Checks for users who may not read nodes."""
 
 
 def ruled_out(evidence: Evidence) -> Iterator[str]:
-    """What was looked at for the first kind of waiting pods, and is in order."""
+    """Yield the checks that the first group of pending pods passed."""
     for pending in pending_pods(evidence):
         if pending.demand is None or pending.reason != "Unschedulable":
             return

@@ -1,4 +1,4 @@
-"""Pods that work, and yet what is to be reached or scaled is not: Services, autoscalers, paused rollouts."""
+"""Rules for ready pods that cannot be reached or scaled: Services, autoscalers, paused rollouts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Proof, count_text
 
 YOUNG = 60.0
-"""Seconds in which controllers may still be at what they are to do: endpoints, and an autoscaler's first numbers."""
+"""Seconds that controllers may need for endpoints and for an autoscaler's first metrics."""
 
 
 def unreachable_pods(evidence: Evidence) -> Finding | None:
-    """Its pods are ready, and its Service does not exist, or does not lead to them."""
+    """Pods are ready, but their Service does not exist or has no endpoints for them."""
     if evidence.services is None:
         return None
     missing = _missing(evidence)
@@ -37,7 +37,7 @@ def _missing(evidence: Evidence) -> Finding | None:
         return None if evidence.services else _unnamed(evidence, workload, subdomain)
     spec = workload["spec"]["template"]["spec"]
     ports = (port for item in spec.get("containers") or [] for port in item.get("ports") or [])
-    # As lowering names it: ports of other tools need no Service.
+    # The port name that lowering uses: ports of other tools need no Service.
     listens = any(port.get("name") == MAIN_PORT for port in ports)
     if evidence.services or not listens:
         return None
@@ -106,7 +106,7 @@ def _ports(pod: Object) -> Iterator[Object]:
 
 
 def _has_endpoints(evidence: Evidence, name: str) -> bool:
-    """Also where the slices may not be read: then nothing is known against it."""
+    """Return True if the Service has a ready endpoint, or if EndpointSlices may not be read."""
     if evidence.endpoint_slices is None:
         return True
     own = (item for item in evidence.endpoint_slices if labels_of(item).get(SERVICE_NAME) == name)
@@ -123,7 +123,7 @@ def _ready_for(evidence: Evidence, pod: Object) -> float:
 
 
 def failing_autoscaler(evidence: Evidence) -> Finding | None:
-    """Its autoscaler cannot compute, or not set, the number of pods."""
+    """The autoscaler cannot compute or set the number of pods."""
     scaler = evidence.scaler
     if scaler is None or not evidence.wanted:
         return None
@@ -145,7 +145,7 @@ def failing_autoscaler(evidence: Evidence) -> Finding | None:
 
 
 def paused_rollout(evidence: Evidence) -> Finding | None:
-    """Its rollout is paused, and a change of its pods waits for that."""
+    """The rollout is paused, and changed pods wait for it."""
     workload = evidence.job.workload
     if not is_rollout_paused(workload) or workload is None:
         return None
@@ -162,5 +162,5 @@ def paused_rollout(evidence: Evidence) -> Finding | None:
 
 
 def is_rollout_paused(workload: Object | None) -> bool:
-    """Whether a Deployment's rollout is paused (``kubectl rollout pause``)."""
+    """Return True if a Deployment's rollout is paused (``kubectl rollout pause``)."""
     return workload is not None and workload["kind"] == "Deployment" and bool(workload["spec"].get("paused"))

@@ -1,4 +1,4 @@
-"""Trainings whose program has ended while another container of the pod runs on."""
+"""A rule for trainings whose program has ended while another container of the pod still runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuctl.reading.why.stopped_jobs import command
 
 
 def running_sidecar(evidence: Evidence) -> Finding | None:
-    """The program of a training has ended, and a container beside it has not: the pod ends with its last container.
+    """A training's program has ended, but another container keeps the pod running: a pod ends with its last container.
 
-    Native sidecars (init containers with ``restartPolicy: Always``) end with the others.
+    Native sidecars (init containers with ``restartPolicy: Always``) end with the other containers.
     """
     workload = evidence.job.workload
     if workload is None or workload["kind"] not in TRAININGS:
@@ -54,12 +54,14 @@ def running_sidecar(evidence: Evidence) -> Finding | None:
 
 
 def _ended(workload: Object, pod: Object) -> tuple[Object, list[str]]:
-    """Return the status of the program's container if it has ended for good, and the other containers that run."""
+    """Return the status of the program's container if it will not restart ({} otherwise), and the other running
+    containers.
+    """
     mains = {item["name"] for template, _ in pod_templates(workload) for item in template["spec"]["containers"][:1]}
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     ended: Object = next((item for item in statuses if item["name"] in mains and _is(item, "terminated")), {})
     if not ended or (pod["spec"].get("restartPolicy") != "Never" and ended["state"]["terminated"].get("exitCode")):
-        # What has failed is started again.
+        # A failed container is restarted.
         return {}, []
     return ended, [item["name"] for item in statuses if _is(item, "running")]
 

@@ -1,4 +1,4 @@
-"""Jobs that are to have no pods, or that have ended."""
+"""Rules for jobs that should have no pods, or that have ended, and for jobs that run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, count_text
 
-# What the API server and controllers put there themselves while they delete.
+# Finalizers that the API server and controllers set while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
 
 
 def command(verb: str, evidence: Evidence, *flags: str) -> str:
-    """A command about the job between backquotes, to be copied."""
+    """Return a command about the job in backquotes."""
     identity = evidence.job.identity
     return "`" + " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags)) + "`"
 
 
 def how_to_run_again(evidence: Evidence) -> str:
-    """What makes the job's pods run again."""
+    """Return what makes the job's pods run again."""
     workload = evidence.job.workload
     if workload is None:
         return "no controller creates its pods: apply its document"
@@ -46,7 +46,7 @@ def succeeded(evidence: Evidence) -> Finding | None:
 
 
 def terminating(evidence: Evidence) -> Finding | None:
-    """The workload, or the last of its pods, is being deleted; what holds it is named."""
+    """The workload, or the last of its pods, is being deleted; the message names what holds it."""
     workload = evidence.job.workload
     gone = workload if workload is not None else (evidence.job.pods[-1] if evidence.job.pods else None)
     if gone is None or not gone["metadata"].get("deletionTimestamp"):
@@ -84,7 +84,7 @@ def terminating(evidence: Evidence) -> Finding | None:
 
 
 def paused(evidence: Evidence) -> Finding | None:
-    """Stopped by ``gpuctl pause``."""
+    """``gpuctl pause`` stopped the job."""
     workload = evidence.job.workload
     if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Paused":
         return None
@@ -95,7 +95,7 @@ def paused(evidence: Evidence) -> Finding | None:
 
 
 def suspended(evidence: Evidence) -> Finding | None:
-    """``spec.suspend``, or 0 replicas, set by somebody else."""
+    """``spec.suspend`` or 0 replicas was set, but not by gpuctl."""
     workload = evidence.job.workload
     if workload is None:
         return None
@@ -118,7 +118,7 @@ def suspended(evidence: Evidence) -> Finding | None:
 
 
 def deadline_exceeded(evidence: Evidence) -> Finding | None:
-    """The Job's, or the pods', ``activeDeadlineSeconds`` are over."""
+    """The ``activeDeadlineSeconds`` of the Job or of its pods have passed."""
     workload = evidence.job.workload
     failed = condition(workload, "Failed") or condition(workload, "FailureTarget") if workload is not None else None
     if workload is not None and failed and failed.get("reason") == "DeadlineExceeded":
@@ -150,7 +150,7 @@ def _goes_on(evidence: Evidence) -> bool:
 
 
 def backoff_limit(evidence: Evidence) -> Finding | None:
-    """The Job gave up; which pod failed is told by other rules as long as the pod is there."""
+    """The Job gave up. Other rules explain the failed pod while it exists."""
     workload = evidence.job.workload
     if workload is None or finished(workload) != "failed":
         return None
@@ -171,10 +171,10 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
 
 
 def running(evidence: Evidence) -> Finding | None:
-    """All pods work."""
+    """All pods run."""
     workload, pods = evidence.job.workload, evidence.pods
     if workload is None:
-        # Only pods are left of it, or somebody made them by hand.
+        # Only pods are left, or a user created them by hand.
         works = bool(pods) and all(pod_status(pod).word == "Running" and is_ready(pod) for pod in pods)
     else:
         works = not finished(workload) and job_status(workload, evidence.job.pods, evidence.keys).word == "Running"
@@ -182,7 +182,7 @@ def running(evidence: Evidence) -> Finding | None:
         return None
     ready = sum(map(is_ready, pods))
     numbers = {"pods": evidence.wanted, "readyPods": ready}
-    # Pods that have ended stay for a while beside those that took their place.
+    # Ended pods may stay beside the pods that replaced them.
     at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
     told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
     message = f"nothing is wrong: {count_text(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")

@@ -1,4 +1,4 @@
-"""What is left when no rule has found a cause: it is starting, or nothing explains it."""
+"""Findings when no rule has found a cause: the job is starting, or nothing explains its state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gpuctl.reading.why.pending_pods import SCHEDULER, scheduler_of
 from gpuctl.reading.why.stopped_jobs import command
 
 YOUNG = 60.0
-"""Seconds for which silence is no sign of anything: controllers and the scheduler take a moment, kubelet longer."""
+"""Seconds for which missing reports mean nothing: controllers and the scheduler need a moment, kubelet longer."""
 LOADING = 300.0
 _SHOWN = 4
 
 
 def starting(evidence: Evidence) -> Finding | None:
-    """It is young, and everything so far has gone as it usually does."""
+    """The job is new, and no step has taken unusually long."""
     workload, pods = evidence.job.workload, evidence.pods
     if not pods:
         age = None if workload is None else evidence.seconds_since(workload["metadata"].get("creationTimestamp"))
@@ -48,7 +48,7 @@ def starting(evidence: Evidence) -> Finding | None:
 
 
 def _progress(evidence: Evidence, pod: Object) -> str | None:
-    """What a pod is at, None when it takes too long for that."""
+    """Return what a pod is doing; None if that takes too long."""
     status, name = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName")
     age = evidence.seconds_since(pod["metadata"].get("creationTimestamp")) or 0
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -78,7 +78,7 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
 
 
 def _startup(pod: Object) -> float:
-    """How long a start may take by the pod's startup probe."""
+    """Return how many seconds a start may take by the pod's startup probe."""
     probes = [item.get("startupProbe") for item in pod["spec"].get("containers") or []]
     allowed = [float(probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)) for probe in probes if probe]
     return max([YOUNG, *allowed])
@@ -96,7 +96,7 @@ def _warned(evidence: Evidence, pod: Object) -> bool:
 
 
 def unknown(evidence: Evidence) -> Finding:
-    """No rule knows: what is there to see is shown, and nothing is guessed."""
+    """Return the finding for an unexplained state, with the facts and without a guess."""
     workload, pods = evidence.job.workload, evidence.pods
     told = tuple(_told(evidence))
     numbers = {"pods": evidence.wanted, "presentPods": len(pods)}
@@ -139,7 +139,9 @@ def _is_managed_elsewhere(evidence: Evidence) -> bool:
 
 
 def _told(evidence: Evidence) -> Iterator[Proof]:
-    """Conditions that do not hold or say something, then the newest warnings, then other events."""
+    """Yield conditions that are not True and have a message, then the newest warnings; without warnings other
+    events.
+    """
     for pod in evidence.pods[:_SHOWN]:
         for item in (pod.get("status") or {}).get("conditions") or []:
             if item.get("status") != "True" and item.get("message"):

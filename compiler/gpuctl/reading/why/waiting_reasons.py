@@ -1,4 +1,4 @@
-"""What each of many jobs waits for, in a sentence: what ``why`` says of it, from lists that are read once for all."""
+"""Explain in one sentence each why many jobs wait; lists are read once for all jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuctl.reading.why.pending_pods import group_identical, scheduling_inputs
 
 
 class WaitingReason(NamedTuple):
-    """Why a job waits. Each field is a sentence, "" if it does not apply.
+    """The reason why a job waits. Each field is a sentence, "" if it does not apply.
 
     :param summary: the cause to remove first.
     :param not_created: why the controller cannot create pods.
@@ -38,7 +38,7 @@ class WaitingReason(NamedTuple):
 
 
 class WaitingReasons:
-    """Looks at jobs that were listed; each further list is read when a job makes it necessary, and once."""
+    """Explains why jobs wait. A list is read once, when the first job needs it."""
 
     def __init__(self, scope: Scope, keys: Records, settings: Settings) -> None:
         self._scope = scope
@@ -47,7 +47,7 @@ class WaitingReasons:
         self._now: datetime = utc_now()
 
     def of(self, jobs: Iterable[Job]) -> dict[Identity, WaitingReason]:
-        """The reasons of those that wait."""
+        """Return the reasons of the jobs that wait."""
         waiting = [job for job in jobs if self._waits(job)]
         unplaced = [pod for job in waiting for pod, _ in group_identical(_unplaced(job))]
         snapshot = self._snapshot if unplaced else None
@@ -100,7 +100,7 @@ class WaitingReasons:
 
     @cached_property
     def _events(self) -> Mapping[tuple[str, str], list[Object]]:
-        """The refusals by namespace and the names that a job may have whose they are."""
+        """Return rejection events by namespace and each job name that they may belong to."""
         found: dict[tuple[str, str], list[Object]] = {}
         why = "why jobs have no pods is not shown"
         for event in self._scope.all_if_allowed("Event", fields="reason=FailedCreate", why=why) or []:
