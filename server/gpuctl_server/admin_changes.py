@@ -31,7 +31,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.change_results import VALIDATED, intended, plan_answer, require_all_done
+from gpuctl_server.change_results import VALIDATED, dry_run_message, plan_answer, require_all_done
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import change_session
@@ -195,7 +195,7 @@ def change_pool(
     return ChangedPool(
         name=name,
         status=VALIDATED if options.dry_run else status,
-        message=intended(said) if options.dry_run else said,
+        message=dry_run_message(said) if options.dry_run else said,
         notes=_notes(plan),
         plan=plan_answer(plan),
     )
@@ -215,7 +215,7 @@ def delete_pool(
         run = RunOptions(dry_run=options.dry_run)
         callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
         plan = delete_pools(session, [name], service.platform, run, callbacks)
-        _see_it_done(service, session, plan, options)
+        _require_done(service, session, plan, options)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
     left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if options.dry_run else 'left'} it"
     return _administered(name, "deleted", f"pool/{name} is deleted; {left}", plan, options)
@@ -254,7 +254,7 @@ def delete_quota(
         run = RunOptions(dry_run=options.dry_run)
         callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
         plan = delete_quotas(session, [name], service.platform, run, callbacks)
-        _see_it_done(service, session, plan, options)
+        _require_done(service, session, plan, options)
     return _administered(name, "deleted", f"quota/{name} is deleted", plan, options)
 
 
@@ -298,7 +298,7 @@ def _administered(name: str, status: str, said: str, plan: Plan, options: AdminO
     if not options.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
-    return Administered(name=name, status=VALIDATED, message=intended(said), notes=_notes(plan), plan=value)
+    return Administered(name=name, status=VALIDATED, message=dry_run_message(said), notes=_notes(plan), plan=value)
 
 
 def _apply_pool(
@@ -321,11 +321,11 @@ def _apply_pool(
         raise Problem(400, f"the pool {DEFAULT_POOL} cannot be defined: it has the nodes that are in no other pool")
     require_document_access(caller, "create" if name is None else "update", submission.documents)
     if name is not None:
-        _see_that_it_is_there(service, session, name)
+        _require_existing_pool(service, session, name)
     return found, _applied(service, session, submission, options, touched)
 
 
-def _see_that_it_is_there(service: Service, session: Session, name: str) -> None:
+def _require_existing_pool(service: Service, session: Session, name: str) -> None:
     there = known_pools(session, service.platform, service.keys)
     if name not in there:
         raise no_such("pool", name, there)
@@ -358,11 +358,11 @@ def _applied(
     except AlreadyExists as error:
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
-    _see_it_done(service, session, plan, options)
+    _require_done(service, session, plan, options)
     return plan
 
 
-def _see_it_done(service: Service, session: Session, plan: Plan, options: AdminOptions) -> None:
+def _require_done(service: Service, session: Session, plan: Plan, options: AdminOptions) -> None:
     """Check that a plan was carried out, and wait until the mirror has its objects. Do nothing after a dry run.
 
     :raises Problem: 409, 503.

@@ -21,7 +21,7 @@ WRITE = "write"
 """Field with the id that all lines of one write share."""
 BEGUN, INTERRUPTED = "begun", "interrupted"
 """Results: of the line before a write, and of a write that has no result line."""
-UNDER_WAY: set[str] = set()
+RUNNING: set[str] = set()
 """Ids of the writes that this process has started and not finished."""
 _LONGEST = 300
 REMEMBERED = 1024 * 1024
@@ -126,9 +126,9 @@ def audit(caller: str, action: str, objects: Sequence[str], result: str, write: 
     named = [item[:_LONGEST] for item in objects]
     fields = {"caller": caller, "action": action, "objects": named, "result": result, "requestId": request_id()}
     if result == BEGUN:
-        UNDER_WAY.add(write)
+        RUNNING.add(write)
     else:
-        UNDER_WAY.discard(write)
+        RUNNING.discard(write)
     AUDIT.info("audit", extra={**fields, WRITE: write})
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from gpuctl_server.audit import BEGUN, FIELDS, INTERRUPTED, UNDER_WAY, WRITE, AuditMemory
+from gpuctl_server.audit import BEGUN, FIELDS, INTERRUPTED, RUNNING, WRITE, AuditMemory
 
 READ = 16 * 1024 * 1024
 """Maximum number of bytes that one search reads from the end of the file."""
@@ -131,7 +131,7 @@ def _chosen(texts: Iterable[str | bytes], wanted: AuditFilter) -> tuple[list[dic
             ended.add(write)
         elif write in ended:
             continue
-        elif write not in UNDER_WAY:
+        elif write not in RUNNING:
             line["result"] = INTERRUPTED
         if wanted.takes(line):
             chosen.append(line)

@@ -127,7 +127,7 @@ def _checked(value: Any) -> Any:
         if count > MOST_VALUES:
             raise InvalidBody(f"the body has more than {MOST_VALUES} values")
         if isinstance(item, str):
-            _see_that_it_is_text(item)
+            _require_text(item)
         elif isinstance(item, float):
             if not math.isfinite(item):
                 raise InvalidBody("the body has a number that is infinite or NaN")
@@ -145,7 +145,7 @@ def _checked(value: Any) -> Any:
     return value
 
 
-def _see_that_it_is_text(text: str) -> None:
+def _require_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -18,7 +18,7 @@ NOTHING = "nothing is changed"
 _WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
 
 
-def intended(said: str) -> str:
+def dry_run_message(said: str) -> str:
     """Return the message of a dry run: ``it is paused`` -> ``it would be paused; nothing is changed``."""
     return f"{re.sub(*_WOULD, said, count=1)}; {NOTHING}"
 

@@ -20,7 +20,7 @@ class ChangeSlots:
         self._most = most
         self._each = most - most // 4
         self._lock = threading.Lock()
-        self._under_way: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
         self._ending = threading.Event()
 
     def begin(self, caller: str) -> None:
@@ -29,24 +29,24 @@ class ChangeSlots:
         :raises NoFreeSlot: too many changes are running.
         """
         with self._lock:
-            if self._under_way[caller] >= self._each:
+            if self._running[caller] >= self._each:
                 raise NoFreeSlot(is_own=True)
-            if self._under_way.total() >= self._most:
+            if self._running.total() >= self._most:
                 raise NoFreeSlot(is_own=False)
-            self._under_way[caller] += 1
+            self._running[caller] += 1
 
     def done(self, caller: str) -> None:
         """End the count of a change."""
         with self._lock:
-            self._under_way[caller] -= 1
-            if not self._under_way[caller]:
-                del self._under_way[caller]
+            self._running[caller] -= 1
+            if not self._running[caller]:
+                del self._running[caller]
 
     @property
-    def under_way(self) -> int:
+    def running(self) -> int:
         """Number of running changes."""
         with self._lock:
-            return self._under_way.total()
+            return self._running.total()
 
     def end(self) -> None:
         """Request shutdown: running changes begin no new step, but restore what they have taken apart."""

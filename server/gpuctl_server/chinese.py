@@ -72,7 +72,10 @@ def translated(response: Response) -> Response:
     value = json.loads(bytes(response.body))
     if not isinstance(value, dict):
         return response
-    told = {**_told(value), **{key: [_told(item) for item in value[key]] for key in _LISTS if _has_items(value, key)}}
+    told = {
+        **_translated_item(value),
+        **{key: [_translated_item(item) for item in value[key]] for key in _LISTS if _has_items(value, key)},
+    }
     if told == value:
         return response
     body = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
@@ -80,7 +83,7 @@ def translated(response: Response) -> Response:
     return Response(body, response.status_code, {**headers, "Content-Language": "zh"}, JSON)
 
 
-def _told(value: Any) -> Any:
+def _translated_item(value: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("message"), str):
         return value
     return {**value, "message": in_chinese(value["message"])}

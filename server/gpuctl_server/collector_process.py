@@ -22,9 +22,9 @@ from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.usage_settings import UsageSettings
 
-_TOLD = 1.0
+_INTERVAL = 1.0
 """Interval of the state lines, seconds."""
-_SPEAKING = threading.Lock()
+_WRITING = threading.Lock()
 
 
 def main() -> int:
@@ -34,8 +34,8 @@ def main() -> int:
     stopping, health = threading.Event(), CollectorHealth()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    threading.Thread(target=_listen, args=(sys.stdin, health, stopping), daemon=True).start()
-    threading.Thread(target=_tell, args=(health, stopping), daemon=True).start()
+    threading.Thread(target=_answer_requests, args=(sys.stdin, health, stopping), daemon=True).start()
+    threading.Thread(target=_report_state, args=(health, stopping), daemon=True).start()
     try:
         collect(settings, stopping, health)
     except CannotCollect as error:
@@ -44,26 +44,26 @@ def main() -> int:
     return 0
 
 
-def _listen(lines: TextIO, health: CollectorHealth, stopping: threading.Event) -> None:
+def _answer_requests(lines: TextIO, health: CollectorHealth, stopping: threading.Event) -> None:
     for line in lines:
         asked = json.loads(line)
         seen = asked["namespaces"]
         text = metrics_of(health, None if seen is None else frozenset(seen)).decode()
-        _say({"answer": asked["number"], "text": text})
+        _write_line({"answer": asked["number"], "text": text})
     stopping.set()
 
 
-def _tell(health: CollectorHealth, stopping: threading.Event) -> None:
-    while not stopping.wait(_TOLD):
+def _report_state(health: CollectorHealth, stopping: threading.Event) -> None:
+    while not stopping.wait(_INTERVAL):
         if not health.is_alive:
             LOG.error("the usage collector hangs; its process exits")
             os._exit(4)
-        _say(health.state())
+        _write_line(health.state())
 
 
-def _say(value: dict[str, Any]) -> None:
+def _write_line(value: dict[str, Any]) -> None:
     # The service may have been killed. Then standard input ends as well.
-    with _SPEAKING, contextlib.suppress(OSError):
+    with _WRITING, contextlib.suppress(OSError):
         print(json.dumps(value), flush=True)
 
 

@@ -43,8 +43,8 @@ class CollectorSupervisor:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._keep, daemon=True, name="gpuctl-usage")
-        self._said: dict[str, Any] = {}
-        self._said_at = -SILENT
+        self._state: dict[str, Any] = {}
+        self._state_at = -SILENT
         self._answered = threading.Condition()
         self._answers: dict[int, bytes | None] = {}
         self._number = 0
@@ -79,11 +79,15 @@ class CollectorSupervisor:
         """Return the state: if it collects, the age of the newest written data, and the problem; the last two may be
         None.
         """
-        return dict(self._said) if self._speaks else {"collecting": False, "knownSecondsAgo": None, "problem": None}
+        return (
+            dict(self._state)
+            if self._is_responsive
+            else {"collecting": False, "knownSecondsAgo": None, "problem": None}
+        )
 
     @property
-    def _speaks(self) -> bool:
-        return time.monotonic() - self._said_at < SILENT
+    def _is_responsive(self) -> bool:
+        return time.monotonic() - self._state_at < SILENT
 
     def metrics(self, namespaces: Collection[str] | None) -> bytes:
         """Return the metrics of the collector for Prometheus; :data:`NOT_COLLECTING` if it does not answer.
@@ -93,7 +97,7 @@ class CollectorSupervisor:
         seen = None if namespaces is None else sorted(namespaces)
         process, end = self._process, time.monotonic() + _ANSWERS_IN
         # Before its first line the process reads its settings, and a hanging process reads nothing.
-        if process is None or process.stdin is None or not self._speaks:
+        if process is None or process.stdin is None or not self._is_responsive:
             return NOT_COLLECTING
         with self._answered:
             self._number += 1
@@ -113,7 +117,7 @@ class CollectorSupervisor:
         while not self._ending.is_set():
             begun = time.monotonic()
             code = self._run()
-            self._said_at = -SILENT
+            self._state_at = -SILENT
             if self._ending.is_set():
                 return
             failures = 1 if time.monotonic() - begun > _LASTED else failures + 1
@@ -147,12 +151,12 @@ class CollectorSupervisor:
         with process.stdout as lines:
             for line in lines:
                 with contextlib.suppress(ValueError):
-                    self._hear(json.loads(line))
+                    self._receive(json.loads(line))
         return process.wait()
 
-    def _hear(self, value: dict[str, Any]) -> None:
+    def _receive(self, value: dict[str, Any]) -> None:
         if "answer" not in value:
-            self._said, self._said_at = value, time.monotonic()
+            self._state, self._state_at = value, time.monotonic()
             return
         with self._answered:
             # The requester may have given up.

@@ -10,8 +10,8 @@ from gpuctl.usecases.fit_documents import FitDocuments, FitResult, fit_waiting_s
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import require_access, simulating
-from gpuctl_server.mirror.shared_lists import READING, MaxListAge
+from gpuctl_server.job_lookups import require_access, simulation_slot
+from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
@@ -46,7 +46,7 @@ def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, sugg
 
 
 def _by_cluster(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
-    with service.simulation_context(caller, max_age=MaxListAge(READING)) as reader, simulating(service):
+    with service.simulation_context(caller, max_age=MaxListAge(READ_ONLY_AGE)) as reader, simulation_slot(service):
         return found.fit(take_snapshot(reader.scope.session), suggest=suggest)
 
 
@@ -57,7 +57,7 @@ def fit_waiting_jobs(service: Service, caller: Caller, namespace: str | None) ->
     :raises Problem: 403.
     """
     require_access(caller, AccessRequest("get", "jobs", namespace))
-    with service.simulation_context(caller, max_age=MaxListAge(READING)) as reader, simulating(service):
+    with service.simulation_context(caller, max_age=MaxListAge(READ_ONLY_AGE)) as reader, simulation_slot(service):
         session = reader.scope.session
         result = fit_waiting_seen(session, namespace, caller.home or session.namespace)
     sees = visible_job_filter(caller)

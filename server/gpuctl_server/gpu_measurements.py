@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpuctl_server.job_metrics import memory_text, table
+from gpuctl_server.job_metrics import memory_text, metric_queries
 from gpuctl_server.service_context import Service
 from gpuctl_usage.prometheus import PrometheusProblem
 
@@ -41,7 +41,7 @@ def measure_gpus(service: Service, nodes: Iterable[str]) -> Mapping[str, Mapping
 
 
 def _by_gpu(service: Service, name: str, nodes: list[str], deadline: float) -> dict[tuple[str, str], float]:
-    query, left = table(service)[name], deadline - time.monotonic()
+    query, left = metric_queries(service)[name], deadline - time.monotonic()
     if service.prometheus is None or not query.query or left <= 0:
         return {}
     try:

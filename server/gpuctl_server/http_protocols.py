@@ -89,7 +89,7 @@ class LimitedHttp(HttpToolsProtocol):
             self._size += len(piece)
             super().data_received(piece)
             if self._size > LARGEST_HEAD:
-                self._refuse(431, _TOO_LARGE)
+                self._reject(431, _TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -210,7 +210,7 @@ class LimitedHttp(HttpToolsProtocol):
                 self._watch_reading()
             self._expect(self._head_timeout)
         elif self._in_head and not self._is_over:
-            self._refuse(408, f"the request line and headers did not arrive within {self._head_timeout:g} s")
+            self._reject(408, f"the request line and headers did not arrive within {self._head_timeout:g} s")
         elif self._is_idle and not self.transport.is_closing():
             self.transport.close()
             self._expect(LINGER)
@@ -234,9 +234,9 @@ class LimitedHttp(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Reject a request that cannot be parsed, or that exceeds a limit."""
-        self._refuse(431 if self._too_large else 400, self._too_large or "the request is not valid HTTP/1.1")
+        self._reject(431 if self._too_large else 400, self._too_large or "the request is not valid HTTP/1.1")
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _reject(self, status: int, message: str) -> None:
         """Answer a request that does not reach the application, and close the connection."""
         if self._is_over:
             return

@@ -25,7 +25,7 @@ from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import NOTHING, VALIDATED, plan_answer, require_all_done
 from gpuctl_server.fair_slots import NoFreeSlot
 from gpuctl_server.http_problems import Problem, forbidden
-from gpuctl_server.job_lookups import find_job, no_job, require_access
+from gpuctl_server.job_lookups import find_job, job_not_found, require_access
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.mirror.shared_lists import MaxListAge
 from gpuctl_server.plan_runs import LISTED_WITHIN, Confirmation, PlanRun
@@ -114,7 +114,7 @@ def change_job(
         live_workload(session, item, ref)
         home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
         submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
-        _see_that_it_is_the_same(submission, item)
+        _require_same_job(submission, item)
         run = RunOptions(checkpoint=checkpoint, dry_run=dry_run)
         plan_run = PlanRun(service, touched, Confirmation(confirmed))
         changed = apply_job(service, caller, session, submission, ("update",), run, plan_run)
@@ -229,7 +229,7 @@ def rerun_job(
     )
 
 
-def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
+def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
     """Return the unfinished work of interrupted runs.
 
     :raises Problem: 403.
@@ -240,7 +240,7 @@ def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recov
     return _recoveries(found)
 
 
-def finish(
+def finish_unfinished(
     service: Service,
     caller: Caller,
     namespace: str | None,
@@ -284,11 +284,11 @@ def live_workload(session: Session, item: ListedJob, ref: JobRef) -> Object:
     live = session.get(key_of(workload))
     named = ref.text in (item.row.identity.name, item.row.identity.object_name)
     if live is None or (live["metadata"]["uid"] != workload["metadata"]["uid"] and not named):
-        raise no_job(ref.text, ref.namespace)
+        raise job_not_found(ref.text, ref.namespace)
     return live
 
 
-def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
+def _require_same_job(submission: Submission, item: ListedJob) -> None:
     """Check that the text has one document, and that it describes the job.
 
     :raises Problem: 400.

@@ -25,7 +25,7 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import change_session
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
-from gpuctl_server.mirror.shared_lists import READING, MaxListAge
+from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
@@ -89,7 +89,7 @@ def validate(service: Service, caller: Caller, request: SubmitRequest, touched: 
 
     :raises Problem: 400, 403, 409.
     """
-    with change_session(service, caller, MaxListAge(READING), dry_run=True) as session:
+    with change_session(service, caller, MaxListAge(READ_ONLY_AGE), dry_run=True) as session:
         submission = submission_of(service, caller, session, request, touched)
         return validate_submitted(service, caller, session, submission)
 

@@ -36,7 +36,7 @@ def require_access(caller: Caller, access: AccessRequest) -> None:
 
 
 @contextmanager
-def simulating(service: Service) -> Iterator[None]:
+def simulation_slot(service: Service) -> Iterator[None]:
     """Hold one of the few slots for simulations of all pods of the cluster.
 
     :raises Problem: 429 if no slot became free in time.
@@ -59,12 +59,12 @@ def board_of(service: Service) -> Board:
     return service.board.now()
 
 
-async def decided(caller: Caller, function: Callable[[], Result]) -> Result:
+async def check_rights(caller: Caller, function: Callable[[], Result]) -> Result:
     """Return the result of a function that checks rights. Only checks that may call the API server run in a thread."""
     return function() if isinstance(caller, TokenCaller) else await anyio.to_thread.run_sync(function, limiter=REVIEWS)
 
 
-class SeenJobs(NamedTuple):
+class VisibleJobs(NamedTuple):
     """The jobs that a caller may see: those in some namespaces and pools (None: all)."""
 
     namespaces: frozenset[str] | None
@@ -78,15 +78,15 @@ class SeenJobs(NamedTuple):
         )
 
 
-async def seen_by(caller: Caller, board: Board) -> SeenJobs:
+async def visible_jobs(caller: Caller, board: Board) -> VisibleJobs:
     """Return the jobs that a caller may see."""
     if isinstance(caller, TokenCaller):
         if caller.rights.is_unlimited:
-            return SeenJobs(None, None)
+            return VisibleJobs(None, None)
         there = board.namespaces if caller.rights.namespaces is None else caller.rights.namespaces
-        return SeenJobs(frozenset(filter(caller.sees, there)), caller.rights.pools)
+        return VisibleJobs(frozenset(filter(caller.sees, there)), caller.rights.pools)
     seen = await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)), limiter=REVIEWS)
-    return SeenJobs(seen, None)
+    return VisibleJobs(seen, None)
 
 
 MOST_REVIEWED = 100
@@ -103,7 +103,7 @@ async def require_visible_namespace(service: Service, caller: Caller) -> None:
     if isinstance(caller, TokenCaller):
         return
     names = service.mirror.names("Namespace")
-    if len(names) <= MOST_REVIEWED and not await decided(caller, lambda: any(map(caller.sees, names))):
+    if len(names) <= MOST_REVIEWED and not await check_rights(caller, lambda: any(map(caller.sees, names))):
         raise forbidden(
             f"{caller.name} may not see jobs in any namespace: RBAC does not allow to list pods; ask an "
             "administrator for a role binding, see docs/operations.md"
@@ -115,12 +115,12 @@ def sees_job(caller: Caller, namespace: str, pool: str | None) -> bool:
     return caller.sees(namespace) and (caller.pools is None or (pool or DEFAULT_POOL) in caller.pools)
 
 
-def no_job(text: str, namespace: str | None) -> Problem:
+def job_not_found(text: str, namespace: str | None) -> Problem:
     """Return a 404, the same for a job that does not exist and for one that the caller may not see."""
     return not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
 
 
-def several_jobs(text: str, found: Sequence[ListedJob]) -> Problem:
+def ambiguous_job(text: str, found: Sequence[ListedJob]) -> Problem:
     """Return the 409 for a text that matches several jobs."""
     listed = [
         {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind} for item in found
@@ -147,9 +147,9 @@ def find_job(
 
     found = board_of(service).find(text, takes)
     if not found:
-        raise no_job(text, namespace)
+        raise job_not_found(text, namespace)
     if len(found) > 1:
-        raise several_jobs(text, found)
+        raise ambiguous_job(text, found)
     (job,) = found
     require_access(caller, AccessRequest(action, resource, job.row.identity.namespace, job.row.pool))
     return job

@@ -34,7 +34,7 @@ class MetricPoint(BaseModel):
     value: float = Field(examples=[75.2])
 
 
-def table(service: Service) -> Mapping[str, MetricQuery]:
+def metric_queries(service: Service) -> Mapping[str, MetricQuery]:
     """Return the queries: the defaults, with those of the settings."""
     return {**DEFAULTS, **service.settings.metrics}
 
@@ -48,7 +48,7 @@ def metrics_over_time(
     :param start: None: the start of the job. ``end``: None: now.
     :raises Problem: 400 for an unknown metric or an invalid time range; 503 without Prometheus.
     """
-    queries = table(service)
+    queries = metric_queries(service)
     known = [name for name in queries if name not in NO_SERIES]
     if unknown := [name for name in names if name not in known]:
         raise _invalid(f"metric: `{unknown[0][:80]}` is unknown; known are {', '.join(sorted(known))}")
@@ -74,14 +74,14 @@ def job_metrics(service: Service, item: ListedJob) -> JobMetrics:
     prometheus = service.prometheus
     if prometheus is None or item.row.status.phase != "running":
         return JobMetrics()
-    queries, values = table(service), _names(item)
+    queries, values = metric_queries(service), _names(item)
     deadline = time.monotonic() + _SOON
     now = {name: _now(prometheus, queries[name], values, deadline) for name in (*_IN_DETAIL, "memoryTotal")}
     return JobMetrics(
         gpu_utilization=_rounded(now["gpuUtilization"]),
         memory_usage=memory_text(now["memoryUsage"], now["memoryTotal"]),
-        network_latency=_told(queries["networkLatency"], now["networkLatency"]),
-        throughput=_told(queries["throughput"], now["throughput"]),
+        network_latency=_formatted(queries["networkLatency"], now["networkLatency"]),
+        throughput=_formatted(queries["throughput"], now["throughput"]),
     )
 
 
@@ -147,7 +147,7 @@ def _now(
     return found[0].samples[-1].value if len(found) == 1 and found[0].samples else None
 
 
-def _told(query: MetricQuery, value: float | None) -> str | None:
+def _formatted(query: MetricQuery, value: float | None) -> str | None:
     return None if value is None else query.text.replace("{value}", f"{_rounded(value):g}")
 
 

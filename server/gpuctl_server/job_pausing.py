@@ -19,24 +19,24 @@ from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.pause_and_resume import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED, intended, plan_answer
+from gpuctl_server.change_results import NOTHING, VALIDATED, dry_run_message, plan_answer
 from gpuctl_server.job_changes import JobRef, await_shown, change_session, live_workload, resolve_job, title_of_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
-Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
+SuspendFunction = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
 """Pauses or resumes jobs by name."""
 
 
-def pausing_with(service: Service, *, checkpoint: bool) -> Suspending:
+def pausing_with(service: Service, *, checkpoint: bool) -> SuspendFunction:
     """Return ``pause_jobs`` with the limits of the service. A job whose checkpoint failed is not paused."""
     callbacks = RunCallbacks(should_stop=service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
 
 
-def resuming_with(caller: Caller, callbacks: RunCallbacks) -> Suspending:
+def resuming_with(caller: Caller, callbacks: RunCallbacks) -> SuspendFunction:
     """Return ``resume_jobs``, which does not name jobs that the caller may not see."""
     return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, visible_job_filter(caller))
 
@@ -94,7 +94,7 @@ def _suspended(
     caller: Caller,
     item: ListedJob,
     ref: JobRef,
-    act: Suspending,
+    act: SuspendFunction,
     touched: AuditTrail,
     dry_run: bool,
 ) -> _Suspended:
@@ -109,6 +109,6 @@ def _suspended(
     status, said = done.status, done.message
     if dry_run:
         status = VALIDATED
-        said = intended(said) if done.changed else f"{said}; {NOTHING}"
+        said = dry_run_message(said) if done.changed else f"{said}; {NOTHING}"
     state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=f"{title_of_job(item)} {said}")
     return _Suspended(state, done.changed)

@@ -22,7 +22,7 @@ from gpuctl.reading.wait_until import (
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import board_of, require_access, sees_job, several_jobs
+from gpuctl_server.job_lookups import ambiguous_job, board_of, require_access, sees_job
 from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
@@ -130,7 +130,7 @@ def _found(board: Board, caller: Caller, name: WaitedName) -> ListedJob | None:
 
     items = board.find(name.job, takes)
     if len({(item.row.identity.namespace, item.row.identity.kind) for item in items}) > 1:
-        raise several_jobs(name.job, items)
+        raise ambiguous_job(name.job, items)
     return items[0] if items else None
 
 

@@ -38,7 +38,9 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
         number = error.errno if isinstance(error, OSError) else None
         if isinstance(error, socket.gaierror | UnicodeError) or number is None:
             raise CannotListen(f"cannot listen on {host}: it is not an address of this machine") from None
-        raise CannotListen(f"cannot listen on {_told(host, port)}: {_WHY.get(number, os.strerror(number))}") from None
+        raise CannotListen(
+            f"cannot listen on {_host_and_port(host, port)}: {_WHY.get(number, os.strerror(number))}"
+        ) from None
     return sockets
 
 
@@ -47,5 +49,5 @@ def close_sockets(sockets: list[socket.socket]) -> None:
         own.close()
 
 
-def _told(host: str, port: int) -> str:
+def _host_and_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

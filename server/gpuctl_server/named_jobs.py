@@ -20,11 +20,11 @@ from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED, intended
+from gpuctl_server.change_results import NOTHING, VALIDATED, dry_run_message
 from gpuctl_server.http_problems import problem_of
 from gpuctl_server.job_changes import JobRef, change_session
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.job_pausing import Suspending, pausing_with, resuming_with
+from gpuctl_server.job_pausing import SuspendFunction, pausing_with, resuming_with
 from gpuctl_server.job_revisions import rerun_removed
 from gpuctl_server.plan_runs import Confirmation, PlanRun, await_seen
 from gpuctl_server.redaction import visible_job_filter
@@ -118,7 +118,7 @@ def _suspended(
     caller: Caller,
     names: Sequence[str],
     namespace: str | None,
-    act: Suspending,
+    act: SuspendFunction,
     touched: AuditTrail,
     *,
     dry_run: bool,
@@ -135,7 +135,7 @@ def _suspended(
                 for paused in act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform):
                     item = paused_job(paused.job, paused.result)
                     if dry_run:
-                        item.message = intended(item.message) if item.changed else f"{item.message}; {NOTHING}"
+                        item.message = dry_run_message(item.message) if item.changed else f"{item.message}; {NOTHING}"
                         item.status = VALIDATED
                     done.items.append(item)
                     keys.append(paused.result.key)

@@ -12,13 +12,13 @@ from gpuctl.reading.node_rows import NodeDetails
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.gpu_measurements import measure_gpus
-from gpuctl_server.node_lookups import jobs_of, seen_pods
+from gpuctl_server.node_lookups import jobs_of, visible_pods
 from gpuctl_server.service_context import Service
 
 
 def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail:
     """Return a pool with the jobs and pods that the caller may see."""
-    pods, waiting = seen_pods(caller, pool.jobs), seen_pods(caller, pool.waiting)
+    pods, waiting = visible_pods(caller, pool.jobs), visible_pods(caller, pool.waiting)
     fields = PoolReport.of(pool.row).model_dump(exclude={"jobs", "waiting_jobs"})
     return PoolDetail(
         **fields,
@@ -31,7 +31,7 @@ def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail
 
 def node_detail(service: Service, caller: Caller, node: NodeDetails) -> NodeDetail:
     """Return a node with the jobs and pods that the caller may see."""
-    pods = seen_pods(caller, node.holders)
+    pods = visible_pods(caller, node.holders)
     fields = NodeReport.of(node, PlatformGpus(service.platform)).model_dump(exclude={"running_jobs"})
     detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=HoldingPod.all_of(pods))
     _measure(service, {node.name: detail.gpu_detail})

@@ -19,7 +19,7 @@ from gpuctl_server.service_context import Service
 _STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}
 
 
-def label(
+def set_node_labels(
     service: Service,
     caller: Caller,
     action: Action,
@@ -62,7 +62,7 @@ def label(
     return report
 
 
-def label_one(
+def set_node_label(
     service: Service,
     caller: Caller,
     action: Action,
@@ -79,7 +79,9 @@ def label_one(
     :raises Problem: 404 for a node or label that does not exist, 409 for another value, 403.
     :raises ClusterError: the API server rejected the change.
     """
-    report = label(service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run)
+    report = set_node_labels(
+        service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run
+    )
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done

@@ -84,11 +84,11 @@ def find_node(service: Service, caller: Caller, name: str, resource: str = "node
     """
     found = service.fleet.now().nodes.get(name)
     if found is None or not pool_filter(caller, "get", resource)(found.pool):
-        raise no_node(name, (node.name for node in visible_nodes(service, caller, resource)))
+        raise node_not_found(name, (node.name for node in visible_nodes(service, caller, resource)))
     return found
 
 
-def no_node(name: str, there: Iterable[str]) -> Problem:
+def node_not_found(name: str, there: Iterable[str]) -> Problem:
     """Return the 404 for a node, with similar names as a hint."""
     missing = no_such("node", name, there)
     problem = not_found(missing.message, "NodeNotFound")
@@ -96,7 +96,7 @@ def no_node(name: str, there: Iterable[str]) -> Problem:
     return problem
 
 
-def seen_pods(caller: Caller, pods: Iterable[PodOnNode] | None) -> list[PodOnNode] | None:
+def visible_pods(caller: Caller, pods: Iterable[PodOnNode] | None) -> list[PodOnNode] | None:
     """Return the pods that the caller may see; None if the service may not read pods."""
     return None if pods is None else [pod for pod in pods if sees_holder(caller, pod)]
 

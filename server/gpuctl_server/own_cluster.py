@@ -44,7 +44,7 @@ def cluster_for(service: Service, sources: Iterable[Source]) -> str | None:
     return own_name(service) if any("placement" in source.text.lower() for source in sources) else None
 
 
-def refuse_elsewhere(compilation: Compilation, cluster: str | None) -> None:
+def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None:
     """Raise an error if a document belongs to another cluster than the one that it was compiled for.
 
     :raises Problem: 400.

@@ -18,8 +18,8 @@ from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import plan_answer
 from gpuctl_server.job_changes import apply_submission, change_session
-from gpuctl_server.job_lookups import require_access, simulating
-from gpuctl_server.mirror.shared_lists import READING, MaxListAge
+from gpuctl_server.job_lookups import require_access, simulation_slot
+from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents, require_document_access, sources_of
@@ -47,10 +47,10 @@ def plan_documents(
     :param with_objects: include each object before and after the change.
     :raises Problem: 400, 403.
     """
-    with service.live_session(caller, MaxListAge(READING)) as session:
+    with service.live_session(caller, MaxListAge(READ_ONLY_AGE)) as session:
         submission = _compiled(service, caller, session, documents, compiling, planning)
         require_document_access(caller, "create", submission.documents, jobs="plans")
-        with simulating(service):
+        with simulation_slot(service):
             plan = preview_request(session, submission.wanted, RunCallbacks(), checkpoint=checkpoint)
     messages = _messages(service, documents)
     keys = submission.wanted.request.keys if with_objects else None

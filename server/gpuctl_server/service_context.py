@@ -34,7 +34,7 @@ from gpuctl_server.mirror.fleet_board import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
-from gpuctl_server.mirror.progress import ProgressBook
+from gpuctl_server.mirror.progress import ProgressReader
 from gpuctl_server.mirror.redacting_session import RedactingSession, ScopedSession
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
 from gpuctl_server.mirror.shared_lists import ListSharingSession, MaxListAge, SharedLists
@@ -45,9 +45,9 @@ from gpuctl_server.service_metrics import ServiceMetrics
 from gpuctl_server.usage_connection import UsageConnection
 from gpuctl_usage.prometheus import Prometheus
 
-SEEN_WITHIN = 2.0
+MIRROR_TIMEOUT = 2.0
 """Maximum wait of a write for the mirror, seconds."""
-GLANCE = 5.0
+ANSWER_AGE = 5.0
 """Maximum age of an answer from memory, seconds."""
 READS = 16
 """Threads for answers from memory. Requests to the API server use other threads, and may block all of these while the
@@ -75,7 +75,7 @@ class Service:
     board: JobBoard
     metrics: ServiceMetrics
     fleet: FleetBoard
-    progress: ProgressBook
+    progress: ProgressReader
     logs: LogHub
     prometheus: Prometheus | None
     usage: UsageConnection
@@ -111,7 +111,7 @@ class Service:
         It also changes at intervals, because progress and metrics come from other sources than the mirror.
         """
         beside = self.mirror.changes_of("Service", "HorizontalPodAutoscaler")
-        return self.board.now().version, beside, self.progress.version, time.monotonic() // GLANCE
+        return self.board.now().version, beside, self.progress.version, time.monotonic() // ANSWER_AGE
 
     def read_context(
         self, caller: Caller | None, namespace: str | None = None
@@ -189,7 +189,7 @@ class Service:
             session.close()
 
     def wait_until_seen(
-        self, written: Iterable[Object], gone: Iterable[Key] = (), timeout: float = SEEN_WITHIN
+        self, written: Iterable[Object], gone: Iterable[Key] = (), timeout: float = MIRROR_TIMEOUT
     ) -> None:
         """Wait until the mirror has the written objects, so that a client reads its own write; at most ``timeout``
         seconds.
@@ -225,7 +225,7 @@ class Service:
         self.connection.close()
 
 
-def followed(keys: Records) -> list[WatchedList]:
+def watched_lists(keys: Records) -> list[WatchedList]:
     """Return the lists that the mirror watches: gpuctl's objects, and other pods, nodes, quotas and devices."""
     ours = (*WORKLOADS, "Service", "HorizontalPodAutoscaler")
     return [
@@ -247,7 +247,7 @@ def make_service(
     """Return a service that has not been started."""
     keys = records(platform)
     # One thread: each list is watched by its own request for the lifetime of the service.
-    mirror = Mirror(Session(connection, threads=1), followed(keys), again=settings.mirror_again)
+    mirror = Mirror(Session(connection, threads=1), watched_lists(keys), again=settings.mirror_again)
     board = JobBoard(connection, mirror, platform)
     fleet = FleetBoard(connection, mirror, platform)
     return Service(
@@ -260,7 +260,7 @@ def make_service(
         board,
         ServiceMetrics(mirror, authenticator if isinstance(authenticator, ServiceTokenFile) else None),
         fleet,
-        ProgressBook(connection),
+        ProgressReader(connection),
         LogHub(connection, platform, settings),
         Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
         UsageConnection(settings.usage_database),

@@ -32,7 +32,7 @@ from gpuctl_server.audit import audit_to
 from gpuctl_server.http_protocols import AbortableWebSocket, LimitedHttp
 from gpuctl_server.limited_server import LimitedServer
 from gpuctl_server.listen_sockets import CannotListen, bind_sockets, close_sockets
-from gpuctl_server.malloc import give_back, share_heaps
+from gpuctl_server.malloc import limit_heaps, trim_heap
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.server_settings import ServerSettings
@@ -40,14 +40,14 @@ from gpuctl_server.service_context import Service, make_service
 from gpuctl_server.tls_certificate import InvalidCertificate, TlsCertificate
 from gpuctl_usage.layered_settings import FILE, SettingsProblem
 
-FIRST = "admin"
+FIRST_NAME = "admin"
 """Name of the token that the first start creates."""
-FIRST_LASTS = timedelta(days=90)
+FIRST_LIFETIME = timedelta(days=90)
 
 
-_GIVEN_BACK = 600
+_TRIM_INTERVAL = 600
 """Interval for returning free memory to the system, ticks of 0.1 s."""
-_LOOKED_AT = 10
+_CERTIFICATE_INTERVAL = 10
 """Interval for checking if the certificate was replaced, ticks of 0.1 s."""
 
 
@@ -55,7 +55,7 @@ class CannotStart(Exception):
     """The service cannot be started with these settings; ``str()`` is a message for the user."""
 
 
-def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
+def serve(settings: ServerSettings, notify: Callable[[str], None]) -> None:
     """Serve until a signal ends the process.
 
     :param tell: called with messages for the user: the address, and at the first start the file with the token. :raises
@@ -66,7 +66,7 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
             "collecting usage needs a database: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or "
             "use --usage-database"
         )
-    share_heaps()
+    limit_heaps()
     certificate = _certificate(settings)
     try:
         # First, so that a start that fails here has created nothing.
@@ -75,13 +75,13 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         raise CannotStart(str(error)) from None
     try:
         if certificate is None and not settings.insecure_plain_http:
-            _refuse_plain_http(sockets)
-        _serve(settings, prepare(settings, tell), certificate, sockets, tell)
+            _reject_plain_http(sockets)
+        _serve(settings, prepare(settings, notify), certificate, sockets, notify)
     finally:
         close_sockets(sockets)
 
 
-def _refuse_plain_http(sockets: Sequence[socket.socket]) -> None:
+def _reject_plain_http(sockets: Sequence[socket.socket]) -> None:
     """Raise CannotStart if one of the addresses can be reached from other machines."""
     for own in sockets:
         address = str(own.getsockname()[0]).partition("%")[0]
@@ -97,7 +97,7 @@ def _serve(
     service: Service,
     certificate: TlsCertificate | None,
     sockets: list[socket.socket],
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> None:
     set_process_surface(Surface.REST)
     scheme = "https" if certificate is not None else "http"
@@ -121,7 +121,7 @@ def _serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listening(host: str, port: int) -> None:
-        tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
+        notify(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
 
     server = _Server(config, listening, service, certificate)
     set_up()
@@ -132,7 +132,7 @@ def _serve(
     try:
         server.run(sockets)
     finally:
-        if service.change_slots.under_way:
+        if service.change_slots.running:
             # Do not wait for its thread, which might take minutes. The journal of the change allows recovery.
             LOG.error("exited during a change; `gpuctl recover` finishes it")
             os._exit(1)
@@ -164,9 +164,9 @@ class _Server(LimitedServer):
 
     async def on_tick(self, counter: int) -> bool:
         """Also return free memory and renew the certificate at intervals. Called ten times a second."""
-        if counter % _GIVEN_BACK == 0:
-            give_back()
-        if self._certificate is not None and self.config.ssl is not None and counter % _LOOKED_AT == 0:
+        if counter % _TRIM_INTERVAL == 0:
+            trim_heap()
+        if self._certificate is not None and self.config.ssl is not None and counter % _CERTIFICATE_INTERVAL == 0:
             self._certificate.renew(self.config.ssl)
         return await super().on_tick(counter)
 
@@ -190,7 +190,7 @@ def _certificate(settings: ServerSettings) -> TlsCertificate | None:
         raise CannotStart(f"the certificate cannot be used: {error}") from None
 
 
-def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
+def prepare(settings: ServerSettings, notify: Callable[[str], None]) -> Service:
     """Return a service that has not been started.
 
     :raises CannotStart: a setting is invalid, or a resource is not available.
@@ -205,10 +205,10 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
         raise CannotStart(error.message + (f"\n  = {error.hint}" if error.hint else "")) from None
-    return make_service(settings, connection, platform, _authenticator(settings, connection, tell))
+    return make_service(settings, connection, platform, _authenticator(settings, connection, notify))
 
 
-def _authenticator(settings: ServerSettings, connection: Connection, tell: Callable[[str], None]) -> Authenticator:
+def _authenticator(settings: ServerSettings, connection: Connection, notify: Callable[[str], None]) -> Authenticator:
     if settings.auth == "kubernetes":
         return ClusterUsers(connection)
     if settings.auth == "oidc":
@@ -217,12 +217,13 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
     try:
         if not path.exists():
             # Not printed: the output of a service is kept in logs.
-            token, entry = new_token(FIRST, "admin", lasts=FIRST_LASTS)
+            token, entry = new_token(FIRST_NAME, "admin", lasts=FIRST_LIFETIME)
             write_tokens(path, [entry])
-            first = path.with_name(f"{FIRST}-token")
+            first = path.with_name(f"{FIRST_NAME}-token")
             write_privately(first, token + "\n")
-            tell(
-                f"the token of {FIRST} is in {first}; it expires in {FIRST_LASTS.days} days, and its hash is in {path}"
+            notify(
+                f"the token of {FIRST_NAME} is in {first}; it expires in {FIRST_LIFETIME.days} days, "
+                f"and its hash is in {path}"
             )
         # In a pod there is no context, and the namespace of the connection is that of the service itself.
         return ServiceTokenFile(path, () if connection.context else (connection.namespace,))

@@ -37,7 +37,7 @@ from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import pool_filter
-from gpuctl_server.own_cluster import cluster_for, refuse_elsewhere
+from gpuctl_server.own_cluster import cluster_for, reject_other_clusters
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
@@ -218,7 +218,7 @@ def compile_documents(
     :raises Problem: 400, 403.
     """
     given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
-    _see_that_few(len(given))
+    _require_few(len(given))
     namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
     cluster = None if are_here else cluster_for(service, given)
     options = DocumentOptions(
@@ -232,17 +232,17 @@ def compile_documents(
     with _turn(service, caller) as interrupt:
         options = replace(options, interrupt=interrupt)
         wanted = request_for(session, options, planning or PlanOptions(), RunCallbacks())
-    refuse_elsewhere(wanted.compilation, cluster)
+    reject_other_clusters(wanted.compilation, cluster)
     wanted = replace(
         wanted, request=replace(wanted.request, sees=visible_job_filter(caller)), origin=ApplyOrigin(who=caller.name)
     )
-    refuse_platform(wanted.compilation.documents)
+    reject_platform(wanted.compilation.documents)
     submission = Submission(text, wanted)
     if caller.is_confined:
         _confine_pods(service, caller, submission)
         _confine_services(service, caller, submission)
         _confine_nodes(service, caller, submission)
-        _refuse_taken_names(service, caller, submission)
+        _reject_taken_names(service, caller, submission)
     return submission
 
 
@@ -254,7 +254,7 @@ def compile_to_fit(
     :raises InvalidDocuments: the documents have errors.
     :raises Problem: 400, 403.
     """
-    _see_that_few(len(sources))
+    _require_few(len(sources))
     cluster = cluster_for(service, sources)
     home = home_of(service, caller, "\n".join(source.text for source in sources), namespace)
     with _turn(service, caller) as interrupt:
@@ -266,8 +266,8 @@ def compile_to_fit(
             cluster_name=cluster,
             interrupt=interrupt,
         )
-    refuse_platform(found.compilation.documents)
-    refuse_elsewhere(found.compilation, cluster)
+    reject_platform(found.compilation.documents)
+    reject_other_clusters(found.compilation, cluster)
     require_document_access(caller, "get", found.compilation.documents, jobs="plans")
     return found
 
@@ -355,7 +355,7 @@ def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> 
             )
 
 
-def _refuse_taken_names(service: Service, caller: Caller, submission: Submission) -> None:
+def _reject_taken_names(service: Service, caller: Caller, submission: Submission) -> None:
     """Reject a job with the name of a hidden job of another kind. The API server would accept both.
 
     :raises Problem: 409.
@@ -379,19 +379,19 @@ def home_of(service: Service, caller: Caller, text: str, namespace: str | None) 
     :param namespace: the namespace of the request; None if not given.
     :raises Problem: 400, also for too many documents.
     """
-    _see_that_few(sum(line.startswith("---") for line in text.split("\n")))
+    _require_few(sum(line.startswith("---") for line in text.split("\n")))
     namespace = namespace or caller.home or service.namespace
     if not is_dns_label(namespace):
         raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")
     return namespace
 
 
-def _see_that_few(documents: int) -> None:
+def _require_few(documents: int) -> None:
     if documents > MOST_DOCUMENTS:
         raise Problem(400, f"more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
 
 
-def refuse_platform(documents: list[Document]) -> None:
+def reject_platform(documents: list[Document]) -> None:
     """Reject a document of kind platform.
 
     :raises Problem: 400.
@@ -407,7 +407,7 @@ def require_document_access(caller: Caller, action: Action, documents: list[Docu
     :raises Problem: 403.
     """
     for document in documents:
-        for access in _wishes(action, document, jobs):
+        for access in _access_requests(action, document, jobs):
             require_access(caller, access)
 
 
@@ -448,7 +448,7 @@ def name_of(document: Document) -> str:
     return model.header.name if isinstance(model, PoolDocument | QuotaDocument) else ""
 
 
-def _wishes(action: Action, document: Document, jobs: str) -> Iterator[AccessRequest]:
+def _access_requests(action: Action, document: Document, jobs: str) -> Iterator[AccessRequest]:
     model = document.model
     if isinstance(model, Workload):
         yield AccessRequest(action, jobs, document.namespace, model.resources.pool)

@@ -122,7 +122,7 @@ def require_all_pools(caller: Caller, what: str = "workloads") -> None:
         )
 
 
-def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
+def visible_holders(service: Service, caller: Caller) -> frozenset[str] | None:
     """Return the namespaces whose pods the metrics of the collector may include for a caller; None: all.
 
     Empty for a caller who does not see all namespaces except those of the system, or who is limited to pools.
@@ -134,7 +134,7 @@ def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
     return frozenset(filter(caller.sees, service.mirror.names("Namespace")))
 
 
-def namespaces_seen(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
+def visible_namespaces(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
     """Return the namespaces of a cluster that the caller may see; None: all, including future ones.
 
     :param cluster: as for :func:`usage_answer`; ``namespace``: the requested namespace, if any.

@@ -34,8 +34,8 @@ from gpuctl.reading.node_rows import read_nodes
 from gpuctl.reading.pool_rows import read_pools
 from gpuctl.reading.quota_rows import read_quotas
 from gpuctl_server.mirror.job_board import ListedJob, job_id
-from gpuctl_server.mirror.progress import _speaker
-from gpuctl_server.mirror.trimming import Trimmer, flaw
+from gpuctl_server.mirror.progress import _logging_pod
+from gpuctl_server.mirror.trimming import Trimmer, malformed_reason
 from properties.scale import examples
 from support.why_records import RECORDED, load
 
@@ -239,7 +239,7 @@ def of_jobs(objects: list[Object]) -> list[Any]:
         described = job_description(facts.row.job_id, facts, JobMetrics(), facts.resources["gpuType"])
         told += [described.model_dump(), facts.row.status.word, facts.conditions, job_id(job)]
         listed_job = ListedJob(job_id(job), job, facts.row)
-        speaker = _speaker(listed_job)
+        speaker = _logging_pod(listed_job)
         told.append(None if speaker is None else speaker["metadata"]["uid"])
     return told
 
@@ -263,7 +263,7 @@ def of_nodes(objects: list[Object]) -> list[Any]:
 
 def assert_same(objects: list[Object]) -> None:
     before = copy.deepcopy(objects)
-    assert [flaw(obj) for obj in objects] == [None] * len(objects)
+    assert [malformed_reason(obj) for obj in objects] == [None] * len(objects)
     trimmer = Trimmer()
     trimmed = [trimmer.trim(obj) for obj in objects]
     assert objects == before, "what was listed is not changed"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl_server.mirror.progress import said
-from gpuctl_server.mirror.trimming import SkippedObject, flaw
+from gpuctl_server.mirror.progress import last_percentage
+from gpuctl_server.mirror.trimming import SkippedObject, malformed_reason
 from gpuctl_server.response_cache import ResponseCache, encode
 
 
@@ -34,7 +34,7 @@ from gpuctl_server.response_cache import ResponseCache, encode
 )
 def test_what_a_log_says(text: str, percent: int | None) -> None:
     """The last of it that can be true; a number without its word says nothing."""
-    assert said(text) == percent
+    assert last_percentage(text) == percent
 
 
 def test_answers_are_remembered_within_bounds() -> None:
@@ -83,12 +83,12 @@ def test_what_is_left_out(change: dict[str, dict[str, object]]) -> None:
         "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "labels": {"app": "a"}},
         "spec": {"containers": [{"name": "main"}]},
     }
-    assert flaw(sound) is None
-    assert flaw({**sound, "status": None}) is None
+    assert malformed_reason(sound) is None
+    assert malformed_reason({**sound, "status": None}) is None
     changed = {**sound, **change}
     if "metadata" in change:
         changed["metadata"] = {**sound["metadata"], **change["metadata"]}  # type: ignore[dict-item]
-    problem = flaw(changed)
+    problem = malformed_reason(changed)
     assert problem is not None
     left_out = SkippedObject(changed, problem)
     assert left_out["metadata"].keys() == {"uid", "resourceVersion"}

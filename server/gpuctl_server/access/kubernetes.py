@@ -89,7 +89,7 @@ class Reviewer:
         return self._reviews.get((user, attributes, namespace), lambda: self._review(user, attributes, namespace))
 
     def _user(self, token: str) -> User | None:
-        answer = self._ask(
+        answer = self._post(
             "/apis/authentication.k8s.io/v1/tokenreviews",
             {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}},
         )
@@ -116,10 +116,10 @@ class Reviewer:
         }
         kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
         return bool(
-            self._ask("/apis/authorization.k8s.io/v1/subjectaccessreviews", {**kind, "spec": spec}).get("allowed")
+            self._post("/apis/authorization.k8s.io/v1/subjectaccessreviews", {**kind, "spec": spec}).get("allowed")
         )
 
-    def _ask(self, path: str, body: Object) -> Object:
+    def _post(self, path: str, body: Object) -> Object:
         with self._slots:
             answer: Object = Session(self._connection, threads=1).request("POST", path, body=body)
         return dict(answer.get("status") or {})
@@ -154,10 +154,10 @@ class ClusterCaller:
 
     def sees(self, namespace: str) -> bool:
         """Return True if the user may list the pods of a namespace ("": True)."""
-        return not namespace or self._has(_RIGHTS["jobs", "get"], namespace)
+        return not namespace or self._is_allowed(_RIGHTS["jobs", "get"], namespace)
 
     def sees_all(self) -> bool:
-        return self._has(_RIGHTS["jobs", "get"], "")
+        return self._is_allowed(_RIGHTS["jobs", "get"], "")
 
     @property
     def is_confined(self) -> bool:
@@ -174,7 +174,7 @@ class ClusterCaller:
         if access.namespace is None and access.resource in _ANYWHERE:
             return Decision(True, f"{self.name} may {access} where Kubernetes allows it")
         where = access.namespace if attributes.namespaced and access.namespace is not None else ""
-        if self._has(attributes, where):
+        if self._is_allowed(attributes, where):
             return Decision(True, f"{self.name} may {access}")
         right = f"{attributes.verb} {attributes.resource}" + (
             f"/{attributes.subresource}" if attributes.subresource else ""
@@ -184,7 +184,7 @@ class ClusterCaller:
     def connection(self, service: Connection) -> Connection:
         return self.own
 
-    def _has(self, attributes: _Attributes, namespace: str) -> bool:
+    def _is_allowed(self, attributes: _Attributes, namespace: str) -> bool:
         if self.reviewer.may(self.user, attributes, ""):
             return True
         return bool(namespace) and self.reviewer.may(self.user, attributes, namespace)

@@ -84,7 +84,7 @@ def read_tokens(path: Path) -> list[TokenEntry]:
     """
     # O_NONBLOCK: opening a pipe must not wait for its writer.
     with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        _see_that_it_is_private(path, os.fstat(file.fileno()))
+        _require_private(path, os.fstat(file.fileno()))
         try:
             value = json.loads(file.read())
         except (ValueError, RecursionError) as error:
@@ -95,7 +95,7 @@ def read_tokens(path: Path) -> list[TokenEntry]:
     return [_entry(item, f"tokens[{number}] of {path}") for number, item in enumerate(listed)]
 
 
-def _see_that_it_is_private(path: Path, status: os.stat_result) -> None:
+def _require_private(path: Path, status: os.stat_result) -> None:
     """Check that other users can neither read nor write the file.
 
     :raises DamagedTokens: they can, or it is not a regular file.

@@ -17,7 +17,7 @@ _BEHIND_LINES = 500
 _BEHIND_BYTES = 512 * 1024
 _WAITED_FOR = 2.0
 """Maximum number of seconds for which the stream waits for a slow client, so that a burst does not cut it off."""
-_MOST_PLACES = 256
+_MOST_POSITIONS = 256
 
 
 class LogSelection(NamedTuple):
@@ -34,7 +34,7 @@ class LogSelection(NamedTuple):
     since: int | None = None
     uid: str | None = None
     grep: str = ""
-    marks: LogPositions | None = None
+    resume_from: LogPositions | None = None
 
 
 class LogEnd(NamedTuple):
@@ -64,8 +64,10 @@ class LogFollower:
     def __init__(self, selection: LogSelection) -> None:
         self.selection = selection
         self.cut = asyncio.Event()
-        self.places: dict[bytes, LogPosition] = dict(selection.marks.places) if selection.marks else {}
-        self.whole = selection.marks is not None and selection.marks.whole
+        self.positions: dict[bytes, LogPosition] = (
+            dict(selection.resume_from.positions) if selection.resume_from else {}
+        )
+        self.whole = selection.resume_from is not None and selection.resume_from.whole
         self.overflowed = False
         self._last = ""
         self._catching_up = False
@@ -78,23 +80,23 @@ class LogFollower:
         self._news = asyncio.Event()
 
     @property
-    def marks(self) -> LogPositions:
+    def resume_positions(self) -> LogPositions:
         """The positions at which the client can resume."""
-        return LogPositions(self.places, self.whole)
+        return LogPositions(self.positions, self.whole)
 
     def too_slow(self) -> LogEnd:
         """Return the end for a client that was cut off."""
         since = f"since={self._last}" if self._last else "tail"
         return LogEnd(TOO_SLOW, f"too slow: lines were dropped; connect again with {since} to continue")
 
-    def begin(self, entries: Iterable[LogEntry], places: Mapping[bytes, LogPosition]) -> None:
+    def begin(self, entries: Iterable[LogEntry], positions: Mapping[bytes, LogPosition]) -> None:
         """Add past lines, which the client reads at its own speed. ``positions`` are those before the first of them."""
-        self.places |= places
+        self.positions |= positions
         self.whole = True
         self._past.extend(entries)
         self._news.set()
 
-    def collect(self) -> None:
+    def begin_catch_up(self) -> None:
         """Collect new lines, up to a limit, while past lines are being read."""
         self._catching_up, self.overflowed = True, False
         self._waiting.clear()
@@ -108,8 +110,10 @@ class LogFollower:
         """
         self._catching_up, self.whole = False, True
         for key, head in heads.items():
-            self.places.setdefault(key, head)
-        self._after = {key: AfterPosition(place) for key, place in self.places.items() if place != heads.get(key)}
+            self.positions.setdefault(key, head)
+        self._after = {
+            key: AfterPosition(position) for key, position in self.positions.items() if position != heads.get(key)
+        }
         kept = [item for item in self._waiting if not isinstance(item, LogEntry) or self._is_new(item)]
         self._waiting = deque(kept)
         self._size = sum(_size(item) for item in kept)
@@ -159,10 +163,10 @@ class LogFollower:
 
     def reached(self, entry: LogEntry) -> None:
         """Note that the client has received a line."""
-        self.places[entry.source] = entry.mark
+        self.positions[entry.source] = entry.position
         self._last = entry.second
-        if len(self.places) > _MOST_PLACES:
-            del self.places[next(iter(self.places))]
+        if len(self.positions) > _MOST_POSITIONS:
+            del self.positions[next(iter(self.positions))]
 
     async def next(self, patience: float) -> FollowedItem | LogEnd | None:
         """Return the next item; None if none arrived within ``patience`` seconds."""

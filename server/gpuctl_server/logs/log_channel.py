@@ -68,29 +68,29 @@ class RecentLines:
     @property
     def head(self) -> LogPosition:
         """The position of the last line."""
-        return self.entries[-1].mark if self.entries else BEGINNING
+        return self.entries[-1].position if self.entries else BEGINNING
 
-    def chosen(self, key: bytes, selection: LogSelection) -> int | None:
+    def first_selected(self, key: bytes, selection: LogSelection) -> int | None:
         """Return the index of the first selected line; None if older lines are selected as well."""
         first = self._first(key, selection)
         if first is None and self.gone:
-            place = selection.marks.places.get(key, BEGINNING) if selection.marks else BEGINNING
-            return sum(entry.mark.time <= place.time for entry in self.entries)
+            position = selection.resume_from.positions.get(key, BEGINNING) if selection.resume_from else BEGINNING
+            return sum(entry.position.time <= position.time for entry in self.entries)
         return first
 
     def _first(self, key: bytes, selection: LogSelection) -> int | None:
-        place = selection.marks.places.get(key) if selection.marks else None
-        if place is not None and place != BEGINNING:
-            found = [number for number, entry in enumerate(self.entries) if entry.mark == place]
+        position = selection.resume_from.positions.get(key) if selection.resume_from else None
+        if position is not None and position != BEGINNING:
+            found = [number for number, entry in enumerate(self.entries) if entry.position == position]
             return found[0] + 1 if found else None
-        if place is not None or (selection.marks and selection.marks.whole):
+        if position is not None or (selection.resume_from and selection.resume_from.whole):
             return 0 if self.complete else None
         count = len(self.entries)
         first = 0 if selection.tail is None else max(0, count - selection.tail)
         enough = self.complete or (selection.tail is not None and count >= selection.tail)
         if selection.since is not None:
-            enough = enough or (count > 0 and self.entries[0].mark.time < selection.since)
-            late = [number for number, entry in enumerate(self.entries) if entry.mark.time >= selection.since]
+            enough = enough or (count > 0 and self.entries[0].position.time < selection.since)
+            late = [number for number, entry in enumerate(self.entries) if entry.position.time >= selection.since]
             first = max(first, late[0] if late else count)
         return first if enough else None
 
@@ -124,22 +124,22 @@ class LogChannel:
         """Request the end, without waiting for it."""
         self._reader.stop()
 
-    def join(self, follower: LogFollower) -> bool:
+    def try_join(self, follower: LogFollower) -> bool:
         """Add a follower if the recent lines include all past lines of its selection. Return False otherwise."""
-        chosen: list[Iterable[LogEntry]] = []
-        places: dict[bytes, LogPosition] = {}
+        selected: list[Iterable[LogEntry]] = []
+        positions: dict[bytes, LogPosition] = {}
         for key, recent in self.recent.items():
-            first = recent.chosen(key, follower.selection)
+            first = recent.first_selected(key, follower.selection)
             if first is None:
                 return False
             lines = list(recent.entries)
-            chosen.append(lines[first:])
+            selected.append(lines[first:])
             if first:
-                places[key] = lines[first - 1].mark
+                positions[key] = lines[first - 1].position
             elif recent.complete:
-                places[key] = BEGINNING
-        entries = heapq.merge(*chosen, key=lambda entry: entry.mark.time)
-        follower.begin([entry for entry in entries if follower.wants(entry)], places)
+                positions[key] = BEGINNING
+        entries = heapq.merge(*selected, key=lambda entry: entry.position.time)
+        follower.begin([entry for entry in entries if follower.wants(entry)], positions)
         self.connect(follower)
         return True
 
@@ -164,15 +164,15 @@ class LogChannel:
             follower.finish(self.end)
         self._ended(self)
 
-    def _post(self, message: _Told) -> None:
+    def _post(self, message: _Message) -> None:
         """Send a message from the thread to the event loop. Block while too many are in transit."""
         while not self._room.acquire(timeout=0.5):
             if self._reader.stopped:
                 return
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._hear, message)
+            self._loop.call_soon_threadsafe(self._receive, message)
 
-    def _hear(self, message: _Told) -> None:
+    def _receive(self, message: _Message) -> None:
         if isinstance(message, _Lines):
             self._keep(message)
             self._make_room()
@@ -239,14 +239,14 @@ class _Primed(NamedTuple):
     recent: dict[bytes, RecentLines]
 
 
-_Told = _Lines | _Primed | PodEnded | LogEnd | LogNote
+_Message = _Lines | _Primed | PodEnded | LogEnd | LogNote
 
 
 class _ChannelReader:
     """The thread of a channel."""
 
     def __init__(
-        self, connection: Connection, platform: Settings, address: LogAddress, post: Callable[[_Told], None]
+        self, connection: Connection, platform: Settings, address: LogAddress, post: Callable[[_Message], None]
     ) -> None:
         self._connection = connection
         self._platform = platform
@@ -314,8 +314,8 @@ class _ChannelReader:
             if count >= KEPT_LINES or source.name in logs.unread:
                 kept.complete = False
                 # Other lines with the time of the first one may be missing, so that their numbers would be wrong.
-                first = kept.entries[0].mark.time if kept.entries else 0
-                while kept.entries and kept.entries[0].mark.time == first:
+                first = kept.entries[0].position.time if kept.entries else 0
+                while kept.entries and kept.entries[0].position.time == first:
                     kept.size -= kept.entries.popleft().size
         return _Primed(recent)
 

@@ -47,7 +47,7 @@ class LogEntry:
 
     source: bytes
     uid: str
-    mark: LogPosition
+    position: LogPosition
     text: str
     frame: str
 
@@ -59,7 +59,7 @@ class LogEntry:
     @property
     def second(self) -> str:
         """Time of the line to the second, RFC 3339."""
-        return datetime.fromtimestamp(self.mark.time // _SECOND, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(self.position.time // _SECOND, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def source_key(uid: str, container: str) -> bytes:
@@ -115,20 +115,24 @@ class AfterPosition:
     than one line.
     """
 
-    def __init__(self, mark: LogPosition) -> None:
-        self._mark = mark
-        self._reached = mark == BEGINNING
+    def __init__(self, position: LogPosition) -> None:
+        self._position = position
+        self._reached = position == BEGINNING
         self._begun = False
 
     def takes(self, entry: LogEntry) -> bool:
         """Return True if an entry comes after the position. Must be called for all entries in order."""
         if self._reached:
             return True
-        if entry.mark == self._mark:
+        if entry.position == self._position:
             self._reached = True
             return False
         # The position is no longer in the log: it was rotated, or another run of the container has begun.
-        lost = entry.mark.time > self._mark.time + _SECOND if self._begun else entry.mark.time > self._mark.time
+        lost = (
+            entry.position.time > self._position.time + _SECOND
+            if self._begun
+            else entry.position.time > self._position.time
+        )
         self._begun, self._reached = True, lost
         return lost
 
@@ -136,18 +140,19 @@ class AfterPosition:
 class LogPositions(NamedTuple):
     """Positions in several logs. ``whole`` is True if a log without a position is new, and is read from its start."""
 
-    places: Mapping[bytes, LogPosition]
+    positions: Mapping[bytes, LogPosition]
     whole: bool
 
     def text(self) -> str:
         """Encode the positions for a client. :func:`parse_positions` decodes them."""
         parts = [
-            struct.pack(f">{_KEY}sQH", key, mark.time, min(mark.number, 0xFFFF)) for key, mark in self.places.items()
+            struct.pack(f">{_KEY}sQH", key, position.time, min(position.number, 0xFFFF))
+            for key, position in self.positions.items()
         ]
         return base64.urlsafe_b64encode(bytes([1, self.whole]) + b"".join(parts)).rstrip(b"=").decode()
 
 
-def marks(text: str) -> LogPositions:
+def parse_positions(text: str) -> LogPositions:
     """Decode the text of :meth:`LogPositions.text`.
 
     :raises InvalidPositions: the text is not such an encoding.

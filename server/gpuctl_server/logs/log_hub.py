@@ -85,7 +85,7 @@ class LogHub:
         channel.users += 1
         try:
             await channel.primed.wait()
-            if not channel.join(follower):
+            if not channel.try_join(follower):
                 async with contextlib.aclosing(self._past(channel, follower)) as past:
                     async for entry in past:
                         yield entry
@@ -101,7 +101,7 @@ class LogHub:
             channel.leave(follower)
             channel.users -= 1
             if not channel.users:
-                self._let_go(channel)
+                self._release(channel)
 
     async def end(self) -> None:
         """End all streams. Wait briefly until the followers have left."""
@@ -117,7 +117,7 @@ class LogHub:
     async def _past(self, channel: LogChannel, follower: LogFollower) -> AsyncGenerator[LogEntry, None]:
         """Yield past lines up to the position where new lines continue."""
         for _ in range(_ROUNDS):
-            follower.collect()
+            follower.begin_catch_up()
             heads = channel.connect(follower)
             # Another pod may have the name of a deleted one.
             logs = {key: recent.log for key, recent in channel.recent.items() if not recent.gone}
@@ -145,11 +145,11 @@ class LogHub:
         if channel is None:
             if len(self._channels) >= self._settings.followed_jobs:
                 raise TooManyFollowers(f"the logs of {len(self._channels)} jobs are being followed, which is the limit")
-            channel = self._channels[address] = LogChannel(self._connection, self._platform, address, self._let_go)
+            channel = self._channels[address] = LogChannel(self._connection, self._platform, address, self._release)
             channel.start()
         return channel
 
-    def _let_go(self, channel: LogChannel) -> None:
+    def _release(self, channel: LogChannel) -> None:
         channel.stop()
         if self._channels.get(channel.address) is channel:
             del self._channels[channel.address]

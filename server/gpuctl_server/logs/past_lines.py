@@ -34,7 +34,7 @@ class PastLines:
     def __init__(self, connection: Connection, logs: Mapping[bytes, ContainerLog], follower: LogFollower) -> None:
         self._connection = connection
         self._logs = dict(logs)
-        self._places = dict(follower.places)
+        self._positions = dict(follower.positions)
         self._selection = follower.selection
         self._whole = follower.whole
         self._loop = asyncio.get_running_loop()
@@ -71,16 +71,16 @@ class PastLines:
             result = error
         finally:
             session.close()
-        self._tell(result)
+        self._send(result)
 
     def _read(self, session: Session) -> None:
         sources: dict[ContainerLog, tuple[LogEntries, AfterPosition]] = {}
         for key, log in self._logs.items():
             if self._selection.uid not in (None, log.pod["metadata"]["uid"]):
                 continue
-            place = self._places.get(key)
-            source = ContainerLog(session, log.pod, log.container, self._wanted(place, log.container))
-            sources[source] = (LogEntries(source), AfterPosition(place or BEGINNING))
+            position = self._positions.get(key)
+            source = ContainerLog(session, log.pod, log.container, self._wanted(position, log.container))
+            sources[source] = (LogEntries(source), AfterPosition(position or BEGINNING))
         portion: list[LogEntry] = []
         for source, lines in MergedLogs(session, list(sources)).batches():
             made, after = sources[source]
@@ -92,12 +92,12 @@ class PastLines:
                     portion = []
         self._hand_over(portion)
 
-    def _wanted(self, place: LogPosition | None, container: str) -> LogOptions:
-        if place == BEGINNING or (place is None and self._whole):
+    def _wanted(self, position: LogPosition | None, container: str) -> LogOptions:
+        if position == BEGINNING or (position is None and self._whole):
             return LogOptions(container=container)
-        if place is not None:
+        if position is not None:
             # One second earlier, because standard output and standard error are not strictly in order.
-            return LogOptions(since_time=_stamp(place.time - _SECOND), container=container)
+            return LogOptions(since_time=_stamp(position.time - _SECOND), container=container)
         since = None if self._selection.since is None else _stamp(self._selection.since)
         return LogOptions(self._selection.tail, since_time=since, container=container)
 
@@ -108,9 +108,9 @@ class PastLines:
                 raise ReaderTooSlow
         if self._abandoned:
             raise ReaderTooSlow
-        self._tell(portion)
+        self._send(portion)
 
-    def _tell(self, message: list[LogEntry] | BaseException | None) -> None:
+    def _send(self, message: list[LogEntry] | BaseException | None) -> None:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._portions.put_nowait, message)
 

@@ -12,14 +12,14 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
-from gpuctl_server.mirror.trimming import SkippedObject, Trimmer, flaw
+from gpuctl_server.mirror.trimming import SkippedObject, Trimmer, malformed_reason
 from gpuctl_server.request_log import LOG
 
 APP = "app"
 """The label with the name of a job, on all objects of the job."""
 
 
-class _Kept:
+class _MirroredList:
     """The objects of one watched list."""
 
     def __init__(self, watched: WatchedList) -> None:
@@ -123,16 +123,16 @@ class Mirror:
     """
 
     def __init__(self, session: Session, watched: Iterable[WatchedList], *, again: float = 15.0) -> None:
-        self._kept = {item.kind: _Kept(item) for item in watched}
+        self._kept = {item.kind: _MirroredList(item) for item in watched}
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._trimmer = Trimmer()
         self.version = 0
-        self.heard_at = time.monotonic()
+        self.updated_at = time.monotonic()
         # One for each list, so that an error can be assigned to its list.
         self._reflectors = [
             Reflector(
-                session, [kept.watched], on_event=partial(self._hear, kept), transform=self._trim, retry_after=again
+                session, [kept.watched], on_event=partial(self._receive, kept), transform=self._trim, retry_after=again
             )
             for kept in self._kept.values()
         ]
@@ -224,13 +224,13 @@ class Mirror:
             yield kind, len(kept.objects)
 
     def _trim(self, obj: Object) -> Object:
-        problem = flaw(obj)
+        problem = malformed_reason(obj)
         if problem is not None:
             return SkippedObject(obj, problem)
         with self._lock:
             return self._trimmer.trim(obj)
 
-    def _hear(self, kept: _Kept, event: Event | ClusterError) -> None:
+    def _receive(self, kept: _MirroredList, event: Event | ClusterError) -> None:
         with self._changed:
             if isinstance(event, ClusterError):
                 if kept.failure is None:
@@ -244,5 +244,5 @@ class Mirror:
                 kept.take(event)
             kept.version += 1
             self.version += 1
-            self.heard_at = time.monotonic()
+            self.updated_at = time.monotonic()
             self._changed.notify_all()

@@ -35,7 +35,7 @@ class _Known(NamedTuple):
     at: float
 
 
-class ProgressBook:
+class ProgressReader:
     """The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value changes.
     The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value changes."""
 
@@ -58,7 +58,7 @@ class ProgressBook:
             return None
         if item.row.status.phase == "succeeded":
             return 100
-        pod = _speaker(item)
+        pod = _logging_pod(item)
         if pod is None:
             return None
         uid = str(pod["metadata"]["uid"])
@@ -73,7 +73,7 @@ class ProgressBook:
     def _ask(self, uid: str, pod: Object) -> None:
         percent: int | None = None
         try:
-            percent = said(self._tail(pod))
+            percent = last_percentage(self._tail(pod))
         except ClusterError:
             # Unknown until the next attempt, when this value is old.
             percent = None
@@ -93,7 +93,7 @@ class ProgressBook:
         return self._session.text(path, query)
 
 
-def said(text: str) -> int | None:
+def last_percentage(text: str) -> int | None:
     """Return the last percentage in a log: ``65%|`` of a progress bar, ``Epoch 1/3`` or ``step 650/1000``."""
     for match in reversed(list(_SAID.finditer(text))):
         if match["percent"] is not None:
@@ -106,7 +106,7 @@ def said(text: str) -> int | None:
     return None
 
 
-def _speaker(item: ListedJob) -> Object | None:
+def _logging_pod(item: ListedJob) -> Object | None:
     """Return the pod whose log has the progress: the first one by name, which has rank 0."""
     pods = [pod for pod in item.job.pods if pod["spec"].get("containers") and has_log(pod, select_container(pod, None))]
 

@@ -12,7 +12,7 @@ from gpuctl.objects.hidden_names import HiddenName
 from gpuctl_server.mirror.shared_lists import ListSharingSession
 from gpuctl_server.mirror.visibility import Visibility, namespace_of
 
-_TELLING = (
+_IDENTIFYING = (
     *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
     "jobset.sigs.k8s.io/jobset-name",
 )
@@ -73,13 +73,13 @@ class RedactingSession(ListSharingSession):
         metadata = obj["metadata"]
         # In a namespace that the caller may see, the object counts for the quotas of the namespace.
         is_elsewhere = not self._visibility.sees_namespace(namespace_of(obj))
-        redacted: dict[str, Any] = {**metadata, "name": self._other(metadata["name"])}
+        redacted: dict[str, Any] = {**metadata, "name": self._hidden(metadata["name"])}
         if "namespace" in metadata and is_elsewhere:
-            redacted["namespace"] = self._other(metadata["namespace"])
+            redacted["namespace"] = self._hidden(metadata["namespace"])
         redacted["labels"] = {key: self._label(key, value) for key, value in labels_of(obj).items()}
         if metadata.get("ownerReferences"):
             redacted["ownerReferences"] = [
-                {**owner, "name": self._other(owner.get("name") or "")} for owner in metadata["ownerReferences"]
+                {**owner, "name": self._hidden(owner.get("name") or "")} for owner in metadata["ownerReferences"]
             ]
         shown = {**obj, "metadata": redacted}
         spec = obj.get("spec")
@@ -91,16 +91,16 @@ class RedactingSession(ListSharingSession):
         changes: dict[str, Any] = {}
         if spec.get("queueName") and renames_queue:
             # The LocalQueue of that namespace is renamed as well.
-            changes["queueName"] = self._other(spec["queueName"])
+            changes["queueName"] = self._hidden(spec["queueName"])
         if isinstance(spec.get("podSets"), list):
             # Kueue's Workload has the labels of the job's pods, with the job's name.
             changes["podSets"] = [self._redacted_pod_set(item) for item in spec["podSets"]]
         if self._hidden_nodes:
             if spec.get("nodeName") in self._hidden_nodes:
-                changes["nodeName"] = self._other(spec["nodeName"])
+                changes["nodeName"] = self._hidden(spec["nodeName"])
             for field in ("nodeSelector", "affinity"):
                 if spec.get(field):
-                    changes[field] = self._places(spec[field])
+                    changes[field] = self._redacted_placement(spec[field])
         return {**spec, **changes} if changes else spec
 
     def _redacted_pod_set(self, pod_set: Object) -> Object:
@@ -114,19 +114,20 @@ class RedactingSession(ListSharingSession):
         spec = obj.get("spec")
         if not isinstance(spec, dict) or spec.get("nodeName") not in self._hidden_nodes:
             return obj
-        return {**obj, "spec": {**spec, "nodeName": self._other(spec["nodeName"])}}
+        return {**obj, "spec": {**spec, "nodeName": self._hidden(spec["nodeName"])}}
 
-    def _places(self, value: Any) -> Any:
+    def _redacted_placement(self, value: Any) -> Any:
         """Return a node selector or affinity with hidden names of nodes and pools."""
         if isinstance(value, list):
-            return [self._places(item) for item in value]
+            return [self._redacted_placement(item) for item in value]
         if not isinstance(value, dict):
             return value
         if "operator" in value and isinstance(value.get("values"), list):
             key = value.get("key")
             return {**value, "values": [self._label(str(key), item) for item in value["values"]]}
         return {
-            key: self._label(key, item) if isinstance(item, str) else self._places(item) for key, item in value.items()
+            key: self._label(key, item) if isinstance(item, str) else self._redacted_placement(item)
+            for key, item in value.items()
         }
 
     def _label(self, key: str, value: str) -> str:
@@ -135,9 +136,9 @@ class RedactingSession(ListSharingSession):
             key == self._visibility.pool_label and value != DEFAULT_POOL and not self._visibility.sees_pool(value)
         )
         is_hidden_node = key in (_HOST, "metadata.name") and value in self._hidden_nodes
-        return self._other(value) if key in _TELLING or is_hidden_pool or is_hidden_node else value
+        return self._hidden(value) if key in _IDENTIFYING or is_hidden_pool or is_hidden_node else value
 
-    def _other(self, name: str) -> HiddenName:
+    def _hidden(self, name: str) -> HiddenName:
         return self._names.setdefault(name, HiddenName(len(self._names) + 1))
 
 

@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_server.mirror.selector_matching import LabelSelector
 
 SHARED = frozenset({"Pod", "Node"})
-READING = 60.0
+READ_ONLY_AGE = 60.0
 """Maximum age of the lists of a request that writes nothing, seconds. Never older than the request."""
 
 

@@ -43,7 +43,7 @@ class SkippedObject(Object):
         self.problem = problem
 
 
-def flaw(obj: Object) -> str | None:
+def malformed_reason(obj: Object) -> str | None:
     """Return what is malformed in an object; None if it can be used.
 
     The API server validates its own kinds. Objects of a proxy in front of it, or of custom kinds, may be malformed.

@@ -22,8 +22,8 @@ from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
 from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
-from gpuctl_server.job_lookups import REVIEWS, decided, require_access
-from gpuctl_server.routes.query_parameters import refuse_unknown_parameters
+from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
+from gpuctl_server.routes.query_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import body_of, parsed, parsed_body
 from gpuctl_server.timestamps import InvalidTime, parse_time
@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 Parameters = ParamSpec("Parameters")
 
 
-class RememberedRoute(Route):
+class CachedRoute(Route):
     """A route that answers from memory while :meth:`Service.cache_version` and the rights are unchanged.
 
     For a repeated request, parsing the parameters would take most of the time.
@@ -45,7 +45,7 @@ class RememberedRoute(Route):
 
         async def remembering(request: Request) -> Response:
             service: Service = request.app.state.service
-            rights = _rights_at_once(service, request)
+            rights = _known_rights(service, request)
             if rights is None or wants_yaml(request):
                 return await handle(request)
             question = (rights, request.scope["path"], request.scope["query_string"])
@@ -61,7 +61,7 @@ class RememberedRoute(Route):
         return remembering
 
 
-def _rights_at_once(service: Service, request: Request) -> Rights | None:
+def _known_rights(service: Service, request: Request) -> Rights | None:
     """Return the rights of a valid token if they are known without a request to the API server, else None."""
     if not isinstance(service.authenticator, ServiceTokenFile):
         return None
@@ -70,9 +70,9 @@ def _rights_at_once(service: Service, request: Request) -> Rights | None:
     return None if caller is None else caller.rights
 
 
-def remembering_router() -> APIRouter:
+def cached_router() -> APIRouter:
     """Return a router whose routes answer from memory."""
-    return APIRouter(prefix=BASE, route_class=RememberedRoute)
+    return APIRouter(prefix=BASE, route_class=CachedRoute)
 
 
 def api_router(base: str = BASE) -> APIRouter:
@@ -172,14 +172,14 @@ async def caller_of(request: Request) -> Caller:
     service: Service = request.app.state.service
     if not token or isinstance(service.authenticator, ServiceTokenFile):
         # Only checks if the token file has changed, so that no thread is needed.
-        caller = caller_with(service, token)
+        caller = caller_of_token(service, token)
     else:
-        caller = await anyio.to_thread.run_sync(caller_with, service, token, limiter=REVIEWS)
+        caller = await anyio.to_thread.run_sync(caller_of_token, service, token, limiter=REVIEWS)
     request.state.caller = caller
     return caller
 
 
-def caller_with(service: Service, token: str) -> Caller:
+def caller_of_token(service: Service, token: str) -> Caller:
     """Return the caller of a token.
 
     :raises Problem: 401.
@@ -198,7 +198,7 @@ def bearer(header: str) -> str:
 
 async def any_caller(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
     """Return a caller with a valid token, as a dependency. Reject unknown query parameters."""
-    refuse_unknown_parameters(request)
+    reject_unknown_parameters(request)
     return caller
 
 
@@ -208,8 +208,8 @@ def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaita
     """
 
     async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        await decided(caller, lambda: require_access(caller, AccessRequest(action, resource)))
-        refuse_unknown_parameters(request)
+        await check_rights(caller, lambda: require_access(caller, AccessRequest(action, resource)))
+        reject_unknown_parameters(request)
         return caller
 
     return check
@@ -269,12 +269,12 @@ async def confirmed_of(request: Request, dry_run: DryRun = False) -> ConfirmedBo
     return body.model_copy(update={"dryRun": body.dryRun or dry_run})
 
 
-def checked(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+def dry_run_response(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     """Return the additional answer of a creation for the OpenAPI document: 200 after a dry run."""
     return {200: {"model": model, "description": "Validated: dryRun was true."}}
 
 
-def made(value: BaseModel, location: str | None, *, is_checked: bool) -> JSONResponse:
+def creation_response(value: BaseModel, location: str | None, *, is_checked: bool) -> JSONResponse:
     """Return the answer of a creation: 201 with the path of the new object, or 200 after a dry run."""
     headers = {} if location is None or is_checked else {"Location": f"{BASE}{location}"}
     return JSONResponse(value.model_dump(exclude_unset=True, by_alias=True), 200 if is_checked else 201, headers)

@@ -53,11 +53,11 @@ from gpuctl_server.routes.usage_parameters import (
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import (
     cluster_names,
-    namespaces_seen,
     pausable_by,
     require_all_namespaces,
     require_all_pools,
     usage_answer,
+    visible_namespaces,
 )
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
 from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
@@ -170,7 +170,7 @@ def clusters(service: ServiceOf, caller: Reads) -> Response:
 def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
     """List the visible namespaces in which GPUs were allocated."""
     there = usage_answer(service, caller, cluster, namespace_names)
-    seen = namespaces_seen(service, caller, cluster)
+    seen = visible_namespaces(service, caller, cluster)
     return _success([name for name in there if seen is None or name in seen])
 
 
@@ -218,7 +218,7 @@ def namespace_hours(
     """Return the usage of the visible namespaces, one row per namespace and step."""
     from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
 
-    query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
+    query = _only(query, visible_namespaces(service, caller, query.hours.cluster, namespace), exclude_namespaces)
     return _rows(
         service,
         caller,
@@ -279,7 +279,7 @@ def workload_hours(
     require_all_pools(caller)
     if query.hours.paging is None and not query.as_csv:
         query = query._replace(hours=replace(query.hours, paging=Paging(1, 20)))
-    query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
+    query = _only(query, visible_namespaces(service, caller, query.hours.cluster, namespace), exclude_namespaces)
     about: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
     about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
     return _rows(service, caller, query, WorkloadHour, lambda database, hours: answer(database, hours, **about))
@@ -313,7 +313,7 @@ def held_models(
     require_all_pools(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
-    seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
+    seen = _narrowed(visible_namespaces(service, caller, cluster, namespace), namespace)
     level = Level(dimension_type)
     return _success(
         usage_answer(
@@ -360,7 +360,7 @@ def ledger(
         said = "is required" if level in KEYED else "is only for by=label and by=annotation: leave it out"
         raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
     if level in OF_NAMESPACES:
-        query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
+        query = _only(query, visible_namespaces(service, caller, query.hours.cluster, namespace), exclude_namespaces)
     elif namespace or exclude_namespaces:
         said = "namespace" if namespace else "exclude_namespaces"
         raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
@@ -389,7 +389,7 @@ def waste(
     require_all_pools(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
-    seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
+    seen = _narrowed(visible_namespaces(service, caller, cluster, namespace), namespace)
     query: dict[str, Any] = {
         "prices": price_list(service.platform.platform.usage.prices),
         "rule": IdleRule(below=below),
@@ -407,7 +407,7 @@ def waste(
 def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
     """Return the GPU allocation of the visible namespaces at the last snapshot."""
     require_all_pools(caller)
-    seen = namespaces_seen(service, caller, cluster)
+    seen = visible_namespaces(service, caller, cluster)
     return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
 
 
@@ -442,7 +442,7 @@ def snapshots(
     end = seconds_of("end_time", end_time, time.time())
     start = seconds_of("start_time", start_time, end - DAY)
     hours = hours_between(cluster, start, end, paging_of(page, page_size))
-    hours = replace(hours, namespaces=namespaces_seen(service, caller, cluster))
+    hours = replace(hours, namespaces=visible_namespaces(service, caller, cluster))
     every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0
     found = usage_answer(
         service,

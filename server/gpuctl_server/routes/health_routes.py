@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import ServiceTokenFile
-from gpuctl_server.job_lookups import decided
+from gpuctl_server.job_lookups import check_rights
 from gpuctl_server.routes.common import BASE, ServiceOf, any_caller, api_router, caller_of
-from gpuctl_server.usage_lookups import holders_seen
+from gpuctl_server.usage_lookups import visible_holders
 
 router = api_router("")
 
@@ -39,7 +39,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
     """
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
-    value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1)}
+    value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.updated_at, 1)}
     if service.collector is not None:
         value["usage"] = {"collecting": service.collector.state()["collecting"]}
     tokens = service.authenticator.check() if isinstance(service.authenticator, ServiceTokenFile) else None
@@ -62,7 +62,7 @@ async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(any_call
     """Return metrics of the service for Prometheus. Counts of objects are only for callers who see all namespaces."""
     text = service.metrics.text(with_objects=await _sees_all(caller))
     if service.collector is not None:
-        seen = await decided(caller, partial(holders_seen, service, caller))
+        seen = await check_rights(caller, partial(visible_holders, service, caller))
         # The answer comes from another process.
         text += await anyio.to_thread.run_sync(service.collector.metrics, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -70,4 +70,4 @@ async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(any_call
 
 async def _sees_all(caller: Caller) -> bool:
     """Return True if a caller may know the number of objects in all namespaces and pools."""
-    return caller.pools is None and await decided(caller, caller.sees_all)
+    return caller.pools is None and await check_rights(caller, caller.sees_all)

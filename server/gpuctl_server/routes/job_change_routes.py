@@ -47,7 +47,7 @@ from gpuctl_server.routes.common import (
     allowed,
     api_router,
     bounded_run,
-    checked,
+    dry_run_response,
     touched_by,
     write_router,
 )
@@ -96,7 +96,7 @@ class BatchBody(BaseModel):
     "/jobs",
     status_code=201,
     response_model=Submitted,
-    responses=checked(Submitted),
+    responses=dry_run_response(Submitted),
     openapi_extra=_DOCUMENTS,
 )
 def create(
@@ -113,23 +113,25 @@ def create(
     only checked.
     """
     if body.dryRun or dry_run:
-        made = job_creation.validate(
+        submitted = job_creation.validate(
             service, caller, SubmitRequest(body.yamlContent, queue=queue), touched_by(request, preview=True)
         )
-        return JSONResponse(_submitted(made), 200)
-    made = job_creation.create(
+        return JSONResponse(_submitted(submitted), 200)
+    submitted = job_creation.create(
         service, caller, SubmitRequest(body.yamlContent, key, confirm, queue), touched_by(request)
     )
-    job_changes.await_listed(service, (job.jobId for job in made.jobs or [made]))
-    headers = {"Location": f"{BASE}/jobs/{made.jobId}"} if made.jobId is not None and made.jobs is None else {}
-    return JSONResponse(_submitted(made), 201, headers)
+    job_changes.await_listed(service, (job.jobId for job in submitted.jobs or [submitted]))
+    headers = (
+        {"Location": f"{BASE}/jobs/{submitted.jobId}"} if submitted.jobId is not None and submitted.jobs is None else {}
+    )
+    return JSONResponse(_submitted(submitted), 201, headers)
 
 
 @router.post(
     job_batches.PATH,
     status_code=201,
     response_model=Batch,
-    responses=checked(Batch),
+    responses=dry_run_response(Batch),
     openapi_extra=body_of(BatchBody, "The same fields."),
 )
 def create_batch(
@@ -368,7 +370,7 @@ def look_at_recoveries(
     service: ServiceOf, caller: Annotated[Caller, Depends(allowed("get", "recoveries"))], namespace: Namespace = None
 ) -> Recoveries:
     """List the unfinished work of interrupted runs, and what a recovery would do."""
-    return job_changes.unfinished(service, caller, namespace)
+    return job_changes.list_unfinished(service, caller, namespace)
 
 
 @router.post("/recoveries", response_model=Recoveries)
@@ -383,9 +385,11 @@ def recover(
 ) -> Recoveries:
     """Finish the work of interrupted runs. Creating objects must be confirmed."""
     touched, run = touched_by(request, preview=body.dryRun), bounded_run(timeout, dry_run=body.dryRun)
-    return job_changes.finish(service, caller, namespace, touched, run, Confirmation(confirm, body.confirmed))
+    return job_changes.finish_unfinished(
+        service, caller, namespace, touched, run, Confirmation(confirm, body.confirmed)
+    )
 
 
-def _submitted(made: Submitted) -> dict[str, Any]:
-    value = made.model_dump(by_alias=True)
-    return value if made.jobs is not None else {key: item for key, item in value.items() if key != "jobs"}
+def _submitted(submitted: Submitted) -> dict[str, Any]:
+    value = submitted.model_dump(by_alias=True)
+    return value if submitted.jobs is not None else {key: item for key, item in value.items() if key != "jobs"}

@@ -21,7 +21,7 @@ from gpuctl.usecases.one_job import describe_job, explain_job, job_history
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import JobRef
-from gpuctl_server.job_lookups import decided, find_job
+from gpuctl_server.job_lookups import check_rights, find_job
 from gpuctl_server.job_revisions import job_documents, job_revision
 from gpuctl_server.job_waits import wait_for_jobs as wait_for_the_first
 from gpuctl_server.mirror.job_board import ListedJob
@@ -53,7 +53,7 @@ def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = 
     """Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        return _told(why_answer(explain_job(reader, item.reference)).as_json())
+        return _merged(why_answer(explain_job(reader, item.reference)).as_json())
 
 
 @router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
@@ -61,7 +61,7 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
     """Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        return _told(job_timeline(job_history(reader, item.reference)).as_json())
+        return _merged(job_timeline(job_history(reader, item.reference)).as_json())
 
 
 @router.get("/jobs/{jobId}/details", responses={200: {"model": JobDetails}})
@@ -70,7 +70,7 @@ def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespac
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         detail = describe_job(reader, item.reference)
-        return _told(job_details(detail, reader.scope.notes).as_json())
+        return _merged(job_details(detail, reader.scope.notes).as_json())
 
 
 @router.get("/jobs/{jobId}/history", response_model=JobDocuments)
@@ -113,7 +113,7 @@ async def wait(
 ) -> dict[str, Any]:
     """Wait until a job is running, ready, done or deleted, or until it can no longer be."""
     try:
-        item: ListedJob | None = await decided(
+        item: ListedJob | None = await check_rights(
             caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None)
         )
     except Problem as problem:
@@ -124,7 +124,7 @@ async def wait(
     return await run_waiting(service, _waited, service, caller, item, jobId, question)
 
 
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
+def _merged(answer: dict[str, Any]) -> dict[str, Any]:
     """Return an answer in which all jobs that the caller may not see are merged into one."""
     told: dict[str, Any] = merge_hidden(answer)
     return told
@@ -142,4 +142,4 @@ def _waited(
         with service.read_context(caller) as reader:
             return wait_answer(wait_for_jobs(reader, [text], "deleted", 0, tell))
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        return _told(wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)))
+        return _merged(wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)))

@@ -21,15 +21,22 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import board_of, decided, find_job, require_access, require_visible_namespace, seen_by
+from gpuctl_server.job_lookups import (
+    board_of,
+    check_rights,
+    find_job,
+    require_access,
+    require_visible_namespace,
+    visible_jobs,
+)
 from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.response_cache import encode
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, page_of, remembering_router
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, cached_router, page_of
 from gpuctl_server.service_context import Service
 
-router = remembering_router()
+router = cached_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
 JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
@@ -50,9 +57,11 @@ async def list_of_jobs(
     pageSize: PageSize = 20,  # noqa: N803 - as the query has it
 ) -> Response:
     """List the visible jobs, newest first."""
-    await decided(caller, lambda: require_access(caller, AccessRequest("get", "jobs", namespace or None, pool or None)))
+    await check_rights(
+        caller, lambda: require_access(caller, AccessRequest("get", "jobs", namespace or None, pool or None))
+    )
     board = board_of(service)
-    seen = await seen_by(caller, board)
+    seen = await visible_jobs(caller, board)
     if seen.namespaces == frozenset() and not namespace:
         await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
@@ -97,7 +106,7 @@ def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
 @router.get("/jobs/{jobId}", response_model=JobDescription)
 async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
     """Return a job, with its document and its pods."""
-    item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
+    item = await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
     metrics = await _metrics(service, item)
     question = ("job", item.id)
     # Everything else that the answer is made from. A change of any of it makes another stamp.

@@ -30,8 +30,8 @@ from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_results import NOTHING
 from gpuctl_server.http_problems import not_found
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.node_labelling import label, label_one
-from gpuctl_server.node_lookups import find_node, no_node, visible_nodes
+from gpuctl_server.node_labelling import set_node_label, set_node_labels
+from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
 from gpuctl_server.routes.common import (
     DryRun,
     OnlyDryRun,
@@ -156,7 +156,7 @@ def _several(
     touched = touched_by(request, preview=dry_run)
     keys = [f"label/{key}" for key in labels]
     touched.extend((*keys, *(f"node/{name}" for name in names)))
-    report = label(service, caller, action, names, labels, touched, overwrite=overwrite, dry_run=dry_run)
+    report = set_node_labels(service, caller, action, names, labels, touched, overwrite=overwrite, dry_run=dry_run)
     touched[len(keys) :] = [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
     return BatchReport.of(report, f"would be labelled; {NOTHING} (dry run)" if dry_run else "labelled").as_json()
@@ -188,7 +188,7 @@ def set_label(
     dry_run = dry_run or wanted.dry_run
     touched = touched_by(request, preview=dry_run)
     touched.extend((f"node/{name}", f"label/{wanted.key}"))
-    said, notes = label_one(
+    said, notes = set_node_label(
         service, caller, "create", name, wanted.key, wanted.value, touched, overwrite=wanted.overwrite, dry_run=dry_run
     )
     return {"nodeName": name, "label": {"key": wanted.key, "value": wanted.value}, "message": said, "notes": notes}
@@ -204,7 +204,7 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
     with service.live_session(caller) as session:
         found = labels_of_node(session, name)
     if found is None:
-        raise no_node(name, (node.name for node in visible_nodes(service, caller, "labels")))
+        raise node_not_found(name, (node.name for node in visible_nodes(service, caller, "labels")))
     for item in found:
         if item.key == key:
             return KeptLabel.of(item).as_json()
@@ -218,5 +218,5 @@ def delete_label(
     """Delete a label of a node."""
     touched = touched_by(request, preview=dry_run)
     touched.extend((f"node/{name}", f"label/{key}"))
-    said, notes = label_one(service, caller, "delete", name, key, None, touched, dry_run=dry_run)
+    said, notes = set_node_label(service, caller, "delete", name, key, None, touched, dry_run=dry_run)
     return {"nodeName": name, "labelKey": key, "message": said, "notes": notes}

@@ -27,10 +27,10 @@ from gpuctl_server.job_lookups import require_access
 from gpuctl_server.log_answers import begins_at, event
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
-from gpuctl_server.logs.log_entries import InvalidPositions, LogEntry, LogPositions, marks
+from gpuctl_server.logs.log_entries import InvalidPositions, LogEntry, LogPositions, parse_positions
 from gpuctl_server.logs.log_hub import TooManyFollowers
 from gpuctl_server.request_middleware import FOLLOWS
-from gpuctl_server.routes.common import bearer, caller_with
+from gpuctl_server.routes.common import bearer, caller_of_token
 from gpuctl_server.routes.log_query import LogsQuery, found
 from gpuctl_server.routes.query_parameters import check_names
 from gpuctl_server.service_context import Service
@@ -70,14 +70,14 @@ class FollowRequest(NamedTuple):
         """Yield new items, up to the end of the log or of the right; None at intervals without new items."""
         period = self.service.settings.follower_check
         following = self.service.logs.follow(self.address, follower, min(_SILENCE, period))
-        checked = time.monotonic()
+        checked_at = time.monotonic()
         async with contextlib.aclosing(following) as items:
             async for item in items:
-                if time.monotonic() > checked + period:
+                if time.monotonic() > checked_at + period:
                     if not await anyio.to_thread.run_sync(self.is_allowed):
                         yield _NOT_ALLOWED
                         return
-                    checked = time.monotonic()
+                    checked_at = time.monotonic()
                 yield item
 
 
@@ -132,7 +132,7 @@ def _follow_request(websocket: WebSocket) -> FollowRequest:
     """
     service: Service = websocket.app.state.service
     token = _token(websocket)
-    caller = caller_with(service, token)
+    caller = caller_of_token(service, token)
     require_access(caller, AccessRequest("get", "logs"))
     offered = websocket.scope["subprotocols"]
     if offered and PROTOCOL not in offered:
@@ -218,7 +218,7 @@ async def _close(websocket: WebSocket, end: LogEnd) -> None:
         await websocket.close(end.code, reason)
 
 
-def last_marks(text: str) -> LogPositions | None:
+def last_positions(text: str) -> LogPositions | None:
     """Decode the Last-Event-ID of a client of Server-Sent Events.
 
     :raises Problem: 400.
@@ -228,7 +228,7 @@ def last_marks(text: str) -> LogPositions | None:
     try:
         if len(text) > _LONGEST_ID:
             raise InvalidPositions("it is too long")
-        return marks(text)
+        return parse_positions(text)
     except InvalidPositions as error:
         raise Problem(400, f"Last-Event-ID: {error}", error="InvalidRequest") from None
 
@@ -270,13 +270,13 @@ class LogEvents(Response):
         await put("retry: 3000\n\n")
         async with contextlib.aclosing(self._request.items(follower)) as items:
             async for item in items:
-                await put(_told(item, follower))
+                await put(_event_text(item, follower))
         await put("", more=False)
 
 
-def _told(item: FollowedItem | LogEnd | None, follower: LogFollower) -> str:
+def _event_text(item: FollowedItem | LogEnd | None, follower: LogFollower) -> str:
     if isinstance(item, LogEntry):
-        return f"id: {follower.marks.text()}\ndata: {item.frame}\n\n"
+        return f"id: {follower.resume_positions.text()}\ndata: {item.frame}\n\n"
     if isinstance(item, LogNote):
         return event(item.kind, {"pod": item.pod, "message": item.message})
     if isinstance(item, LogEnd):

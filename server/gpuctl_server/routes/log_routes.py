@@ -14,7 +14,14 @@ from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.log_answers import present_events, present_logs
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, bearer
-from gpuctl_server.routes.log_follow_routes import NOT_KEPT, PROTOCOL, LogEvents, follow_by_socket, followed, last_marks
+from gpuctl_server.routes.log_follow_routes import (
+    NOT_KEPT,
+    PROTOCOL,
+    LogEvents,
+    follow_by_socket,
+    followed,
+    last_positions,
+)
 from gpuctl_server.routes.log_query import LogsQuery, found
 
 router = api_router()
@@ -43,7 +50,7 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
             text = f"follow: use a WebSocket (subprotocol {PROTOCOL}) or `Accept: {_EVENTS}`"
             raise Problem(400, text, error="InvalidRequest")
         token = bearer(request.headers.get("authorization", ""))
-        last = last_marks(request.headers.get("last-event-id", ""))
+        last = last_positions(request.headers.get("last-event-id", ""))
         return LogEvents(followed(service, token, caller, job, query, last))
     item, log_filter = found(service, caller, job, query)
     accepted = request.headers.get("accept", "")

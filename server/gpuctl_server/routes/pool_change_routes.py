@@ -29,8 +29,8 @@ from gpuctl_server.routes.common import (
     Timeout,
     allowed,
     bounded_run,
-    checked,
-    made,
+    creation_response,
+    dry_run_response,
     touched_by,
     write_router,
 )
@@ -47,7 +47,7 @@ _BODY = body_of(PoolBody, "A document of kind pool.")
     status_code=201,
     response_model=Administered,
     response_model_exclude_unset=True,
-    responses=checked(Administered),
+    responses=dry_run_response(Administered),
     openapi_extra=_BODY,
 )
 def create(
@@ -61,7 +61,7 @@ def create(
     """Create a pool, and label its nodes."""
     options = AdminOptions(confirm, dry_run or body.dry_run)
     pool = admin_changes.create_pool(service, caller, body, touched_by(request, preview=options.dry_run), options)
-    return made(pool, f"/pools/{pool.name}", is_checked=options.dry_run)
+    return creation_response(pool, f"/pools/{pool.name}", is_checked=options.dry_run)
 
 
 @router.put("/pools/{poolName}", response_model=ChangedPool, openapi_extra=_BODY)

@@ -23,7 +23,7 @@ EVERYWHERE = frozenset({"accept"})
 _LONGEST = 80
 
 
-def refuse_unknown_parameters(request: Request) -> None:
+def reject_unknown_parameters(request: Request) -> None:
     """Check the query parameters of a request against those of its route.
 
     :raises Problem: 400 for an unknown parameter, with a similar name, and for a repeated one.

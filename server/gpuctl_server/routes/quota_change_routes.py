@@ -25,8 +25,8 @@ from gpuctl_server.routes.common import (
     Timeout,
     allowed,
     bounded_run,
-    checked,
-    made,
+    creation_response,
+    dry_run_response,
     touched_by,
     write_router,
 )
@@ -40,7 +40,7 @@ router = write_router()
     status_code=201,
     response_model=CreatedQuota,
     response_model_exclude_unset=True,
-    responses=checked(CreatedQuota),
+    responses=dry_run_response(CreatedQuota),
     openapi_extra=body_of(QuotaBody, "A document of kind quota."),
 )
 def create(
@@ -54,7 +54,7 @@ def create(
     """Create quotas of users, and their namespaces."""
     options = AdminOptions(confirm, dry_run or body.dry_run)
     quota = admin_changes.create_quota(service, caller, body, touched_by(request, preview=options.dry_run), options)
-    return made(quota, f"/quotas/{quota.name}", is_checked=options.dry_run)
+    return creation_response(quota, f"/quotas/{quota.name}", is_checked=options.dry_run)
 
 
 @router.delete("/quotas/{userName}", response_model=Administered, response_model_exclude_unset=True)
