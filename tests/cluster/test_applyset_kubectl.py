@@ -194,7 +194,7 @@ def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlan
     result = _kubectl_prune(plane, _object("ConfigMap", "new"))
     assert result.returncode == 1
     assert 'could not find mapping for kind in "applyset.kubernetes.io/contains-group-kinds"' in result.stderr
-    with pytest.raises(NotOurSet, match=r"does not know: Widget\.example\.com"):
+    with pytest.raises(NotOurSet, match=r"does not support: Widget\.example\.com"):
         applyset.resources_of(_read(_parent(plane)))
 
 

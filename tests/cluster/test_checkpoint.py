@@ -257,7 +257,7 @@ def test_what_the_annotation_may_say(place: Place, disk: Disk) -> None:
         place.patch("Job", "train", {"metadata": {"annotations": {CHECKPOINT: text}}})
         failed = place.gpuctl("delete", "job", "train", "--yes", code=1)
         assert (
-            f"checkpoint of training/train in {place.namespace} failed: its annotation {CHECKPOINT} says none"
+            f"checkpoint of training/train in {place.namespace} failed: its annotation {CHECKPOINT} is invalid"
             in failed.err
         )
         # Nor does reading it end in an error.
@@ -321,7 +321,10 @@ def test_a_pod_that_ends_meanwhile(place: Place, disk: Disk, start: Start, ends:
         assert not place.exists("Job", "train")
     else:
         assert command.end() == 1, command.err
-        assert f"failed in pod {pod}: its container ended meanwhile (exit code 1, Error)" in command.err.decode()
+        assert (
+            f"failed in pod {pod}: its container ended during the checkpoint (exit code 1, Error)"
+            in command.err.decode()
+        )
         assert place.exists("Job", "train")
 
 

@@ -385,7 +385,7 @@ def test_what_comes_under_a_name_that_was_confirmed_stays(pair: Pair) -> None:
         place.gpuctl("apply", "-f", file, "--cluster", "staging")
 
     code, shown = on_a_terminal("delete", "-f", file, *BOTH, "-n", namespace, answer="y", meanwhile=between)
-    assert "error: cluster staging: the cluster has changed: more would be taken away than the plan said" in shown
+    assert "error: cluster staging: the cluster has changed: more would be deleted than planned" in shown
     assert "cluster prod: 1 deleted" in shown
     assert code == 3
     assert pair.jobs_there == {"a"}

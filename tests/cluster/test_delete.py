@@ -123,7 +123,7 @@ def test_force_ends_pods_without_their_grace(place: Place) -> None:
     place.apply(stuck)
     place.running("train")
     late = place.gpuctl("delete", "job", "train", "--timeout=1s", code=1)
-    assert "its pods are still ending: train-" in late.out
+    assert "its pods are still terminating: train-" in late.out
     outcome = place.gpuctl("delete", "job", "train", "--force")
     assert "processes may still hold their GPUs" in outcome.err
     assert not place.exists("Job", "train")
@@ -159,8 +159,10 @@ def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str)
         return place.gpuctl("delete", "-f", place.file(stays, goes), *flags, code=code).out
 
     said = run("--timeout", "5", code=1)
-    assert "is still there after 5 s: finalizer example.com/hold holds it" in said
-    assert said.count(f"(it stays as long as deployment.apps/serve in {place.namespace} does; run it again)") == 2
+    assert "still exists after 5 s: blocked by finalizer example.com/hold" in said
+    assert (
+        said.count(f"(it stays because deployment.apps/serve in {place.namespace} was not deleted; run it again)") == 2
+    )
     assert place.names() == PARTS["serve"] | PARTS["train"]
     assert place.uids().items() <= before.items()
     place.patch("Deployment", "serve", {"metadata": {"finalizers": None}})

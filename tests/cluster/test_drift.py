@@ -174,7 +174,7 @@ def test_a_rendered_object_that_kubectl_applied_is_adopted_without_a_restart(pla
     plan = place.plan(inference(), training())
     assert set(plan.actions.values()) == {"update"}
     assert {step["reason"] for step in plan.value["steps"] if step["action"] == "update"} == {
-        "adopted: it is as it should be"
+        "adopted: nothing else changes"
     }
     place.apply(inference(), training())
     assert place.uids() == before

@@ -269,7 +269,7 @@ def test_an_object_of_somebody_else_under_our_name(place: Place) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-serve"}}
     place.create({**service, "spec": {"ports": [{"port": 1}]}})
     found = objects(told(place, inference(), code=1, flags=("--fail",)))
-    assert found["Service/svc-serve"]["reason"] == "is there, and is not gpuctl's"
+    assert found["Service/svc-serve"]["reason"] == "exists, and is not gpuctl's"
     assert found["Service/svc-serve"]["what"] == "differs"
     assert found["Deployment/serve"]["what"] == "gone"
 

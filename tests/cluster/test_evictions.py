@@ -77,7 +77,7 @@ def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, 
     assert "will ask: training/urgent" in place.gpuctl("apply", "-f", place.file(mine), "--dry-run=server").err
     refused = place.apply(mine, contested.job("later", "low", 8), code=2)
     assert f"training/later in {place.namespace} will wait: 8 nvidia.com/gpu on one node of pool" in refused.err
-    assert f"training/urgent in {place.namespace} evicts others as of now: " in refused.err
+    assert f"training/urgent in {place.namespace} evicts " in refused.err
     assert "cannot ask for confirmation" in refused.err
     assert "Job/urgent" not in place.names()
     assert theirs.running("sft", "eval") == victims
@@ -108,7 +108,7 @@ def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
     assert goes_on["message"] == f"is resumed; will wait: {lacks}"
     for command in (("resume", "urgent"), ("rerun", "done")):
         refused = place.gpuctl(*command, code=2)
-        assert f"training/{command[1]} in {place.namespace} evicts others as of now: training/" in refused.err
+        assert f"training/{command[1]} in {place.namespace} evicts training/" in refused.err
         assert "cannot ask for confirmation: use --yes" in refused.err
     assert theirs.running("sft", "eval") == victims
     assert place.get("Job", "urgent")["spec"]["suspend"] is True
@@ -248,7 +248,7 @@ def test_who_may_not_look_is_told_once(
 ) -> None:
     place.grant("alice", "edit")
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
-    note = "whether these jobs find room, and whom they evict, is not known: that takes the rights to list nodes and all pods"
+    note = "whether these jobs find room, and which jobs they evict, is not known: this needs the rights to list nodes and all pods"
     told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4))
     assert told.err.count(note) == 1
 
@@ -259,7 +259,7 @@ def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, pr
     proxy.reset(on(everybody, refuse(400, "BadRequest", "no pods today")))
     done = place.apply(contested.job("small", "medium", 4))
     assert "Job/small" in place.names()
-    assert done.err.startswith("note: whether these jobs fit, and whom they evict, is not known: ")
+    assert done.err.startswith("note: whether these jobs fit, and which jobs they evict, is not known: ")
     assert "no pods today" in done.err
 
 

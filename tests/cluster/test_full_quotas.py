@@ -120,7 +120,9 @@ def test_a_job_that_no_node_can_take_is_not_told_to_wait(place: Place) -> None:
     place.apply(gpus("first", 60))
     place.running("first")
     place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == "60", "its use")
-    never = f"training/huge in {place.namespace} never starts in the cluster as of now: no node takes one of its pods: "
+    never = (
+        f"training/huge in {place.namespace} cannot start even in the empty cluster: no node takes one of its pods: "
+    )
     large = f"(70 {GPU} needed, the largest, drill-0, has 64)"
     refused = place.apply(gpus("huge", 70), code=1)
     assert never in refused.err

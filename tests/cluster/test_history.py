@@ -299,7 +299,7 @@ def forged(place: Place, document: Object, changes: Object) -> None:
     [
         ({"kind": "training", "job": {"name": "train", "namespace": "kube-system"}}, {}, "the namespace kube-system"),
         ({"kind": "training", "job": {"name": "train"}}, {}, "the namespace None"),
-        ({"kind": "quota", "job": {"name": "train"}}, {}, "of kind quota, which is no job's"),
+        ({"kind": "quota", "job": {"name": "train"}}, {}, "of kind quota, which is not a job"),
         ({"kind": "training", "job": {"name": "other"}}, {}, "of another job: other"),
         ({"kind": "training", "job": {"name": "train"}}, {"document": "x"}, "no document in it"),
         ({"kind": "training", "job": {"name": "train"}}, {"namespace": "x"}, "another job, namespace"),

@@ -265,7 +265,7 @@ def test_replicas_of_somebody_elses_autoscaler_are_not_ours(place: Place, strate
     plan = place.plan(document)
     assert plan.actions["Deployment/serve"] == "unchanged"
     (note,) = plan.value["notes"]
-    assert f"keeps its replicas (3, where the document says {replicas})" in note
+    assert f"keeps its replicas (3, the document states {replicas})" in note
     assert "keda-hpa-serve" in note
     changed = copy.deepcopy(document)
     changed["environment"] |= image("v2")
@@ -385,7 +385,7 @@ def test_work_that_began_after_the_plan_is_asked_about(place: Place, proxy: Prox
     proxy.policy = on(nth(1, matching("POST", "/leases")), meanwhile(begin_again))
     changed = training(environment=image("v2"))
     refused = place.apply(changed, flags=("--yes",), code=3)
-    assert f"job.batch/train in {place.namespace} was changed by somebody else meanwhile" in refused.err
+    assert f"job.batch/train in {place.namespace} was changed by another client" in refused.err
     assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v1")
     assert len(place.pods("train")) == 1
     assert f"replaces training/train in {place.namespace}: running for" in place.apply(changed, flags=(), code=2).err

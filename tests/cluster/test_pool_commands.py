@@ -244,7 +244,7 @@ def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) ->
         place.plane.kubectl("apply", "--server-side", "--field-manager=argocd", "-f", "-", input=rendered)
         found = place.anywhere("add", "node", "spare-2", "--pool", "spares")
         assert nodes_of(place, "spares") == ["spare-1", "spare-2"]
-        assert "the labels are right, but the definition of pool spares" in found.err
+        assert "the labels are correct, but the definition of pool spares" in found.err
         assert "is held by argocd" in found.err
 
 

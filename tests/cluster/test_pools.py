@@ -139,7 +139,7 @@ def test_jobs_on_a_node_that_leaves_or_moves_are_named(place: Place, nodes: Node
     )
     place.running("a")
     note = (
-        f"note: node {one} leaves the pool {nodes.name('a')}; jobs on it go on, and their next pods do not start there: "
+        f"note: node {one} leaves the pool {nodes.name('a')}; jobs on it keep running, but their next pods do not start there: "
         f"training/a in {place.namespace}\n"
     )
     without = place.file(nodes.pool("a", **{two: "a100"}))

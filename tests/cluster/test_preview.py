@@ -280,7 +280,7 @@ def test_rolling_twice_at_once(place: Place, proxy: Proxy, same: bool) -> None:
 
     proxy.reset(on(nth(1, matching("PUT", "/deployments/serve", writes=True)), meanwhile(second)))
     done = place.apply(changed, flags=("--strategy=rolling",), code=0 if same else 1)
-    assert ("somebody else did the same meanwhile" if same else "was changed by somebody else meanwhile") in done.out
+    assert ("another run made the same change" if same else "was changed by another client") in done.out
     containers = place.get("Deployment", "serve")["spec"]["template"]["spec"]["containers"]
     assert containers[0]["image"].endswith(":v2" if same else ":v3")
 

@@ -189,7 +189,7 @@ def test_quota_that_is_taken_back_in_a_cohort(queue_place: Place, queues: Queues
     queues.use("lend")
     # That Kueue stops the guest is asked before.
     guest = f"training/guest in {place.namespace} (1 pod, running for "
-    assert f"evicts others as of now: {guest}" in place.apply(gpus("owner", 2), code=2).err
+    assert f"evicts {guest}" in place.apply(gpus("owner", 2), code=2).err
     place.apply(gpus("owner", 2), flags=("--yes",))
     place.running("owner")
     place.until(lambda: rows(place)["guest"] == "Queued", "the guest to give back what it borrowed")
@@ -276,9 +276,7 @@ def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
     )
     queues.waits("first", kind=kind)
     refused = place.gpuctl("resume", "urgent", code=2).err
-    assert (
-        f"training/urgent in {place.namespace} evicts others as of now: training/small in {place.namespace}" in refused
-    )
+    assert f"training/urgent in {place.namespace} evicts training/small in {place.namespace}" in refused
     assert "cannot ask for confirmation: use --yes" in refused
     assert rows(place) == {"first": "Queued", "urgent": "Paused", "small": "Running"}
     place.gpuctl("resume", "urgent", "--yes")

@@ -207,7 +207,7 @@ def test_namespace_too_is_asked_first_and_names_what_is_in_it(place: Place) -> N
     place.plane.kubectl("create", "configmap", "notes", "-n", "ada")
     place.until(lambda: place.api.list_objects("Pod", "ada"), "the pod")
     asked = place.anywhere("delete", "quota", "ada", "--namespace-too", code=2)
-    assert "deletes namespace ada and all that is in it: training/mine" in asked.err
+    assert "deletes namespace ada and everything in it: training/mine" in asked.err
     assert "1 configmap" in asked.err
     assert column(place.anywhere("get", "quotas", "ada").out, "USER") == ["ada"]
     done = place.anywhere("delete", "quota", "ada", "--namespace-too", "--yes")

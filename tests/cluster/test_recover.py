@@ -148,9 +148,7 @@ def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
     before = place.records()
     stands_out = "privileged, path of the host /etc, service account admin"
     asked = place.gpuctl("recover", code=2)
-    assert (
-        f"creates deployment.apps/evil in {place.namespace}: an apply that did not finish had deleted it" in asked.err
-    )
+    assert f"creates deployment.apps/evil in {place.namespace}: an interrupted apply had deleted it" in asked.err
     assert stands_out in asked.err
     assert "+          privileged: true" in asked.err
     assert "confirm with --yes" in asked.err
@@ -253,7 +251,7 @@ def test_what_was_missing_and_is_there_again_needs_no_journal(
     (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)
     place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}-2")
     done = place.gpuctl("recover", "--yes")
-    assert f"job.batch/a in {place.namespace}: was not yet deleted: the old object is there" in done.out
+    assert f"job.batch/a in {place.namespace}: was not deleted yet" in done.out
     assert secrets_of(place) == set()
 
 
@@ -273,7 +271,7 @@ def test_a_journal_without_its_index(
         assert "creates job.batch/b" in place.gpuctl("recover", code=2).err
         place.gpuctl("recover", "--yes")
     else:
-        assert "was not yet deleted" in place.gpuctl("recover").out
+        assert "was not deleted yet" in place.gpuctl("recover").out
     assert secrets_of(place) == set()
     assert place.names() == {"Job/a", "Job/b"}
     assert place.uid("Job", "a") == before["Job/a"]
@@ -326,7 +324,7 @@ def test_a_namespace_that_is_being_terminated(
     if when == "before":
         terminate()
         shown = place.anywhere("recover", "--dry-run").out
-        assert f"the namespace {away} is being terminated, and everything in it goes" in shown
+        assert f"the namespace {away} is terminating, and everything in it is deleted" in shown
         assert "job.batch/b" in shown
     else:
         look = run_recovery.look
@@ -403,7 +401,7 @@ def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
     place.apply(training("a"), training("b"))
     killed(place, session, "b")
     told = place.gpuctl("diff", "-f", place.file(training("a")), code=1)
-    assert f"recover   job.batch/b -n {place.namespace}  (an apply that did not finish had deleted it)" in told.out
+    assert f"recover   job.batch/b -n {place.namespace}  (an interrupted apply had deleted it)" in told.out
     assert "+  name: b" in told.out
     value = place.gpuctl("diff", "-f", place.file(training("a")), "-o", "json", code=1).value
     assert [(step["action"], step["name"]) for step in value["recovery"]] == [("create", "b")]
@@ -412,7 +410,7 @@ def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
     for dry in ("server", "client"):
         shown = place.apply(training("a"), flags=(f"--dry-run={dry}",))
         assert "recover   job.batch/b" in shown.out
-        assert f"will ask: creates job.batch/b in {place.namespace}: an apply that did not finish" in shown.err
+        assert f"will ask: creates job.batch/b in {place.namespace}: an interrupted apply" in shown.err
         assert "1 to recover" in shown.err
     assert "creates job.batch/b" in place.apply(training("a"), code=2).err
     assert not place.exists("Job", "b")

@@ -177,7 +177,7 @@ def test_a_pool_without_nodes_where_something_would_end(place: Place, running: s
 def test_a_misspelt_pool(place: Place, running: str) -> None:
     meant = "no node has the labels runwhere.ai/pool=dril (did you mean runwhere.ai/pool=drill?)"
     said = refused(place, training(resources={"pool": "dril"}))
-    assert f"training/train: {meant}, and what runs now would end for it" in said
+    assert f"training/train: {meant}, and its running pods would be ended" in said
     fresh = training("fresh", resources={"pool": "dril"})
     for looked in (place.plan(fresh), place.gpuctl("diff", "-f", place.file(fresh), "-o", "json", code=1)):
         assert looked.value["notes"] == [f"{meant}, which training/fresh will wait for"]
@@ -212,7 +212,7 @@ def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
     assert f"note: {large}: training/fresh cannot start" in noted.err
     assert place.plan(training("right", resources={"gpu": 64})).value["notes"] == []
     asked = place.apply(training(resources={"gpu": 65}), code=2)
-    assert f"training/train: {large}, and what runs now would end for it" in asked.err
+    assert f"training/train: {large}, and its running pods would be ended" in asked.err
     assert "cannot ask for confirmation" in asked.err
 
 
@@ -240,7 +240,7 @@ def missing_objects(namespace: str) -> dict[str, tuple[dict[str, Any], str]]:
 def test_a_missing_object(place: Place, running: str, what: str) -> None:
     changes, title = missing_objects(place.namespace)[what]
     said = refused(place, training(**changes))
-    assert f"training/train: there is no {title}, and what runs now would end for it" in said
+    assert f"training/train: there is no {title}, and its running pods would be ended" in said
     fresh = training("fresh", **changes)
     note = f"there is no {title}, which training/fresh will wait for"
     assert place.plan(fresh).value["notes"] == [note]
@@ -438,7 +438,7 @@ def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> Non
         assert f"error: there is no namespace {home}, and no document names it: " in refused.err
     assert not place.exists("Job", "a")
     try:
-        line = f"namespace/{home}  (the set is kept there)"
+        line = f"namespace/{home}  (holds the Secret of the set)"
         assert f"create    {line}" in place.anywhere("diff", *arguments, "--create-namespace", code=1).out
         assert f"created   {line}" in place.anywhere("apply", *arguments, "--create-namespace").out
         assert place.exists("Job", "a")
@@ -495,7 +495,7 @@ def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None
     place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
     uid = place.uid("Job", "train")
     told = place.gpuctl("diff", "-f", place.file(training(**V2)), code=1).out
-    assert "is gone only without the finalizer example.com/held" in told.splitlines()[0]
+    assert "its deletion waits for the finalizer example.com/held" in told.splitlines()[0]
     late = place.apply(training(**V2), compute(**V2), flags=("--yes", "--timeout=2s"), code=1)
     (line,) = [line for line in late.out.splitlines() if "job.batch/train" in line]
     assert line.startswith(f"failed    job.batch/train -n {place.namespace}  (is still there after 2 s: ")
@@ -518,7 +518,7 @@ def test_the_next_apply_takes_the_journal_away(place: Place) -> None:
     place.apply(training(**V2), flags=("--yes", "--timeout=1s"), code=1)
     place.patch("Job", "train", {"metadata": {"finalizers": None}})
     outcome = place.apply(training(**V2))
-    assert outcome.err == "note: a run that did not finish left its journal, which is taken away\n"
+    assert outcome.err == "note: an interrupted run left its journal, which is removed\n"
     assert "created   job.batch/train" in outcome.out
     assert not place.objects(("Secret", "Lease"))
 

@@ -360,7 +360,7 @@ def test_other_sources_are_refused(place: Place, repository: Repository) -> None
     refused = place.gpuctl(*command, code=1)
     assert refused.err == (
         f"error: set web: the set came from file://{MACHINE}{repository.directory}, and this run gives file://{MACHINE}{part} "
-        "instead (outside of a git repository with a remote or a commit, a path is that of one machine): give the same "
+        "instead (outside of a git repository with a remote or a commit, a path is valid on one machine only): give the same "
         "sources, or `--allow-source` if this is intended\n  = nothing was changed\n"
     )
     assert place.records() == before

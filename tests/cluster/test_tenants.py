@@ -30,7 +30,7 @@ RESOURCES = {
     "coordination.k8s.io": ["leases"],
 }
 CLASS = "priorityclass.scheduling.k8s.io/gpuctl-medium"
-WHOM = "note: whether these jobs find room, and whom they evict, is not known: that takes the rights to list nodes and all pods\n"
+WHOM = "note: whether these jobs find room, and which jobs they evict, is not known: this needs the rights to list nodes and all pods\n"
 MAY_NOT_READ = "user {} may not get priorityclasses.scheduling.k8s.io in the whole cluster"
 
 
@@ -204,7 +204,7 @@ def test_the_default_namespace_may_be_closed(place: Place, become: Become, plane
     refused = place.gpuctl(
         "apply", "-f", place.file(training("a", job={"namespace": "team-a"})), "--set", "web", code=3
     )
-    assert refused.err.endswith("secrets in namespace default\n  = -n NAMESPACE says where the set is kept\n")
+    assert refused.err.endswith("secrets in namespace default\n  = give the namespace of the set with -n NAMESPACE\n")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -
     assert local.code == full.code
     kind = {"training": "jobs.batch", "inference": "deployments.apps"}[old["kind"]]
     where = f"in namespace {place.namespace}"
-    note = f"note: compared here, without the API server's dry-run: user reader may not create {kind} {where}\n"
+    note = f"note: compared without the API server's dry-run: user reader may not create {kind} {where}\n"
     assert local.err.startswith(note)
     assert "note: this could not be applied: you may not " in local.err
 
@@ -400,11 +400,11 @@ def test_what_may_not_be_listed_cannot_be_compared(place: Place, become: Become,
         ([("get", "jobs"), ("get", "services")], ""),
         (
             [("create", "pods")],
-            "note: whether pods would be accepted was not tried: user nobody may not create pods in namespace {}\n",
+            "note: whether pods would be accepted was not checked: user nobody may not create pods in namespace {}\n",
         ),
         (
             [("create", "leases")],
-            "user nobody may not create leases.coordination.k8s.io in namespace {}, so nothing keeps two applies apart\n",
+            "user nobody may not create leases.coordination.k8s.io in namespace {}, so concurrent applies are not prevented\n",
         ),
     ],
     ids=str,
@@ -419,7 +419,7 @@ def test_what_can_be_done_without(place: Place, become: Become, lacking: list[tu
     (line,) = [line for line in done.out.splitlines() if "job.batch/a" in line]
     # The rights above are those that gpuctl needs: what may depend on a job is more.
     assert "persistentvolumeclaims" in line
-    assert line.endswith("depend on it could not be seen)")
+    assert line.endswith("depend on it could not be checked)")
 
 
 @pytest.mark.slow

@@ -150,5 +150,7 @@ def test_a_tracked_training_stays_paused(place: Place) -> None:
     place.running("a")
     track(place, "Job", "a", "argo")
     (answer,) = place.gpuctl("pause", "a", "-o", "json").value["items"]
-    assert answer["message"].endswith("; Argo CD (application web) leaves it so, unless its manifest sets `suspend`")
+    assert answer["message"].endswith(
+        "; Argo CD (application web) does not undo this, unless its manifest sets `suspend`"
+    )
     assert place.gpuctl("resume", "a", "--json").value["items"][0]["status"] == "resumed"

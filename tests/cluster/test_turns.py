@@ -61,7 +61,7 @@ def test_the_most_important_start_and_nobody_is_evicted(place: Place, small: str
         "d-medium": "fits",
         "e-high": "fits",
     }
-    said = "5 jobs compete for room: they are created in turn, the most important first"
+    said = "5 jobs compete for room: they are created one after another, highest priority first"
     assert said in place.gpuctl("apply", "-f", place.file(*mine), "--dry-run=server").err
     place.apply(*mine)
     place.running("c-medium", "d-medium", "e-high")

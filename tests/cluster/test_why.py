@@ -870,7 +870,7 @@ def test_of_several_pods_the_one_that_matters(place: Place) -> None:
 def test_commands_that_wait_name_why(place: Place) -> None:
     slow = training("slow", job=outcome("image-not-found"))
     late = place.apply(slow, flags=("--wait", "--timeout", "1s"), code=1)
-    assert f"`gpuctl why slow -n {place.namespace}` tells what it waits for" in late.err
+    assert f"`gpuctl why slow -n {place.namespace}` shows what it waits for" in late.err
     failing = training("fails", job={**outcome("fail"), "retries": 0})
     failed = place.apply(failing, flags=("--wait", "--timeout", "120s"), code=1)
     assert f"`gpuctl why fails -n {place.namespace}` tells why" in failed.err

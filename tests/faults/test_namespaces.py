@@ -79,7 +79,7 @@ def _run(base: Base, directory: Path, words: Sequence[str], call: Call, *, held:
             problems.append(f"it ended with {result.code}")
         recovered = place.recover(place.direct)
         last = recovered.stdout + recovered.stderr
-        if recovered.code or not re.search(r"Nothing to recover|is being terminated, and everything in it goes", last):
+        if recovered.code or not re.search(r"Nothing to recover|is terminating, and everything in it is deleted", last):
             problems.append(f"recover ended with {recovered.code}: {last}")
         _release(place)
         problems = [f"{counter.found}: {problem}:\n{said}" for problem in problems]
@@ -145,6 +145,6 @@ def test_it_goes_while_an_old_job_is_waited_for(base: Base, tmp_path: Path) -> N
         result = running.wait(TIMEOUT)
         base.api.patch("Pod", place.namespace, name, {"metadata": {"finalizers": None}})
         assert result.code == 1
-        goes = f"is not created again: the namespace {place.namespace} is being terminated, and everything in it goes"
+        goes = f"is not created again: the namespace {place.namespace} is terminating, and everything in it is deleted"
         assert f"failed    job.batch/train -n {place.namespace}  ({goes})" in result.stdout
         assert not [word for word in FALSE if word in result.stdout + result.stderr]

@@ -290,7 +290,7 @@ def test_ctrl_c_twice_leaves_it_to_recover(place: Site, wanted: Snapshot) -> Non
     assert_clear(result, 130, "recover")
     assert result.stderr.splitlines()[-2:] == [
         "Interrupted.",
-        "note: what was begun is remembered: `gpuctl recover`, or the next apply, finishes it",
+        "note: the journal is kept: `gpuctl recover`, or the next apply, finishes the run",
     ]
     api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
     assert_recoverable(place, old, wanted)

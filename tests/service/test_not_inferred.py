@@ -229,9 +229,7 @@ def test_those_who_hold_a_pool_are_told_together(
     (victim,) = [item for step in plan["steps"] for item in step["victims"]]
     assert {key: victim[key] for key in ("namespace", "job", "pods")} == {"namespace": None, "job": None, "pods": []}
     (question,) = plan["questions"]
-    assert question.startswith(
-        "training/urgent in own-place evicts others as of now: work in other namespaces (running for"
-    )
+    assert question.startswith("training/urgent in own-place evicts work in other namespaces (running for")
     remote = Remote(place, behind, tmp_path / "config", monkeypatch)
     remote.login("user")
     lines = []

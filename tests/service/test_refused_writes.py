@@ -140,7 +140,7 @@ def test_whom_a_job_would_evict_is_not_told_to_those_who_may_not_see_them(
     (victim,) = next(step for step in answers[0]["steps"] if step["kind"] == "Job")["victims"]
     assert (victim["namespace"], victim["job"], victim["pods"]) == (None, None, [])
     assert answers[1]["error"] == "NotConfirmed"
-    assert "evicts others as of now: work in other namespaces (running for" in answers[1]["details"][0]["message"]
+    assert "evicts work in other namespaces (running for" in answers[1]["details"][0]["message"]
     seen = served.call("POST", "/plan", json=mine)
     assert f"training/secret-project in {place.namespace} (1 pod" in seen["questions"][0]
     assert api.request("GET", f"/apis/batch/v1/namespaces/{TEAM}/jobs/urgent")[0] == 404

@@ -190,7 +190,7 @@ def test_another_tools_set_is_refused(tooling: str, shown: str) -> None:
         (
             {applyset.GROUP_KINDS: None},
             None,
-            "secret/my-set in test lacks the annotation applyset.kubernetes.io/contains-group-kinds, which says what the set contains",
+            "secret/my-set in test lacks the annotation applyset.kubernetes.io/contains-group-kinds, which lists the kinds of the set",
         ),
     ],
 )
@@ -291,7 +291,7 @@ def test_unknown_kind_of_a_newer_gpuctl_is_kept_and_named() -> None:
     assert "Widget.x.io" in applyset.superset(read, FULL).group_kinds
     with pytest.raises(NotOurSet) as caught:
         applyset.resources_of(read)
-    message = f"the set my-set contains kinds that gpuctl {__version__} does not know: Job.x.io, Widget.x.io"
+    message = f"the set my-set contains kinds that gpuctl {__version__} does not support: Job.x.io, Widget.x.io"
     assert (caught.value.message, caught.value.hint) == (message, "it was written by gpuctl/v9.0.0")
 
 
@@ -461,14 +461,14 @@ def test_standard_input_belongs_to_where_it_is_read(tmp_path: Path) -> None:
 
 def test_a_set_that_does_not_say_where_it_came_from() -> None:
     assert source_mismatch((), ("git:a",)) == (
-        "the set does not say what it came from: `--allow-source` if it came from the sources of this run"
+        "the set does not record its sources: add `--allow-source` if they are the sources of this run"
     )
 
 
 def test_a_path_of_another_machine_is_explained() -> None:
     why = source_mismatch(("file://laptop/jobs",), ("file://runner-7/jobs",))
     assert why is not None
-    assert "(outside of a git repository with a remote or a commit, a path is that of one machine)" in why
+    assert "(outside of a git repository with a remote or a commit, a path is valid on one machine only)" in why
 
 
 @pytest.mark.parametrize(

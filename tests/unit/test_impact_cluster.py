@@ -177,7 +177,7 @@ def test_jobs_whose_documents_go(repository: Repository) -> None:
     found = change(repository, THREE, after, [node("n1"), node("n2")], EVERYBODY)
     assert ended(found) == {"a": ("removed", 4), "b": ("removed", 2), "s": ("removed", 2)}
     reasons = {item["name"]: item["reason"] for item in json.loads(found.out)["cluster"]["ended"]}
-    assert reasons["b"] == "the name becomes that of a job of kind inference"
+    assert reasons["b"] == "its name is used by a job of kind inference"
     repository.remove("b.yaml")
     repository.remove("c.yaml")
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(repository.root.parent / "cluster.json"))

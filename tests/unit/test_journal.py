@@ -81,7 +81,7 @@ def test_what_a_recovery_would_refuse_is_not_remembered() -> None:
     with pytest.raises(ClusterError, match=f"job.batch/c in {SPACE} would be lost if this were interrupted") as caught:
         journals._by_namespace([*group, strange], KEYS)
     assert "lacks the label" in caught.value.message
-    assert caught.value.hint == "nothing was deleted; delete the object yourself if it is to go"
+    assert caught.value.hint == "nothing was deleted; delete the object yourself to continue"
 
 
 def test_what_is_written_is_read() -> None:
@@ -195,7 +195,7 @@ def test_a_copy_of_a_part_under_another_name() -> None:
     other["metadata"]["name"] = "gpuctl-journal-copy"
     journal = read([secret, other])
     assert journal.entries == []
-    assert "Secret gpuctl-journal-copy: it has another name" in str(journal.invalid_reason)
+    assert "Secret gpuctl-journal-copy: its name is not that of a part" in str(journal.invalid_reason)
 
 
 @pytest.mark.parametrize("data", [None, {}, [], {"index": 1}, {"index": "e30="}, {"index": "bnVsbA=="}], ids=str)
@@ -246,7 +246,7 @@ def test_entries_that_are_none(packed: bytes) -> None:
 def test_entries_whose_digest_is_another() -> None:
     (secret,) = secrets_of(entries())
     secret["data"]["entries"] = secrets_of(entries(2))[0]["data"]["entries"]
-    assert "its checksum is another" in str(read([secret]).invalid_reason)
+    assert "its checksum differs" in str(read([secret]).invalid_reason)
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -305,13 +305,13 @@ FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
     "pod": (both(lambda obj: {**OTHER, "kind": "Pod"}), "Pod is not a kind"),
     "config map for a job": (
         both(lambda obj: {**OTHER, "kind": "ConfigMap", "data": {}}),
-        "is not what comes in place",
+        "is not the successor",
     ),
     "api version": (changed("apiVersion", "batch/v9"), "its apiVersion is batch/v9"),
-    "other name": (changed("metadata.name", "other"), "is not what comes in place of job.batch/a0"),
+    "other name": (changed("metadata.name", "other"), "is not the successor of job.batch/a0"),
     "other kind": (
         lambda entry: {**entry, "new": {**entry["new"], "kind": "Deployment", "apiVersion": "apps/v1"}},
-        "deployment.apps/a0 in team-a is not what comes in place",
+        "deployment.apps/a0 in team-a is not the successor",
     ),
     "owned": (
         lambda entry: {**entry, "new": job("a0", ownerReferences=[{"kind": "Namespace", "name": "kube-system"}])},
@@ -321,7 +321,7 @@ FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
     "not ours": (changed("metadata.labels", {"app": "a0"}), "lacks the label app.kubernetes.io/managed-by=gpuctl"),
     "another job": (
         lambda entry: replaced(entry, ("new", "metadata", "labels"), {**job("a0")["metadata"]["labels"], "app": "b"}),
-        "the label app is another job's",
+        "the label app differs",
     ),
     "parent of a set": (
         lambda entry: {**entry, "new": job("a0", annotations={"applyset.kubernetes.io/tooling": "kubectl/v1"})},
@@ -348,10 +348,10 @@ FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
         "takes data from other",
     ),
     "more fields": (changed("status", {}), "has status"),
-    "nothing new": (lambda entry: {**entry, "new": None}, "nothing is to come in its place"),
+    "nothing new": (lambda entry: {**entry, "new": None}, "it has no successor"),
     "uid of none": (lambda entry: {**entry, "uid": "x"}, "an entry has no uid"),
-    "manner": (lambda entry: {**entry, "method": "delete"}, "it is not said how it is created"),
-    "saved": (lambda entry: {**entry, "saved": ["../x"]}, "the pods that have saved are not uids"),
+    "manner": (lambda entry: {**entry, "method": "delete"}, "its method is not post or apply"),
+    "saved": (lambda entry: {**entry, "saved": ["../x"]}, "the saved pods are not uids"),
 }
 
 
@@ -409,5 +409,5 @@ def test_what_is_written_is_as_large_as_what_is_believed(monkeypatch: pytest.Mon
     monkeypatch.setattr(journal_secrets, "_UNPACKED", size)
     assert read(secrets_of([entry])).entries == [entry]
     monkeypatch.setattr(journal_secrets, "_UNPACKED", size - 1)
-    with pytest.raises(ClusterError, match="is too large to be remembered"):
+    with pytest.raises(ClusterError, match="is too large for the journal"):
         secrets_of([entry])

@@ -137,7 +137,7 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
     live: Object | None = workload
     for _ in range(_ATTEMPTS):
         if live is None or live["metadata"]["uid"] != workload["metadata"]["uid"]:
-            raise NotPausable(f"{key} was deleted meanwhile")
+            raise NotPausable(f"{key} was deleted")
         if live["metadata"].get("deletionTimestamp"):
             raise NotPausable(f"{key} is being deleted")
         ended = finished(live)
@@ -150,7 +150,7 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
             if not error.is_conflict:
                 raise
             live = session.get(key)
-    raise Changed(f"{key} is being changed by somebody else all the time", "run it again")
+    raise Changed(f"{key} is being changed by other clients", "run it again")
 
 
 def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
@@ -171,7 +171,7 @@ def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
             return PauseResult(key, "paused", False, "is paused already")
         running = pods_left(live)
         tracker = tracked_by(live)
-        lasts = f"; {tracker} leaves it so, unless its manifest sets `suspend`" if tracker is not None else ""
+        lasts = f"; {tracker} does not undo this, unless its manifest sets `suspend`" if tracker is not None else ""
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
         said = _ends(running) if running else "stays suspended until it is resumed"
         return PauseResult(key, "paused", True, said + lasts)
@@ -194,7 +194,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     if queued is not None:
         resource, item = queued
         if _is_active(item) and remembered is None:
-            return PauseResult(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
+            return PauseResult(key, "resumed", False, "is not paused; Kueue decides when it starts")
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
@@ -217,9 +217,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             f"{key} is managed by {tracker}, which sets its replicas", "it starts with the next sync of its repository"
         )
     if remembered is None:
-        raise NotPausable(
-            f"{key} has 0 replicas, and not by `gpuctl pause`", "its document knows how many it is to have: apply it"
-        )
+        raise NotPausable(f"{key} has 0 replicas, and not by `gpuctl pause`", "apply its document, which states them")
     count = _replicas_before_pause(live, keys)
     said = _refusal(session, live)
     _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
@@ -274,7 +272,7 @@ def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | No
         return resource, found
     raise NotPausable(
         f"{key_of(live)} names the queue {queue_of(live)} of Kueue, and Kueue has no Workload for it yet",
-        "run it again in a moment; if that does not help, Kueue does not run",
+        "run it again in a moment; if this repeats, Kueue is not running",
     )
 
 

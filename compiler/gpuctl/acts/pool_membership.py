@@ -109,7 +109,7 @@ def update_definitions(session: Session, report: NodeChangeReport, settings: Set
             written = _redefine(session, pool, joined, left, keys)
         except ClusterError as error:
             report.notes.append(
-                f"the labels are right, but the definition of pool {pool} (configmap/{config_map_name(pool)} in "
+                f"the labels are correct, but the definition of pool {pool} (configmap/{config_map_name(pool)} in "
                 f"{SYSTEM_NAMESPACE}) was not changed: {error.message}"
             )
             continue

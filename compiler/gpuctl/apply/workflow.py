@@ -274,7 +274,7 @@ def _recover(
         return
     callbacks.on_start(plan)
     if plan.recovery:
-        callbacks.on_message("an earlier apply did not finish: recovering what it left")
+        callbacks.on_message("recovering an interrupted apply")
     recovery_plan = unfinished.recovery_plan
     result = recovery.recover(
         session, keys, recovery_plan, timeout=options.timeout, wait=LEASE_WAIT, tell=callbacks.on_message
@@ -364,7 +364,7 @@ def _restore_former(step: Step, former: Object) -> None:
     """Let a step bring back a former object, even if its document would be lowered to the current one."""
     step.desired, step.passed_dry_run = former, False
     if step.action in ("unchanged", "update") and step.live is not None:
-        step.action, step.method, step.reason = "replace", "post", "comes back as it was"
+        step.action, step.method, step.reason = "replace", "post", "is restored as it was"
         step.running = running(step.live)
 
 
@@ -402,7 +402,7 @@ def _refuse_more_deletions(plan: Plan, seen: Plan) -> None:
     :raises Changed: it does.
     """
     if not (_deletions(plan) <= _deletions(seen) and _ended(plan) <= _ended(seen)):
-        raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
+        raise Changed("the cluster has changed: more would be deleted than planned", "plan again")
 
 
 def _ended(plan: Plan) -> set[str]:

@@ -116,7 +116,7 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
         if live is None:
             raise no_such("namespace", name, _namespaces(session))
         plan.steps.append(Step("delete", key_of(live), live=live, method="delete", title=f"namespace/{name}"))
-        plan.confirm.append(f"deletes namespace {name} and all that is in it: {_contents(session, name, keys)}")
+        plan.confirm.append(f"deletes namespace {name} and everything in it: {_contents(session, name, keys)}")
     return plan
 
 
@@ -149,13 +149,13 @@ def delete_namespaces(
                 step.result = "done"
             elif time.monotonic() > deadline:
                 step.result = "failed"
-                step.error = f"{step.key} was still there after {timeout:.0f} s: {_held_by(live)}"
+                step.error = f"{step.key} still exists after {timeout:.0f} s: {_held_by(live)}"
             else:
                 continue
             waiting.remove(step)
             done(step)
         if waiting:
-            tell(f"waiting until {', '.join(step.key.name for step in waiting)} and all in it is gone")
+            tell(f"waiting until {', '.join(step.key.name for step in waiting)} and everything in them is gone")
             time.sleep(_POLL)
 
 
@@ -165,7 +165,7 @@ def _held_by(namespace: Object) -> str:
     """
     conditions = (namespace.get("status") or {}).get("conditions") or []
     said = [item["message"] for item in conditions if item.get("status") == "True" and item.get("message")]
-    return "; ".join(said) or "Kubernetes is still at it; it goes on by itself"
+    return "; ".join(said) or "Kubernetes continues the deletion"
 
 
 def _contents(session: Session, name: str, keys: Records) -> str:

@@ -37,7 +37,7 @@ def describe_checkpoint(text: str) -> str:
     """Return an annotation's checkpoint as users see it: ``python save.py (at most 2m)``. Credentials are masked."""
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
-        return "one that cannot be read"
+        return "its annotation is invalid"
     if checkpoint.signal is not None:
         return f"signal {checkpoint.signal} ({checkpoint.timeout})"
     return f"{shorten(redact(shlex.join(checkpoint.command)), _SHOWN)} (at most {checkpoint.timeout})"

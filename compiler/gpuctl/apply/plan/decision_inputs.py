@@ -15,7 +15,7 @@ from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
 
 RECORDED = "records the document; nothing else changes"
-ADOPTED = "adopted: it is as it should be"
+ADOPTED = "adopted: nothing else changes"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class _Findings:
         (self.missing if certain else self.too_small).setdefault(text, {})[pod.step.title] = None
         if pod.step.running is not None:
             where = self.ending if certain else self.asked
-            where[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
+            where[f"{pod.step.title}: {text}, and its running pods would be ended"] = None
 
 
 def check_dependencies(
@@ -99,7 +99,7 @@ def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Fin
                 findings.add(pod, f"the {what.what} {what.key.name} in {what.key.namespace} is being deleted")
     refusals = sorted({answer.message for answer in answers.values() if isinstance(answer, ApiError)})
     if refusals:
-        plan.notes.append(f"whether what pods name exists was not looked at: {'; '.join(refusals)}")
+        plan.notes.append(f"whether the objects that pods name exist was not checked: {'; '.join(refusals)}")
 
 
 def _state(session: Session, key: Key) -> str | ApiError | None:

@@ -134,7 +134,7 @@ def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAu
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            found.notes.append(f"whether an autoscaler sets replicas in {namespace} could not be seen: {error.message}")
+            found.notes.append(f"autoscalers in {namespace} could not be read: {error.message}")
             continue
         for scaler in scalers:
             key = _target(scaler)

@@ -99,7 +99,7 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
     for step in plan.steps:
         found = compared.drifted(step, wanted.get(step.key))
         if found is not None and step.key in taken:
-            found.what, found.reason = "differs", "is there, and is not gpuctl's"
+            found.what, found.reason = "differs", "exists, and is not gpuctl's"
         if found is None:
             drift.same += step.action in ("unchanged", "update")
             continue
@@ -107,7 +107,7 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
         is_expected = not found.fields and (step.action in ("unchanged", "update") or bool(step.changes))
         (drift.expected if is_expected else drift.objects).append(found)
     unnamed, notes = find_members_without_document(session, plan.steps, wanted, sources)
-    drift.objects += [DriftedObject("unnamed", key, reason="is in the set, and no document has it") for key in unnamed]
+    drift.objects += [DriftedObject("unnamed", key, reason="is in the set, but in no document") for key in unnamed]
     drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired] + notes
     kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
     if kept:
@@ -131,7 +131,7 @@ class _Comparison:
     def drifted(self, step: Step, wanted: Object | None) -> DriftedObject | None:
         """Return the drift of an object that documents name, or that its job no longer has."""
         if step.action == "create":
-            return DriftedObject("gone", step.key, reason="is not there")
+            return DriftedObject("gone", step.key, reason="does not exist")
         if step.action in ("delete", "prune"):
             return DriftedObject("unnamed", step.key, reason=step.reason)
         if step.live is None or step.action == "skip":

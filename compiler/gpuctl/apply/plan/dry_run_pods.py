@@ -95,7 +95,7 @@ def dry_run_pods(
             if error.exceeds_quota:
                 return _DryRunResult(pod.template, quota="" if pod.step.queued else said)
             if error.lacks_permission:
-                plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
+                plan.notes.append(f"whether pods would be accepted was not checked: {error.message}")
                 return _DryRunResult(pod.template)
             return _DryRunResult(pod.template, f"{said}{_advice(error, lenient)}")
         return _DryRunResult({**pod.template, "spec": answer["spec"]})

@@ -58,10 +58,10 @@ def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Foreign objects may be malformed; that must not stop an apply.
-        plan.notes.append(f"{_UNKNOWN}: an object of the cluster is not as expected ({type(error).__name__})")
+        plan.notes.append(f"{_UNKNOWN}: an object in the cluster is malformed ({type(error).__name__})")
 
 
-_UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
+_UNKNOWN = "whether these jobs fit, and which jobs they evict, is not known"
 
 
 def never_fitting(session: Session, plan: Plan) -> list[str]:
@@ -81,7 +81,7 @@ def never_fitting(session: Session, plan: Plan) -> list[str]:
 
 
 def _never(step: Step, answer: Fit) -> str:
-    return f"{step.title or step.key} in {step.key.namespace} never starts in the cluster as of now: {answer.reason}"
+    return f"{step.title or step.key} in {step.key.namespace} cannot start even in the empty cluster: {answer.reason}"
 
 
 def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
@@ -98,8 +98,8 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        what = "find room, and whom they evict," if bold else "find room"
-        plan.notes.append(f"whether these jobs {what} is not known: that takes the rights to list nodes and all pods")
+        what = "find room, and which jobs they evict," if bold else "find room"
+        plan.notes.append(f"whether these jobs {what} is not known: this needs the rights to list nodes and all pods")
         return
     by_key = {step.key: step for step in steps}
     plan.notes += assumed_defaults(snapshot, answers)
@@ -109,7 +109,7 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
     plan.turns = sequential_groups(steps, answers)
     number = sum(map(len, plan.turns))
     if number:
-        plan.notes.append(f"{number} jobs compete for room: they are created in turn, the most important first")
+        plan.notes.append(f"{number} jobs compete for room: they are created one after another, highest priority first")
 
 
 def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
@@ -183,7 +183,7 @@ def _add_result(
     if step.victims:
         perhaps = "" if answer.certain else " (or others instead)"
         named = ", ".join(map(str, step.victims))
-        text = f"{title} evicts others as of now: {named}{perhaps}"
+        text = f"{title} evicts {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
     if answer.verdict == "fits-when-empty" or (answer.depends and answer.demand.in_turn):
         if not step.waits:
@@ -201,7 +201,7 @@ def _add_result(
     elif answer.verdict == "unknown" and answer.demand.uncounted:
         plan.notes.append(f"whether {title} fits is not known: {answer.reason}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_less_important(answer, snapshot):
-        plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
+        plan.notes.append(f"whether {title} fits, and which jobs it evicts, is not known: {answer.reason}")
 
 
 def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:

@@ -65,7 +65,7 @@ def refuse_tracked_changes(plan: Plan, steps: Iterable[Step], *, adopt: bool) ->
             step.action, step.method, step.desired, step.reason = "unchanged", "none", None, f"is managed by {tracker}"
         elif step.action in WRITING:
             plan.tracked.append(
-                f"{step.key} is managed by {tracker}, which would undo what is changed here: change it in its "
+                f"{step.key} is managed by {tracker}, which would undo the change: change it in its "
                 f"repository{OR_ADOPT}"
             )
 

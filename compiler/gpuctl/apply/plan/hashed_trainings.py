@@ -109,12 +109,12 @@ def replace_hashed(
     step = steps.get(built.wanted)
     for other in built.older:
         plan.notes.append(
-            f"{key_of(other)} is an older one of {built.document.kind}/{built.wanted.name}, and is left alone"
+            f"{key_of(other)} is an older one of {built.document.kind}/{built.wanted.name}, and is not changed"
         )
     if step is None or step.action != "create" or step.desired is None:
         return
     step.action, step.live = "replace", built.live
-    step.reason = f"takes the place of {built.live['metadata']['name']}, which `build` named"
+    step.reason = f"replaces {built.live['metadata']['name']}, which was created from a manifest of `build`"
     step.running = running(built.live)
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:

@@ -136,7 +136,7 @@ def _in_order(steps: Iterable[Step]) -> list[Step]:
 
 def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -> Step:
     if live is None:
-        return Step("skip", key, "is not there", title=title)
+        return Step("skip", key, "does not exist", title=title)
     if not is_ours(live) or is_controlled(live):
         return Step("skip", key, "is not gpuctl's", title=title)
     tracker = tracked_by(live)
@@ -144,7 +144,7 @@ def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -
         return Step("skip", key, f"is managed by {tracker}: delete it in its repository", title=title)
     other = labels_of(live).get(keys.job_type, kind)
     if other != kind:
-        return Step("skip", key, f"is of {other}/{labels_of(live).get('app', key.name)}", title=title)
+        return Step("skip", key, f"belongs to {other}/{labels_of(live).get('app', key.name)}", title=title)
     return Step("delete", key, live=live, method="delete", title=title, running=running(live))
 
 
@@ -197,4 +197,4 @@ def no_such_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> 
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     close = nearest(name, sorted(set(there)))
     hint = f"did you mean `{close}`? " if close else ""
-    return NoSuchJob(f"there is no job {name} {where}", f"{hint}{ListHint('jobs')} lists what there is")
+    return NoSuchJob(f"there is no job {name} {where}", f"{hint}{ListHint('jobs')} lists the existing ones")

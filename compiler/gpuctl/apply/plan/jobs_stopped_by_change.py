@@ -124,9 +124,9 @@ def _outcome(
     :param condition: the type of the condition that ended the old job; None if it runs.
     """
     if new is None or settings is None:
-        return "removed", "its document goes"
+        return "removed", "its document is removed"
     if new.document.kind != old.document.kind:
-        return "removed", f"the name becomes that of a job of kind {new.document.kind}"
+        return "removed", f"its name is used by a job of kind {new.document.kind}"
     same = canonical(old.document) == canonical(new.document)
     if old.object["kind"] != new.object["kind"]:
         return "kept" if same else "replaced", f"was a {old.object['kind']}"

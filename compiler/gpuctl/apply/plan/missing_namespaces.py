@@ -39,7 +39,7 @@ def add_set_namespace(session: Session, plan: Plan, name: str, settings: Setting
     if if_allowed(lambda: session.get(key), {}) is not None:
         return
     if create:
-        reason = "the set is kept there"
+        reason = "holds the Secret of the set"
         plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
     else:
         plan.errors.append(_refusal(session, name))

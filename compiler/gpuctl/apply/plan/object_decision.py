@@ -106,7 +106,7 @@ def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> No
     key = target.key
     if not is_ours(live) and not options.adopt:
         raise DecisionRefused(
-            f"{key} is there already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
+            f"{key} exists already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
             f"{ADOPT_OBJECT}"
         )
     other = labels_of(live).get(PART_OF)
@@ -181,7 +181,7 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
     is_leaving = bool(live["metadata"].get("deletionTimestamp"))
     if key.kind == "Service" and (is_leaving or _is_headless(desired) != _is_headless(live)):
         changes = compare(key.kind, desired, live).changes
-        why = "it is being deleted" if is_leaving else "a Service's headlessness is fixed"
+        why = "it is being deleted" if is_leaving else "a Service cannot become headless or stop being headless"
         step = replacement(target, live, options, changes, why, WorkloadFacts())
         step.method = "apply"
         return step

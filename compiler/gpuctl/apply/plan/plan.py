@@ -144,7 +144,7 @@ class Step:
                 "garbage collection deletes " + ", ".join(f"{key.resource.title}/{key.name}" for key in self.dependents)
             )
         if self.unseen:
-            said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
+            said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be checked")
         return said
 
     @property
@@ -153,7 +153,7 @@ class Step:
         if not self.deletes or self.live is None:
             return ""
         names = [name for name in self.live["metadata"].get("finalizers") or [] if name not in _OF_KUBERNETES]
-        return f"is gone only without the finalizer{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
+        return f"its deletion waits for the finalizer{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
 
     @property
     def waiting(self) -> str:
@@ -265,7 +265,7 @@ def _cost(step: Step) -> str:
             queue = queue_of(step.live if is_defaulted(step.live, step.desired) else step.desired)
         lost = ", its progress is lost" if step.checkpoint is None else ", its progress since its checkpoint is lost"
         return lost + (f", and it waits in Kueue's queue {queue} again" if queue else "")
-    return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"
+    return ", it stops serving until it is replaced" if step.action == "replace" else ", it stops serving"
 
 
 def _saving(step: Step) -> str:

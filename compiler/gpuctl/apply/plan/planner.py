@@ -133,7 +133,7 @@ def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: App
     for key, scaler in sorted(found.names.items()):
         have, says = moved[key]
         draft.plan.notes.append(
-            f"{key} keeps its replicas ({have}, where the document says {says}): the HorizontalPodAutoscaler {scaler}, "
+            f"{key} keeps its replicas ({have}, the document states {says}): the HorizontalPodAutoscaler {scaler}, "
             "which is not gpuctl's, sets them"
         )
 
@@ -304,7 +304,7 @@ def _dry_run_pending(
                 draft.plan.errors.append(f"{key}: {reply.message}")
                 continue
             if reply.lacks_permission:
-                draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
+                draft.plan.notes.append(f"compared without the API server's dry-run: {reply.message}")
             reply = None
         try:
             document = draft.last.document(decision.live) if reply is None else None

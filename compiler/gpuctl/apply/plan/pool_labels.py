@@ -129,7 +129,7 @@ def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
                 for entry in node["metadata"].get("managedFields") or []
                 if f"f:{label}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
             ]
-            result.append(f"label {label} stays: {' and '.join(holders) or 'somebody else'} set it too")
+            result.append(f"label {label} stays: {' and '.join(holders) or 'another manager'} set it too")
     return result
 
 
@@ -207,8 +207,8 @@ def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], k
             jobs = sorted(found.get(node, ()))
             if jobs:
                 plan.notes.append(
-                    f"node {node} leaves the pool {pool}; jobs on it go on, and their next pods do not start there: "
-                    f"{first_few(jobs, 5)}"
+                    f"node {node} leaves the pool {pool}; jobs on it keep running, but their next pods do not start "
+                    f"there: {first_few(jobs, 5)}"
                 )
 
 
@@ -220,5 +220,5 @@ def _jobs_by_node(session: Session, pool: str, keys: Records, sees: MaySee) -> d
         if node is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             continue
         title = job_title(labels_of(pod), keys) or pod["metadata"]["name"]
-        found.setdefault(node, set()).add(f"{title} in {namespace}" if sees(namespace, title) else "jobs of others")
+        found.setdefault(node, set()).add(f"{title} in {namespace}" if sees(namespace, title) else "other jobs")
     return found

@@ -87,7 +87,7 @@ def add_refused_waits(steps: Iterable[Step], queueing: QuotaWaitOptions) -> list
             short = [item for item in parsed if item.total > item.hard]
             step.waits.append(_wait(step.key.namespace, short or parsed, []))
         elif said:
-            step.waits.append(Wait("quota", f"a quota in {step.key.namespace} that may not be read"))
+            step.waits.append(Wait("quota", f"a quota in {step.key.namespace} that you may not read"))
     return never
 
 

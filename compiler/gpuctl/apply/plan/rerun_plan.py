@@ -25,7 +25,7 @@ def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | Non
     key = key_of(workload)
     if key.kind not in ("Job", "JobSet"):
         raise NotRerunnable(
-            f"{title} in {key.namespace} is no training: it runs until it is deleted",
+            f"{title} in {key.namespace} is not a training: it runs until it is deleted",
             f"`kubectl rollout restart {key.resource.plural}/{key.name} -n {key.namespace}` restarts its pods",
         )
     ended = finished(workload)

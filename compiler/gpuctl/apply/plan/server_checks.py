@@ -182,7 +182,7 @@ def _lacking(resource: Resource, namespace: str, verbs: list[str]) -> str:
     text = f"you may not {what} {resource.plural}" + (f".{resource.group}" if resource.group else "")
     text += f" in namespace {namespace}" if namespace else " in the whole cluster"
     if resource is RESOURCES["Secret"]:
-        text += ": what is replaced is kept in one until its successor is there"
+        text += ": a replaced object is kept in one until the new object exists"
     return text
 
 
@@ -238,7 +238,7 @@ def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: d
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
             return []
         if error.exists_already and _is_ours_now(session, step.key):
-            raise Changed(f"{step.key} was created by another gpuctl meanwhile", "look at it, and run again") from None
+            raise Changed(f"{step.key} was just created by another gpuctl run", "check it, and run again") from None
         return [_explained(step, error)]
     return []
 
@@ -265,13 +265,13 @@ def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) 
                 raise
         session.apply(desired, manager=manager, force=True, dry_run=True)
         if held:
-            step.reason += f"; takes over what others hold: {held}"
+            step.reason += f"; takes over fields of other managers: {held}"
 
 
 def _explained(step: Step, error: ApiError) -> str:
     if error.exists_already:
         return (
-            f"{step.key} is there already and is not gpuctl's (it lacks the label "
+            f"{step.key} exists already and is not gpuctl's (it lacks the label "
             f"app.kubernetes.io/managed-by=gpuctl); {ADOPT_OBJECT}"
         )
     if error.is_conflict and step.method in ("apply", "labels"):
@@ -280,7 +280,7 @@ def _explained(step: Step, error: ApiError) -> str:
         return f"there is no namespace {step.key.namespace}; its administrators have to create it"
     # For a group without a CRD the response is not a Status.
     if error.is_missing and (not error.raw or "could not find the requested resource" in error.raw):
-        return f"{step.key}: the cluster does not know this kind; its administrators have to install it"
+        return f"{step.key}: this kind is not installed in the cluster; its administrators have to install it"
     return f"{step.key}: {error.message}"
 
 

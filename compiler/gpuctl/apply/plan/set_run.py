@@ -51,7 +51,7 @@ class SetRun:
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            raise ClusterError(error.message, "-n NAMESPACE says where the set is kept") from None
+            raise ClusterError(error.message, "give the namespace of the set with -n NAMESPACE") from None
         recorded = applyset.parse_parent(parent) if parent is not None else None
         if recorded is not None and not options.allow_source:
             why = source_mismatch(recorded.sources, options.sources)
@@ -115,7 +115,7 @@ class SetRun:
         except ApiError as error:
             if not error.is_conflict:
                 raise
-            raise Changed(f"the set {self.options.name} was changed by another run meanwhile", "run again") from None
+            raise Changed(f"the set {self.options.name} was changed by another run", "run again") from None
         self.recorded = state
 
 

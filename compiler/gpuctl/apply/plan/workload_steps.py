@@ -143,7 +143,9 @@ def _rolling_step(
     return Step(
         "update",
         target.key,
-        target.because(f"rolling: {reason_of(changes)}" + (f"; takes over what others hold: {held}" if held else "")),
+        target.because(
+            f"rolling: {reason_of(changes)}" + (f"; takes over fields of other managers: {held}" if held else "")
+        ),
         desired=_with_metadata(obj, desired, metadata),
         live=live,
         method="put",

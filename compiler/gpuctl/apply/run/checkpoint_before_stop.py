@@ -27,7 +27,7 @@ def checkpoint_targets(
     targets = [checkpoint_target(live, keys, before.get(live["metadata"]["uid"], frozenset())) for live in lives]
     for target in targets:
         if target.saved:
-            tell(f"checkpoint of {target.title} has just run, in a run that did not finish: not again")
+            tell(f"checkpoint of {target.title} has just run, in an interrupted run: not repeated")
     return targets
 
 

@@ -68,7 +68,7 @@ class CheckpointFailed(Refused):
 
     def __init__(self, problems: Iterable[str], plan: Plan | None = None) -> None:
         super().__init__("; ".join(problems), plan)
-        self.hint = f"nothing was ended; {CHECKPOINT_LESS} it is ended all the same, and its progress is lost"
+        self.hint = f"nothing was ended; {CHECKPOINT_LESS} it is ended anyway, and its progress is lost"
 
 
 class _Task(NamedTuple):
@@ -125,7 +125,7 @@ def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: 
         if live is None:
             return []
         if annotations_of(live).get(keys.checkpoint) != text:
-            raise Changed(f"the checkpoint of {key} was changed meanwhile", "look at it, and run again")
+            raise Changed(f"the checkpoint of {key} was changed", "check it, and run again")
         checkpoint = parse_checkpoint(text)
         pods, _ = session.list_objects(RESOURCES["Pod"], key.namespace, labels=pod_labels(live))
     except Changed:
@@ -136,7 +136,7 @@ def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: 
     running = [pod for pod in pods if is_pod_of(pod, live) and _is_running(pod)]
     running = [pod for pod in running if pod["metadata"]["uid"] not in target.saved]
     if checkpoint is None and running:
-        problems.append(f"checkpoint of {target.title} failed: its annotation {keys.checkpoint} says none")
+        problems.append(f"checkpoint of {target.title} failed: its annotation {keys.checkpoint} is invalid")
     return [] if checkpoint is None else [_Task(target, checkpoint, pod) for pod in running]
 
 
@@ -231,7 +231,9 @@ class _CheckpointRun:
                     found.append(self._results.get(timeout=_TICK))
                 except queue.Empty:
                     if self._callbacks.should_stop():
-                        raise CheckpointFailed([f"checkpoint of {titles} was broken off: the process ends"]) from None
+                        raise CheckpointFailed(
+                            [f"checkpoint of {titles} was interrupted: gpuctl is stopping"]
+                        ) from None
         finally:
             self._over.set()
         return found
@@ -325,7 +327,7 @@ class _CheckpointRun:
         if killed_only and code is not None and reason != "OOMKilled":
             return ""
         said = f"exit code {code}, " if code is not None else ""
-        return f"its container ended meanwhile ({said}{visible(str(reason))[:_SHOWN]})"
+        return f"its container ended during the checkpoint ({said}{visible(str(reason))[:_SHOWN]})"
 
 
 def _same_run(now: Object, before: Object) -> bool:

@@ -104,7 +104,7 @@ def deletion_blockers(session: Session, key: Key) -> str:
         return ""
     finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
     if finalizers:
-        return f": finalizer {', '.join(finalizers)} holds it"
+        return f": blocked by finalizer {', '.join(finalizers)}"
     labels = pod_labels(live) if key.kind in WORKLOADS else ""
     if labels:
         try:
@@ -116,5 +116,5 @@ def deletion_blockers(session: Session, key: Key) -> str:
         keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
         if held:
             why = f" (finalizer {', '.join(keeping)})" if keeping else ""
-            return f": its pods are still ending: {', '.join(held)}{why}"
+            return f": its pods are still terminating: {', '.join(held)}{why}"
     return ""

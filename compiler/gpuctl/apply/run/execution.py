@@ -57,7 +57,7 @@ class RunAborted(KeyboardInterrupt):
     @property
     def advice(self) -> str:
         """Return the next step for the user."""
-        return f"what was begun is remembered: {RecoverHint()}, or the next apply, finishes it"
+        return f"the journal is kept: {RecoverHint()}, or the next apply, finishes the run"
 
 
 class Execution:
@@ -143,7 +143,7 @@ class Execution:
         self.plan.unfinished = bool(self._journals)
         for step in self.plan.steps:
             if step.result == "planned" and id(step) in self._begun:
-                step.result, step.error = "failed", f"{step.key}: broken off: whether it was carried out is not known"
+                step.result, step.error = "failed", f"{step.key}: interrupted: whether it was carried out is not known"
 
     def _close_journals(self) -> None:
         """Remove the journals, except those that can still bring back an object of a failed step."""
@@ -195,9 +195,7 @@ class Execution:
             if obj is None and step.action != "replace" and self.session.get(key_of(step.live)) is None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
             elif obj is None or not is_unchanged(step.live, obj, self.keys):
-                raise Changed(
-                    f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
-                )
+                raise Changed(f"{key_of(step.live)} was changed by another client", "check it, and run again")
 
     def _run_stages(self) -> None:
         """Run the stages in order: shared objects, workloads, autoscalers, then deletions, workloads first."""
@@ -232,7 +230,8 @@ class Execution:
                 if self._is_interrupted() and not self._told:
                     self._told = True
                     self.callbacks.on_message(
-                        f"interrupted: finishing what is under way; once more leaves it to {RecoverHint()}"
+                        "interrupted: finishing the steps in progress; interrupt again to leave them to "
+                        f"{RecoverHint()}"
                     )
         finally:
             stage.turns.stop()
@@ -263,7 +262,7 @@ class Execution:
                 self._poll_deletions(stage)
             elif stage.turns.awaited:
                 names = ", ".join(map(str, stage.turns.awaited[:3]))
-                self.callbacks.on_wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
+                self.callbacks.on_wait(f"waiting for the pods of {names}; {stage.turns.left} more follow")
             return
         if kind == "woken":
             return
@@ -303,7 +302,7 @@ class Execution:
         """Report a step's result, and start or skip the steps of its job's companions."""
         self.callbacks.on_step_done(step)
         for other in stage.leaving.ended(step):
-            other.result, other.error = "not-run", f"it stays as long as {step.key} does; run it again"
+            other.result, other.error = "not-run", f"it stays because {step.key} was not deleted; run it again"
             self.callbacks.on_step_done(other)
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
@@ -329,7 +328,7 @@ class Execution:
         if self._is_interrupted():
             return "not-run"
         if time.monotonic() >= self._deadline:
-            step.error = f"the time of {self.options.timeout:.0f} s was over"
+            step.error = f"not started within the timeout of {self.options.timeout:.0f} s"
             return "not-run"
         return self._writes.delete_live(step)
 
@@ -395,7 +394,7 @@ class Execution:
                 step.error = f"{key}: whether it is gone is unknown: {unknown}"
             else:
                 step.error = (
-                    f"{key} is still there after {self.options.timeout:.0f} s{deletion_blockers(self.session, key)}"
+                    f"{key} still exists after {self.options.timeout:.0f} s{deletion_blockers(self.session, key)}"
                 )
             if step.action == "replace":
                 step.error += f"; the new one is created by {RecoverHint()} or the next apply once it is gone"

@@ -278,7 +278,9 @@ class _NamespaceHistory:
         job = item.job
         for number in range(past.revision, past.revision + _ATTEMPTS):
             if number > LARGEST:
-                raise ClusterError(f"its numbers are used up: `kubectl delete secret -l {self._keys.history}={job}`")
+                raise ClusterError(
+                    f"its revision numbers are used up: `kubectl delete secret -l {self._keys.history}={job}`"
+                )
             try:
                 self._session.create(secret_of(replace(past, revision=number), self.namespace, job, self._keys))
                 return number
@@ -288,7 +290,7 @@ class _NamespaceHistory:
             taken = self._session.get(Key("Secret", self.namespace, secret_name(job, number)))
             if taken is not None and self._is_written(taken, past.digest, item.version):
                 return number
-        raise ClusterError("too many others are writing it")
+        raise ClusterError("too many other clients are writing it")
 
     def _is_written(self, secret: Object, digest: str, version: str) -> bool:
         """Return True if a concurrent apply of the same document has stored it: after the old object's version.

@@ -93,6 +93,6 @@ def _by_namespace(
         except InvalidEntry as error:
             raise ClusterError(
                 f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
-                "nothing was deleted; delete the object yourself if it is to go",
+                "nothing was deleted; delete the object yourself to continue",
             ) from None
     return namespaces

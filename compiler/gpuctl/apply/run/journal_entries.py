@@ -143,14 +143,14 @@ def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | Ch
     new = None if fields.get("new") is None else _object(fields["new"], namespace)
     changed = fields.get("changedFrom")
     if changed is not None and not isinstance(changed, str):
-        raise InvalidEntry(f"{key_of(old)}: its hash is not a text")
+        raise InvalidEntry(f"{key_of(old)}: its hash is not a string")
     companion = fields.get("companionOf")
     if companion is not None:
         if new is not None:
-            raise InvalidEntry(f"{key_of(old)}: something else is to come in place of what leaves with its job")
+            raise InvalidEntry(f"{key_of(old)}: a companion has no successor")
         return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
     if fields.get("method") not in ("post", "apply"):
-        raise InvalidEntry(f"{key_of(old)}: it is not said how it is created")
+        raise InvalidEntry(f"{key_of(old)}: its method is not post or apply")
     saved = _pods(fields, key_of(old))
     return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]), saved=saved)
 
@@ -158,10 +158,10 @@ def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | Ch
 def _note(fields: Mapping[str, Any], uid: str, namespace: str) -> CheckpointNote:
     ended = fields["ended"]
     if not isinstance(ended, list) or len(ended) != 3 or not all(isinstance(part, str) for part in ended):
-        raise InvalidEntry("what was to be ended is not named")
+        raise InvalidEntry("the ended workload is not named")
     key = Key(*ended)
     if key.kind not in WORKLOADS or key.namespace != namespace or not _NAME.fullmatch(key.name):
-        raise InvalidEntry(f"{visible(str(key))[:120]} is no job of {namespace}")
+        raise InvalidEntry(f"{visible(str(key))[:120]} is not a job of {namespace}")
     return CheckpointNote(uid, key, _pods(fields, key))
 
 
@@ -169,7 +169,7 @@ def _pods(fields: Mapping[str, Any], key: Key) -> frozenset[str]:
     """Return the uids of pods whose checkpoint has run; journals of older versions have none."""
     saved = fields.get("saved", [])
     if not isinstance(saved, list) or not all(isinstance(pod, str) and _UID.fullmatch(pod) for pod in saved):
-        raise InvalidEntry(f"{key}: the pods that have saved are not uids")
+        raise InvalidEntry(f"{key}: the saved pods are not uids")
     return frozenset(saved)
 
 
@@ -177,13 +177,13 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     """Return the workload of a companion, after checking that the companion has the name that lowering gives it."""
     key = key_of(old)
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
-        raise InvalidEntry(f"{key}: the job it belonged to is not named")
+        raise InvalidEntry(f"{key}: its job is not named")
     main = Key(*value)
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
-        raise InvalidEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
+        raise InvalidEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no companion of this kind")
     # Companions of a training that was built under a name with a hash have that hash in their names too.
     if unhashed_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
-        raise InvalidEntry(f"{key} is not what belongs to a job {visible(main.name)}")
+        raise InvalidEntry(f"{key} is not a companion of the job {visible(main.name)}")
     _must_be_ours(old)
     return main
 
@@ -192,16 +192,16 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     """Return the successor, after checking that it belongs to the same job."""
     was = key_of(old)
     if new is None:
-        raise InvalidEntry(f"{was}: nothing is to come in its place")
+        raise InvalidEntry(f"{was}: it has no successor")
     key = key_of(new)
     same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == TRAININGS) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
-        raise InvalidEntry(f"{key} is not what comes in place of {was}")
+        raise InvalidEntry(f"{key} is not the successor of {was}")
     _must_be_ours(new)
     if labels_of(old).get(MANAGED_BY) == "gpuctl":
         for label in ("app", keys.job_type):
             if labels_of(old).get(label, labels_of(new).get(label)) != labels_of(new).get(label):
-                raise InvalidEntry(f"{key}: the label {label} is another job's than before")
+                raise InvalidEntry(f"{key}: the label {label} differs from that of the old object")
     return new
 
 
@@ -241,13 +241,13 @@ def _object(value: Any, namespace: str) -> Object:
     for part in ("labels", "annotations"):
         texts = _mapping(metadata.get(part, {}), f"{part} of {kind}/{name}")
         if not all(isinstance(text, str) for text in texts.values()):
-            raise InvalidEntry(f"{kind}/{name}: its {part} are not texts")
+            raise InvalidEntry(f"{kind}/{name}: its {part} are not strings")
         for key in texts:
             if key.startswith(_SETS) and (part != "labels" or key != PART_OF or not _SET_ID.fullmatch(texts[key])):
                 raise InvalidEntry(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
     finalizers = metadata.get("finalizers", [])
     if not isinstance(finalizers, list) or not all(isinstance(item, str) for item in finalizers):
-        raise InvalidEntry(f"{kind}/{name}: its finalizers are not texts")
+        raise InvalidEntry(f"{kind}/{name}: its finalizers are not strings")
     allowed = _BODY.get(kind, frozenset({"spec"})) | {"apiVersion", "kind", "metadata"}
     more = sorted(obj.keys() - allowed)
     if more:
@@ -273,7 +273,7 @@ def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
             if inner.get("namespace") not in (None, "", namespace):
                 raise InvalidEntry(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
             if inner.get("ownerReferences"):
-                raise InvalidEntry(f"{title} makes objects that others own")
+                raise InvalidEntry(f"{title} makes objects with owners")
         source = value.get("dataSourceRef")
         if isinstance(source, dict) and source.get("namespace") not in (None, "", namespace):
             raise InvalidEntry(f"{title} takes data from {visible(str(source['namespace']))[:63]}")

@@ -151,7 +151,7 @@ def _packed(
     """Yield groups of entries, each compressed by itself, so that each part can be read without the others."""
     texts = [json.dumps(encode_entry(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
     if sum(map(len, texts)) > _ALL_UNPACKED:
-        raise ClusterError("these are too many objects to be remembered at once", "apply them in several portions")
+        raise ClusterError("these are too many objects for one journal", "apply them in several portions")
     pending = [(texts, entries)]
     while pending:
         some, group = pending.pop(0)
@@ -161,7 +161,7 @@ def _packed(
             half = len(some) // 2
             pending[:0] = [(some[:half], group[:half]), (some[half:], group[half:])]
         elif not data:
-            raise ClusterError(f"{group[0].key} is too large to be remembered while it is replaced")
+            raise ClusterError(f"{group[0].key} is too large for the journal")
         else:
             yield data, group
 
@@ -213,7 +213,7 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
                 with contextlib.suppress(DamagedSecret):
                     parts.append(_part(secret, identifier, namespace))
             else:
-                raise DamagedSecret("it has another name than its parts have")
+                raise DamagedSecret("its name is not that of a part")
         name = ""
         _fill(journal, index, parts, keys)
     except DamagedSecret as error:
@@ -242,7 +242,7 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
             journal.lost += index.objects[number - 1] if index is not None else []
     digests = [intact[number].digest for number in numbers if number in intact]
     if index is None and journal.whole and parts[0].checksum != _checksum(journal.id, journal.namespace, digests):
-        raise DamagedSecret(f"Secret {_names(journal.secrets)}: their checksum is another")
+        raise DamagedSecret(f"Secret {_names(journal.secrets)}: their checksum differs")
     budget = _ALL_UNPACKED
     for number in sorted(intact):
         entries, size = _entries(intact[number], journal.namespace, keys, budget)
@@ -262,13 +262,13 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
     value = mapping_of(data_of(secret, _INDEX))
     written, listed = value.get("written"), value.get("parts")
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise DamagedSecret("it is of another run or namespace")
+        raise DamagedSecret("its run or namespace differs")
     if not isinstance(written, str) or not isinstance(listed, list) or not listed:
-        raise DamagedSecret("it does not say what there is")
+        raise DamagedSecret("its list of parts is invalid")
     digests, objects = [], []
     for item in listed:
         if not isinstance(item, dict) or not isinstance(item.get("digest"), str):
-            raise DamagedSecret("it does not say what there is")
+            raise DamagedSecret("its list of parts is invalid")
         digests.append(item["digest"])
         objects.append(_losses(item.get("objects"), namespace))
     checksum = _checksum(identifier, namespace, digests)
@@ -277,7 +277,7 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
         packed = data_of(secret, _ENTRIES)
         digest = hashlib.sha256(packed).hexdigest()
         if digests != [digest]:
-            raise DamagedSecret("its checksum is another")
+            raise DamagedSecret("its checksum differs")
         inside.append(_Part(1, 1, checksum, digest, packed, secret["metadata"]["name"]))
     return _Index(written, digests, objects), inside
 
@@ -285,14 +285,14 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
 def _losses(value: Any, namespace: str) -> list[MissingPart]:
     """Parse the list of a part's objects, which is used only to name missing ones."""
     if not isinstance(value, list):
-        raise DamagedSecret("it does not say what there is")
+        raise DamagedSecret("its list of parts is invalid")
     losses = []
     for item in value:
         if not isinstance(item, list) or len(item) != 5 or not all(isinstance(text, str) for text in item[:4]):
-            raise DamagedSecret("it does not say what there is")
+            raise DamagedSecret("its list of parts is invalid")
         kind, where, name, uid, companion = item
         if kind not in KINDS or where != namespace:
-            raise DamagedSecret(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
+            raise DamagedSecret(f"it names {visible(kind)[:60]} in {visible(where)[:63]}")
         losses.append(MissingPart(Key(kind, where, visible(name)[:253]), uid, companion is True))
     return losses
 
@@ -302,11 +302,11 @@ def _part(secret: Object, identifier: str, namespace: str) -> _Part:
     number, count, checksum = value.get("number"), value.get("count"), value.get("checksum")
     name = secret["metadata"]["name"]
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise DamagedSecret("it is of another run or namespace")
+        raise DamagedSecret("its run or namespace differs")
     if type(number) is not int or type(count) is not int or not isinstance(checksum, str) or not 0 < number <= count:
-        raise DamagedSecret("it does not say which part it is")
+        raise DamagedSecret("its part number is invalid")
     if name != _part_name(identifier, number) or count > _MOST_PARTS:
-        raise DamagedSecret("it is another part than its name says")
+        raise DamagedSecret("its part number and its name differ")
     packed = data_of(secret, _ENTRIES)
     return _Part(number, count, checksum, hashlib.sha256(packed).hexdigest(), packed, name)
 
@@ -323,7 +323,7 @@ def _entries(
     try:
         value = json_of(text)
         if not isinstance(value, list):
-            raise InvalidEntry("there are no entries in it")
+            raise InvalidEntry("it has no list of entries")
         return [decode_entry(item, namespace, keys) for item in value], len(text)
     except InvalidEntry as error:
         raise DamagedSecret(f"Secret {part.name} cannot be gpuctl's: {error}") from None

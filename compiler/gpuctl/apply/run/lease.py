@@ -266,7 +266,7 @@ class Leases:
         """
         lease = self._session.get(key)
         if lease is None:
-            self.lost = f"the lease {key.name} in {key.namespace} was deleted by somebody else"
+            self.lost = f"the lease {key.name} in {key.namespace} was deleted by another client"
         elif _is_same_hold(lease, self._asked[key]):
             self._held[key] = lease
         else:
@@ -342,7 +342,7 @@ def hold_leases(
                 if not optional or not (error.lacks_permission or error.lacks_namespace):
                     raise
                 if error.lacks_permission:
-                    tell(f"{error.message}, so nothing keeps two applies apart")
+                    tell(f"{error.message}, so concurrent applies are not prevented")
             yield leases
         finally:
             leases.release()

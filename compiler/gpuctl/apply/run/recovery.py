@@ -181,7 +181,7 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
         if current is None:
             continue
         if current.state != journal.state:
-            raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed meanwhile", "run again")
+            raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed", "run again")
         results = _recover_journal(session, journal, work)
         recovery.results += results
         if any(result.outcome == "failed" for result in results) or work.spared.holds_back(journal):
@@ -231,7 +231,7 @@ def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> Recove
             return RecoveryOutcome(key, "new" if ended.startswith("the new") else "old", ended)
         old = live.get(entry.key)
         if old is not None and not old["metadata"].get("deletionTimestamp"):
-            return RecoveryOutcome(key, "old", "was not yet deleted: the old object is there")
+            return RecoveryOutcome(key, "old", "was not deleted yet")
         _wait_until_gone(session, entry, work)
         refusal = work.spared.refusal(entry)
         if refusal is not None:
@@ -252,7 +252,7 @@ def _live(session: Session, entry: JournalEntry) -> dict[Key, Object]:
 
 def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: _Work) -> RecoveryOutcome:
     if key not in work.created:
-        raise ClusterError(f"{key} was deleted meanwhile, and nobody was asked about it: run again")
+        raise ClusterError(f"{key} was deleted during the recovery, and its creation was not confirmed: run again")
     try:
         _create_with_retry(session, new, work, apply=entry.method == "apply")
     except _Interrupted:
@@ -277,7 +277,7 @@ def _create_with_retry(session: Session, obj: Object, work: _Work, *, apply: boo
     if not create_unless_exists(session, obj, apply=apply, wait=wait):
         live = session.get(key_of(obj))
         if live is not None and not is_ours(live):
-            raise ClusterError(f"{key_of(obj)} is there meanwhile and is not gpuctl's")
+            raise ClusterError(f"{key_of(obj)} exists now and is not gpuctl's")
 
 
 def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None:
@@ -288,7 +288,7 @@ def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None
             return
         if time.monotonic() > work.deadline:
             finalizers = ", ".join(live["metadata"].get("finalizers") or []) or "none"
-            raise ClusterError(f"{entry.key} is still there after {work.timeout:.0f} s; its finalizers: {finalizers}")
+            raise ClusterError(f"{entry.key} still exists after {work.timeout:.0f} s; its finalizers: {finalizers}")
         if not told:
             told = True
             work.tell(f"waiting until {entry.key} is gone")
@@ -303,11 +303,11 @@ def _recover_companion(session: Session, entry: JournalEntry, main: str | None, 
         if taken is not None:
             return RecoveryOutcome(entry.key, "failed", taken)
         if live is not None and not live["metadata"].get("deletionTimestamp"):
-            return RecoveryOutcome(entry.key, "old", "was not yet deleted")
+            return RecoveryOutcome(entry.key, "old", "was not deleted yet")
         workload = session.get(entry.companion_of) if main is None and entry.companion_of is not None else None
         stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
         if main != "old" and not stays:
-            return RecoveryOutcome(entry.key, "gone", "left with the change, as it was meant to")
+            return RecoveryOutcome(entry.key, "gone", "was deleted by the change, as planned")
         refusal = work.spared.refusal(entry)
         if refusal is not None:
             return RecoveryOutcome(entry.key, "gone", f"is not created again: {refusal}")

@@ -99,7 +99,7 @@ def plan_recovery(
                     journal.namespace,
                     f"what is marked as a journal in {journal.namespace} is none of gpuctl's, and nothing was done "
                     f"about it: {journal.invalid_reason}",
-                    f"look at it, and take it away when nothing is missing: `{journal.removal}`",
+                    f"check it, and delete it if nothing is missing: `{journal.removal}`",
                 )
             )
     wanted: set[Key] = set()
@@ -146,11 +146,11 @@ def incomplete_journal(
     missing = ", ".join(journal.missing[:_NAMED]) + (" ..." if len(journal.missing) > _NAMED else "")
     text = f"the journal {journal.id} in {journal.namespace} is incomplete: Secret {missing} is missing or damaged"
     if gone:
-        text += f", and with it what is to be restored of {first_few((loss.key for loss in gone), _NAMED)}"
-        hint = f"apply the documents of all of these; or take away what is left of the journal: `{journal.removal}`"
+        text += f", and with it the objects to restore: {first_few((loss.key for loss in gone), _NAMED)}"
+        hint = f"apply the documents of all of these; or delete the rest of the journal: `{journal.removal}`"
     else:
-        text += "; what was in it is not known"
-        hint = f"when no job is missing, take away what is left: `{journal.removal}`"
+        text += "; its contents are unknown"
+        hint = f"if no job is missing, delete the rest: `{journal.removal}`"
     return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
 
 
@@ -159,7 +159,7 @@ def _taken(journal: Journal, live: Mapping[Key, Object], spared: RecoveryExclusi
         why = name_conflict(entry, live)
         if why is not None and not spared.leaves(entry) and spared.refusal(entry) is None:
             hint = (
-                f"delete or rename that object and run {RecoverHint()}; or, when the job is not to come back: "
+                f"delete or rename that object and run {RecoverHint()}; or, if the job is not to be restored: "
                 f"`{journal.removal}`"
             )
             yield RecoveryProblem(journal.namespace, f"{entry.key} {why}", hint, journal=journal.id)
@@ -181,7 +181,7 @@ def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None
         obj = live.get(key)
         if obj is not None and obj["metadata"]["uid"] != entry.uid and not is_ours(obj):
             kind = "object" if key == entry.key else f"{key}"
-            return f"cannot be created again: the {kind} of this name that is there now is not gpuctl's, and stays"
+            return f"cannot be created again: the existing {kind} of this name is not gpuctl's"
     return None
 
 
@@ -189,12 +189,12 @@ def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> str | N
     """Return the outcome of a workload's entry that is finished already; None if it is not."""
     obj = live.get(entry.successor)
     if entry.successor != entry.key and obj is not None:
-        return "the new object is there"
+        return "the new object exists"
     obj = live.get(entry.key)
     if obj is None or obj["metadata"]["uid"] == entry.uid:
         return None
     if entry.new is not None and annotations_of(entry.new).items() <= annotations_of(obj).items():
-        return "the new object is there"
+        return "the new object exists"
     return "had been created again"
 
 
@@ -207,7 +207,7 @@ def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -
 
 
 def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: RecoveryExclusions) -> Iterator[Step]:
-    began = "an apply that did not finish"
+    began = "an interrupted apply"
     mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
     for entry in journal.entries:
         if spared.leaves(entry):
@@ -221,14 +221,14 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
         elif entry.companion_of is not None:
             main = mains.get(entry.companion_of)
             if obj is not None and not obj["metadata"].get("deletionTimestamp"):
-                yield Step("unchanged", key, "is there", live=obj, title=title)
+                yield Step("unchanged", key, "exists", live=obj, title=title)
             elif refusal is not None:
                 yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
             elif (main is not None and is_untouched(main, live.get(main.key))) or stays_with(entry, live, keys):
                 why = f"{began} had deleted it before it changed {entry.companion_of}{_powers(entry.old)}"
                 yield Step("create", key, why, desired=entry.old, method="post", title=title)
             else:
-                yield Step("skip", key, f"comes back only with the old job{_powers(entry.old)}", title=title)
+                yield Step("skip", key, f"is restored only with the old job{_powers(entry.old)}", title=title)
         elif (ended := finished_outcome(entry, live)) is not None:
             yield Step("unchanged", key, ended, live=live.get(key), title=title)
         elif refusal is not None:
@@ -239,7 +239,7 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
             why = f"{began} {is_leaving} it{_powers(entry.new)}"
             more = [text for text in privileges(entry.old) if text not in privileges(entry.new)]
             if more:
-                why += f"; the old one, which is created where this is refused: {', '.join(more)}"
+                why += f"; the old one, created if this is refused: {', '.join(more)}"
             yield Step("create", key, why, desired=entry.new, method="post", title=title)
 
 

@@ -31,7 +31,7 @@ _KUEUE_HEARS = 1.0
 of the same name, and start that job with the old admission, on the old nodes.
 Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads.
 """
-_MEANWHILE = "{} was changed by somebody else meanwhile"
+_MEANWHILE = "{} was changed by another client"
 
 
 class _NameTaken(ClusterError):
@@ -99,7 +99,7 @@ class StepWrites:
         elif step.method == "apply":
             returned, created = self.session.apply(step.desired, force=step.adopt)
             if step.action == "create" and not created:
-                step.reason = "somebody else created it meanwhile; it is as wanted now"
+                step.reason = "another client created it as wanted"
         elif step.method == "labels":
             node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
             gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
@@ -134,7 +134,7 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
+        raise Changed(_MEANWHILE.format(step.key), "check it, and run again")
 
     def _unchanged(self, step: Step) -> Object | None:
         """Return the live object; None if it has changed since the plan was made."""
@@ -167,14 +167,14 @@ class StepWrites:
             if not is_unchanged(step.live, live, self.keys):
                 if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
                     break
-                step.reason = "somebody else did the same meanwhile; it is as wanted now"
+                step.reason = "another run made the same change"
                 return None
             try:
                 return self.session.replace(_rolled(step, live))
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
+        raise Changed(_MEANWHILE.format(step.key), "check it, and run again")
 
     def create_successor(self, step: Step) -> str:
         """Create the new object in place of the deleted one; if that fails, create the old one again."""
@@ -190,12 +190,12 @@ class StepWrites:
             if step.key.namespace in self.leaving:
                 raise ClusterError(step.error) from None
             if isinstance(error, _NameTaken):
-                raise ClusterError(step.error, f"{RecoverHint()} finishes it when that object has gone") from None
+                raise ClusterError(step.error, f"{RecoverHint()} finishes it when that object is gone") from None
             try:
                 self.create(step.restorable)
             except ClusterError as second:
                 self.plan.outage = self.plan.outage or is_outage(second)
-                step.error += f"; nor could the old one again: {second.message}"
+                step.error += f"; nor could the old one: {second.message}"
                 raise ClusterError(step.error, f"{RecoverHint()} creates it when the cause is removed") from None
             suspended = finished(step.live) and not (step.live.get("spec") or {}).get("suspend")
             step.error += "; the old one was created again" + (

@@ -12,7 +12,7 @@ from gpuctl.objects.api_resources import Key
 
 def terminating_message(namespace: str) -> str:
     """Return why nothing is recovered in a terminating namespace."""
-    return f"the namespace {namespace} is being terminated, and everything in it goes"
+    return f"the namespace {namespace} is terminating, and everything in it is deleted"
 
 
 def find_terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:

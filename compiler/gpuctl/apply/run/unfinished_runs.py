@@ -72,7 +72,7 @@ class UnfinishedRuns:
         """Return how to recover without the plan."""
         where = sorted({item.namespace for item in self.recovery_plan.journals})
         commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
-        return f"an earlier apply did not finish, and may have left jobs deleted: {commands} brings them back"
+        return f"an earlier apply was interrupted, and may have left jobs deleted: {commands} restores them"
 
     def join(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
         """Add to a plan the recovery that comes before it.
@@ -97,11 +97,9 @@ class UnfinishedRuns:
         self.recovery_plan = plan_recovery(session, keys, self.journals, spared)
         plan.recovery = self.recovery_plan.steps
         if not plan.recovery:
-            plan.notes.append("a run that did not finish left its journal, which is taken away")
+            plan.notes.append("an interrupted run left its journal, which is removed")
         for namespace, who in self.recovery_plan.working.items():
-            plan.notes.append(
-                f"{who} may be applying in {namespace} at this moment: what is said here of recovering is then its work"
-            )
+            plan.notes.append(f"{who} may be applying in {namespace} at this moment: then it does the recovery itself")
         for problem in self.recovery_plan.problems:
             text = problem.message + (f"; {problem.hint}" if problem.hint else "")
             plan.errors.append(text)
@@ -113,7 +111,7 @@ class UnfinishedRuns:
             same = kind == entry.successor.kind or {kind, entry.successor.kind} == TRAININGS
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
-                    f"{other}: an apply that did not finish had deleted {entry.key}, and a job of another kind cannot "
+                    f"{other}: an interrupted apply had deleted {entry.key}, and a job of another kind cannot "
                     f"have its name; {JobHint('delete', entry.successor.name, entry.key.namespace)} first"
                 )
 
@@ -123,7 +121,7 @@ class UnfinishedRuns:
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
         live: dict[Key, Object] = read_objects(session, [entry.key for entry in entries])
         return [
-            Step("skip", entry.key, "an apply that did not finish had deleted it; it does not come back")
+            Step("skip", entry.key, "an interrupted apply had deleted it; it is not restored")
             for entry in entries
             if not is_untouched(entry, live.get(entry.key))
         ]
@@ -170,4 +168,4 @@ def remove_finished_journals(
         if not result.failed and not result.problems:
             return
     plan.unfinished = True
-    plan.notes.append(f"not all that an earlier apply left is finished: {RecoverHint()} does it")
+    plan.notes.append(f"an earlier apply is not fully recovered: {RecoverHint()} finishes it")

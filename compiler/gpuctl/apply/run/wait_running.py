@@ -149,12 +149,12 @@ def waiting_for(waiting: list[Key]) -> str:
 
 def deleted(key: Key, plan: Plan) -> NotRunning:
     """Return the error for a workload that was deleted during the wait."""
-    return NotRunning(f"{key} was deleted while it was waited for", plan)
+    return NotRunning(f"{key} was deleted during the wait", plan)
 
 
 def failed(key: Key, plan: Plan, why: str) -> NotRunning:
     """Return the error for a workload that has failed."""
-    return NotRunning(f"{key} failed: {why}", plan, f"{_why_command(key)} tells why")
+    return NotRunning(f"{key} failed: {why}", plan, f"{_why_command(key)} shows why")
 
 
 def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning:
@@ -163,7 +163,7 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
     :param why: what the first one waits for, "" if unknown.
     """
     text = f"{first_few(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
-    return NotRunning(text, plan, f"it keeps trying; {_why_command(waiting[0])} tells what it waits for")
+    return NotRunning(text, plan, f"it keeps trying; {_why_command(waiting[0])} shows what it waits for")
 
 
 def is_up(obj: Object) -> bool:

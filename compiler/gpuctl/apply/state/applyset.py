@@ -138,7 +138,7 @@ def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
     unknown = sorted(applyset.group_kinds - known.keys())
     if unknown:
         raise NotOurSet(
-            f"the set {applyset.name} contains kinds that gpuctl {__version__} does not know: {', '.join(unknown)}",
+            f"the set {applyset.name} contains kinds that gpuctl {__version__} does not support: {', '.join(unknown)}",
             f"it was written by {visible(applyset.tooling)}",
         )
     return tuple(known[kind] for kind in sorted(applyset.group_kinds))
@@ -221,7 +221,7 @@ def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
         return _entries(key, annotations, GROUP_KINDS, _kind)
     if annotations.get(GROUP_RESOURCES):
         return _entries(key, annotations, GROUP_RESOURCES, _kind_of_resource)
-    raise NotOurSet(f"{key} lacks the annotation {GROUP_KINDS}, which says what the set contains")
+    raise NotOurSet(f"{key} lacks the annotation {GROUP_KINDS}, which lists the kinds of the set")
 
 
 def _entries(key: Key, annotations: dict[str, str], name: str, read: Callable[[str], str | None]) -> frozenset[str]:

@@ -180,16 +180,16 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
     :raises DamagedSecret: gpuctl cannot have written the entry to this Secret.
     """
     if (entry.get("job"), entry.get("namespace"), entry.get("revision")) != (job, namespace, number):
-        raise DamagedSecret("it is of another job, namespace or revision")
+        raise DamagedSecret("its job, namespace or revision differs")
     document, cause, to = entry.get("document"), entry.get("cause"), entry.get("to")
     if not isinstance(document, dict):
-        raise DamagedSecret("there is no document in it")
+        raise DamagedSecret("it has no document")
     _check_identity(document, job, namespace)
     hidden_fields = entry.get("masked")
     if not isinstance(hidden_fields, list) or not all(isinstance(path, str) for path in hidden_fields):
-        raise DamagedSecret("it does not say what is masked")
+        raise DamagedSecret("its list of masked fields is invalid")
     if cause not in ("applied", "rolled back", "found") or not (to is None or type(to) is int):
-        raise DamagedSecret("it does not say how it came about")
+        raise DamagedSecret("its cause is invalid")
     who = entry.get("who")
     return PastDocument(
         number,
@@ -212,7 +212,7 @@ def _check_identity(document: dict[str, Any], job: str, namespace: str) -> None:
     """
     kind, block = document.get("kind"), document.get("job")
     if kind not in JOB_KINDS:
-        raise DamagedSecret(f"its document is of kind {visible(str(kind))[:60]}, which is no job's")
+        raise DamagedSecret(f"its document is of kind {visible(str(kind))[:60]}, which is not a job")
     own = block if isinstance(block, dict) else {}
     if own.get("name") != job:
         raise DamagedSecret(f"its document is of another job: {visible(str(own.get('name')))[:63]}")

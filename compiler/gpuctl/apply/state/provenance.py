@@ -37,7 +37,7 @@ def source_mismatch(remembered: Sequence[str], given: Sequence[str]) -> str | No
     """
     missing, new = sorted(set(remembered) - set(given)), sorted(set(given) - set(remembered))
     if not remembered:
-        return "the set does not say what it came from: `--allow-source` if it came from the sources of this run"
+        return "the set does not record its sources: add `--allow-source` if they are the sources of this run"
     is_wider = all(covers(given, one) for one in missing) and all(
         any(covers([wide], one) for one in missing) for wide in new
     )
@@ -50,7 +50,7 @@ def source_mismatch(remembered: Sequence[str], given: Sequence[str]) -> str | No
     else:
         difference = f"did not come from {list_sources(new)}, which this run adds"
     if any(_LOCAL in source for source in missing) and any(_LOCAL in source for source in new):
-        difference += " (outside of a git repository with a remote or a commit, a path is that of one machine)"
+        difference += " (outside of a git repository with a remote or a commit, a path is valid on one machine only)"
     return f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
 
 

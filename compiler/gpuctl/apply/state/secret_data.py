@@ -65,5 +65,5 @@ def decompressed(packed: bytes, most: int) -> bytes:
     except zlib.error:
         raise DamagedSecret("cannot be read") from None
     if len(text) > most or not unpacking.eof or unpacking.unused_data:
-        raise DamagedSecret("is larger than it can be, or cut off")
+        raise DamagedSecret("is too large, or truncated")
     return text
