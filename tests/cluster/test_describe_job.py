@@ -126,7 +126,7 @@ def test_a_job_that_waits_and_one_that_failed(place: Place) -> None:
     assert found["why"]["message"] == f"needs 60 GPUs on one node of {POOL}; best node has 4 free"
     parts = sections(place.gpuctl("describe", "job", name).out)
     assert parts["Why"][0] == found["why"]["message"]
-    assert f"`gpuctl why {name} -n {place.namespace}` tells what speaks for it" in parts["Why"]
+    assert f"`gpuctl why {name} -n {place.namespace}` shows the evidence" in parts["Why"]
     assert "Access" not in parts
     assert any("FailedScheduling" in line for line in parts["Events"])
 

@@ -366,7 +366,7 @@ def test_which_port(note: Place, streams: Streams, start: Start) -> None:
     assert "`70000` is no PORT" in note.gpuctl("port-forward", "note", "70000", code=2).err
     note.apply(training())
     note.running("train")
-    assert "training/train serves on no port: say which one" in note.gpuctl("port-forward", "train", code=2).err
+    assert "training/train has no port: name one" in note.gpuctl("port-forward", "train", code=2).err
 
 
 @pytest.mark.slow

@@ -145,7 +145,7 @@ def _command(plane: ControlPlane, name: str, user: str, *arguments: str) -> Resu
 def test_commands_read_the_cluster(trials: list[Trial], scheduling_plane: ControlPlane, tmp_path: Path) -> None:
     taken = _command(scheduling_plane, "snapshot", "deployer")
     assert taken.return_value == 0
-    assert "note: runtimeClasses may not be read, and are left out" in taken.stderr
+    assert "note: runtimeClasses may not be read and are omitted" in taken.stderr
     nodes = {node["name"] for node in snapshot_document.load(taken.stdout).nodes}
     assert nodes >= {node["metadata"]["name"] for trial in trials for node in trial.world.nodes}
     document = tmp_path / "job.yaml"

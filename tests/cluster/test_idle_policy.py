@@ -106,7 +106,7 @@ def test_what_becomes_of_idle_jobs(place: Place, tmp_path: Path, monkeypatch: py
     def actions(found: Outcome) -> dict[str, str]:
         return {item["name"]: item["action"] for item in found.value["items"]}
 
-    assert "The platform says nothing about idle jobs" in idle(code=2).err
+    assert "The platform has no policy for idle jobs" in idle(code=2).err
     place.platform(POLICY.format(then="warn"))
     with listening() as webhook:
         monkeypatch.setenv("GPUCTL_SERVER_USAGE_WEBHOOK", webhook.url)

@@ -64,7 +64,7 @@ def test_what_cannot_be_meant(place: Place) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     wrong = place.gpuctl("logs", "train", "--grep", "loss(", code=2)
-    assert "--grep `loss(` is no regular expression: missing ), unterminated subpattern at character 5" in wrong.err
+    assert "--grep `loss(` is not a regular expression: missing ), unterminated subpattern at character 5" in wrong.err
     assert "`10x` is no length of time" in place.gpuctl("logs", "train", "--since", "10x", code=2).err
     assert "`gestern` is no time" in place.gpuctl("logs", "train", "--since-time", "gestern", code=2).err
     assert "nothing follows" in place.gpuctl("logs", "train", "-f", "-p", code=2).err

@@ -10,7 +10,7 @@ from support.command import on_a_terminal
 
 
 def test_what_serves_is_opened_by_port_forward(place: Place) -> None:
-    advice = re.compile(r"`(gpuctl port-forward [^`]*)` opens (\S+) on this machine as soon as it runs\n")
+    advice = re.compile(r"`(gpuctl port-forward [^`]*)` forwards a local port to (\S+) when it runs\n")
     kubeconfig = str(place.plane.kubeconfig())
     options = ("-n", place.namespace, f"--kubeconfig={kubeconfig}")
 

@@ -354,7 +354,7 @@ REFUSED = {
     "node-1 -x=1": "No such option",
     "node-1": "name a label",
     "a=b": "name a node",
-    "node-1 company.com/gpu": "which value of company.com/gpu?",
+    "node-1 company.com/gpu": "no value for company.com/gpu:",
     "node-1 a=b --delete": "--delete takes the key alone",
 }
 

@@ -143,7 +143,7 @@ def _a_job_over_time(world: World, patch: pytest.MonkeyPatch) -> None:
     assert value == world.remote.typed(*asked, "-o", "json").value["usage"]
     assert (value["name"], value["gpuHours"], len(value["steps"])) == ("idle", 47.0, 24)
     patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database.with_name("typo.db")))
-    assert "note: what its GPUs did is not known: there is no usage database at" in world.place.anywhere(*asked).err
+    assert "note: its GPU usage is unknown: there is no usage database at" in world.place.anywhere(*asked).err
     assert near[:3] == far[:3]
 
 
@@ -196,7 +196,5 @@ def _what_is_idle_is_freed(world: World) -> None:
     assert world.far("waste", *DAY, "--below", "0.1").out.splitlines()[1].startswith("serve ")
     said = world.far("waste", *DAY, "-n", "vision").err.splitlines()
     assert said[0] == "No workload that holds GPUs has been idle for an hour or longer."
-    assert re.fullmatch(
-        r"note: what is known of who holds GPUs is \d+d old; is `gpuctl usage collect` running\?", said[1]
-    )
+    assert re.fullmatch(r"note: the list of GPU holders is \d+d old; is `gpuctl usage collect` running\?", said[1])
     assert "platform" in world.far("waste", "--platform", str(world.platform), code=2).err

@@ -395,7 +395,7 @@ def test_the_file_of_a_namespace_stays_until_it_is_removed_by_name(build: Build,
     for _ in range(2):
         found = build(*options)
         assert found.code == 0
-        assert "no document needs the namespace team-a any more; its file stays" in found.err
+        assert "no document needs the namespace team-a; its file stays" in found.err
         assert "`--remove-namespace team-a` removes the file" in found.err
         assert path.read_bytes() == before
         assert "_cluster/namespace-team-a.yaml" in (here / "rendered/kustomization.yaml").read_text()

@@ -18,7 +18,7 @@ from gpuctl.language.platform_document import PlatformDocument
 from support.repositories import Outcome, Repository, training
 
 BUILD = ("build", "jobs", "-o", "rendered", "--gitops", "argocd")
-KEPT = "kept: training a in nlp: rendered by another version of gpuctl; --relower renders it anew\n"
+KEPT = "kept: training a in nlp: rendered by another version of gpuctl; --relower renders it again\n"
 
 
 @pytest.fixture

@@ -299,7 +299,7 @@ def older_segment(team: Repository) -> tuple[str, str, str]:
     return without, team.commit(), team.commit()
 
 
-KEPT = "kept: training segment in vision: rendered by another version of gpuctl; --relower renders it anew\n"
+KEPT = "kept: training segment in vision: rendered by another version of gpuctl; --relower renders it again\n"
 KEPT += "rendered is up to date\n"
 
 

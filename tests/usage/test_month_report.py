@@ -135,7 +135,7 @@ def test_its_numbers_are_the_ledgers_and_add_up(output: str, report: Report, dat
     text = report("-o", output)
     tables = tables_of_page(text) if output == "html" else tables_of_markdown(text)
     whole = ledger_of(database, Level.CLUSTER)["all"]
-    parts = tables["What became of the GPUs"]
+    parts = tables["GPU capacity and use"]
     assert [row[0] for row in parts] == ["busy", "held, idle", "held, unknown", "free", "unusable", "capacity"]
     assert sum(tenths(row[2]) for row in parts[:-1]) == tenths(parts[-1][2]) == round(10 * whole["capacity"])
     for title, level, key in (
@@ -286,7 +286,7 @@ def test_names_do_nothing_in_it(report: Report) -> None:
     # It is XML as well, with its plots.
     root = ElementTree.fromstring(page.split("\n", 1)[1])
     plots = [item for item in root.iter("{http://www.w3.org/2000/svg}svg") if item.get("role") == "img"]
-    assert [plot.get("aria-label") for plot in plots] == ["What became of the capacity", "GPU-hours of each day"]
+    assert [plot.get("aria-label") for plot in plots] == ["Use of the capacity", "GPU-hours of each day"]
     assert len(list(plots[1].iter("{http://www.w3.org/2000/svg}rect"))) >= 8
     marks = [item for item in plots[1].iter("{http://www.w3.org/2000/svg}text") if item.get("class") == "gap"]
     assert len(marks) == 29, "of October two days are known; of the others nothing is drawn"
@@ -392,7 +392,7 @@ def test_a_report_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert run(["usage", "report", "--month", "2026-10"]) == 3
     assert capsys.readouterr().err == (
-        "error: what reports need is not installed (jinja2)\n  = install it: `pip install 'gpuctl-k8s[usage]'`\n"
+        "error: the packages for reports are not installed (jinja2)\n  = install them: `pip install 'gpuctl-k8s[usage]'`\n"
     )
 
 
@@ -431,7 +431,7 @@ def test_a_month_that_may_change_says_so(report: Report, monkeypatch: pytest.Mon
 def test_a_figure_is_the_same_in_all_tables(report: Report) -> None:
     """What is divided over the parts of the capacity is not what stands in other tables, too."""
     tables = tables_of_markdown(report())
-    parts = {row[0]: row[2] for row in tables["What became of the GPUs"]}
+    parts = {row[0]: row[2] for row in tables["GPU capacity and use"]}
     for title, column in (("By namespace", 2), ("By team", 2), ("Workloads that held the most", 4)):
         busy, idle, unknown = tables[title][-1][column + 1 :][:3]
         assert (parts["busy"], parts["held, idle"], parts["held, unknown"]) == (busy, idle, unknown)

@@ -192,7 +192,7 @@ def test_labels_and_annotations_add_up_to_the_cluster(usage: Usage) -> None:
     nothing = usage("labels", "nope", *DAY)
     assert nothing.rows == []
     said, why = nothing.err.splitlines()
-    assert said == "Nothing is known of 2026-10-30 00:00 to 2026-10-31 00:00 (UTC)."
+    assert said == "No usage is recorded for 2026-10-30 00:00 to 2026-10-31 00:00 (UTC)."
     assert why.startswith("note: usage is not collected by the label `nope`, but by team: set `usage_labels`")
     assert "usage_labels" in why
     # Of a time of which nothing at all is known, the key is not to blame.
@@ -342,14 +342,14 @@ def test_who_holds_gpus_now(usage: Usage) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("cluster", "--last", "1w"), "--last has to be a time such as 24h or 7d, and is `1w`."),
-        (("cluster", "--from", "yesterday"), "--from has to be a time such as 2026-10-01 or 2026-10-01T14:00:00Z"),
-        (("cluster", "--from", "2026-10-02", "--to", "2026-10-01"), "--from has to be before --to, and before now."),
+        (("cluster", "--last", "1w"), "--last must be a duration such as 24h or 7d, got `1w`."),
+        (("cluster", "--from", "yesterday"), "--from must be a time such as 2026-10-01 or 2026-10-01T14:00:00Z"),
+        (("cluster", "--from", "2026-10-02", "--to", "2026-10-01"), "--from must be before --to, and before now."),
         (("cluster", "--from", "2026-10-02", "--last", "3h"), "not both"),
-        (("rollup", "--from", "2026-10-02", "--to", "2026-10-01T23:59"), "--from has to be before --to."),
-        (("rollup", "--from", "2026-10-32", "--to", "2026-11-02"), "--from has to be a time such as 2026-10-01 or"),
+        (("rollup", "--from", "2026-10-02", "--to", "2026-10-01T23:59"), "--from must be before --to."),
+        (("rollup", "--from", "2026-10-32", "--to", "2026-11-02"), "--from must be a time such as 2026-10-01 or"),
         (("cluster", "--tz", "../etc"), "--tz: there is no time zone `../etc`"),
-        (("report", "--month", "2026-13"), "--month has to be a month such as 2026-10, and is `2026-13`."),
+        (("report", "--month", "2026-13"), "--month must be a month such as 2026-10, got `2026-13`."),
         (("cluster", "--server", "http://localhost:1"), "leave --database out"),
     ],
 )

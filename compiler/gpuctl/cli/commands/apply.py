@@ -21,22 +21,23 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 @click.command(
     "apply",
-    short_help="Bring the cluster to what documents say.",
+    short_help="Apply documents to the cluster.",
     epilog="Examples:\n\n  $ gpuctl apply -f training.yaml\n\n  $ gpuctl apply -f jobs/ --set team-a --prune",
 )
 @input_options
 @compile_options
 @cluster_options
 @dry_run_option(
-    "Print the plan and change nothing: checked by the API server (`server`, also without a value), or compared here"
-    " alone."
+    "Print the plan and change nothing. server (default): checked by the API server; client: compared locally."
 )
 @secrets_option
 @planning_options
 @checkpoint_option
-@click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
-@click.option("--wait", is_flag=True, help="Wait until what was applied runs, or is finished.")
-@click.option("--rollback", is_flag=True, help="With --wait: bring back as it was what does not run in time.")
+@click.option("--force", is_flag=True, help="Delete the pods of replaced jobs without their grace period.")
+@click.option("--wait", is_flag=True, help="Wait until the applied jobs run or have finished.")
+@click.option(
+    "--rollback", is_flag=True, help="With --wait: restore the previous version of jobs that do not run in time."
+)
 @changing_options
 def command(
     filenames: tuple[str, ...],
@@ -64,7 +65,7 @@ def command(
     confirmation.
     """
     if rollback and not wait:
-        raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
+        raise click.UsageError("--rollback needs --wait: it restores jobs that do not run in time")
     inputs = require_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     return run_apply(
         DocumentOptions(inputs, platform, namespace, strict),

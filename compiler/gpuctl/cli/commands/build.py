@@ -49,24 +49,24 @@ if TYPE_CHECKING:
 @placement_option
 @click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
-@click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
-@click.option("--allow-source", is_flag=True, help="Remove also the files of sources that this build does not read.")
+@click.option("--force", is_flag=True, help="Also overwrite files that were edited by hand since the last build.")
+@click.option("--allow-source", is_flag=True, help="Also remove the files of sources that this build does not read.")
 @click.option(
     "--base",
     metavar="REV",
-    help="Keep trainings that another version of gpuctl rendered from the same input, if their files stand at this "
-    "revision. Name one that was reviewed.",
+    help="Keep trainings that another version of gpuctl rendered from the same input, if this revision contains their "
+    "files. Name a reviewed revision.",
 )
-@click.option("--relower", is_flag=True, help="Render these trainings anew, so that they start anew.")
+@click.option("--relower", is_flag=True, help="Render such trainings again; they restart.")
 @click.option("--kustomization", is_flag=True, help="Write a kustomization.yaml that lists the manifests.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
-@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option("--no-shared", is_flag=True, help="Omit the objects that jobs share: PriorityClasses and Namespaces.")
 @click.option(
     "--remove-namespace",
     "removed",
     multiple=True,
     metavar="NAME",
-    help="Remove the file of a namespace that no document needs any more; any number of times.",
+    help="Remove the file of a namespace that no document needs; repeatable.",
 )
 @delivery_options("that of platform.yaml, else none")
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
@@ -145,9 +145,9 @@ def command(
             click.echo(f"error: {problem}", err=True)
         return 1
     for obj in kept:
-        _tell_kept(obj["metadata"]["name"])
+        _note_kept_namespace(obj["metadata"]["name"])
     for training in trainings.kept:
-        click.echo(f"kept: {training}: rendered by another version of gpuctl; --relower renders it anew")
+        click.echo(f"kept: {training}: rendered by another version of gpuctl; --relower renders it again")
     if check and base is None and trainings.anew:
         click.echo(f"note: {relowering_error(trainings.anew)}", err=True)
     anew = [f"starts anew: {item.job}: {item.reason}" for item in _restarts(outcome, result.settings.label("document"))]
@@ -183,10 +183,10 @@ def _restarts(outcome: BuildOutcome, document_key: str) -> list[Restart]:
     return renamed_trainings(before, after, document_key)
 
 
-def _tell_kept(name: str) -> None:
+def _note_kept_namespace(name: str) -> None:
     click.echo(
-        f"note: no document needs the namespace {name} any more; its file stays, because without it a controller may "
-        f"delete the namespace and all that is in it: `--remove-namespace {name}` removes the file",
+        f"note: no document needs the namespace {name}; its file stays, because without it a controller may delete the "
+        f"namespace and everything in it: `--remove-namespace {name}` removes the file",
         err=True,
     )
 

@@ -21,15 +21,15 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 @click.command(
     "create",
-    short_help="Submit documents; refuses what exists already.",
+    short_help="Submit documents; fails if an object exists.",
     epilog="Example:\n\n  $ gpuctl create -f training.yaml -f service.yaml",
 )
 @input_options
 @compile_options
 @cluster_options
-@dry_run_option("Print the plan and change nothing; `server` is also meant without a value.")
+@dry_run_option("Print the plan and change nothing. server (default) or client, see `gpuctl apply`.")
 @checking_options
-@click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
+@click.option("--wait", is_flag=True, help="Wait until the created jobs run or have finished.")
 @secrets_option
 @changing_options
 def command(

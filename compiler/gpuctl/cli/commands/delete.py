@@ -58,9 +58,9 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 @compile_options
 @cluster_options
 @checkpoint_option
-@click.option("--force", is_flag=True, help="End pods without their grace period, and nothing else.")
+@click.option("--force", is_flag=True, help="Delete pods without their grace period.")
 @click.option("--keep-labels", is_flag=True, help="Leave a pool's labels on its nodes.")
-@click.option("--namespace-too", is_flag=True, help="With a quota delete its namespace, and all that is in it.")
+@click.option("--namespace-too", is_flag=True, help="With a quota: also delete its namespace and everything in it.")
 @changing_options
 def command(
     arguments: tuple[str, ...],
@@ -151,5 +151,5 @@ def _served(kind: str, url: str, namespace_too: bool) -> Literal["job", "pool", 
     """
     if namespace_too or kind == "namespace":
         said = "`gpuctl delete quota --namespace-too`" if namespace_too else "`gpuctl delete namespace`"
-        raise not_by_service(url, said, "the service deletes no namespaces, and with them all that is in them")
+        raise not_by_service(url, said, "the service does not delete namespaces")
     return "job" if kind == "job" else "pool" if kind == "pool" else "quota"

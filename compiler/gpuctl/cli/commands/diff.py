@@ -41,7 +41,7 @@ from gpuctl.usecases.several_clusters import prepare_apply
 @click.command(
     "diff",
     short_help="Show what apply would do.",
-    epilog="Exit code 0: no difference; 1: differences; above: it could not be determined.\n\nExample:\n\n"
+    epilog="Exit code 0: no difference; 1: differences; 2 or more: undetermined.\n\nExample:\n\n"
     "  $ gpuctl diff -f training.yaml",
 )
 @input_options

@@ -27,18 +27,18 @@ _GIT = "git:"
 
 @click.command(
     "drift",
-    short_help="Show what differs from documents, since when, and who did it.",
+    short_help="Show how a cluster differs from documents, and since when.",
     epilog="Examples:\n\n  $ gpuctl drift jobs\n\n  $ gpuctl drift git:HEAD --fail -o markdown",
 )
 @input_options
 @compile_options
 @cluster_options
-@click.option("--fail", is_flag=True, help="Exit with 1 where something differs, above where it cannot be told.")
+@click.option("--fail", is_flag=True, help="Exit with 1 if something differs, above 1 if that cannot be determined.")
 @click.option(
     "--webhook",
     metavar="URL",
     envvar="GPUCTL_DRIFT_WEBHOOK",
-    help="POST a drift there, as JSON. Default: $GPUCTL_DRIFT_WEBHOOK.",
+    help="POST drift to this URL, as JSON. Default: $GPUCTL_DRIFT_WEBHOOK.",
 )
 @click.option(
     "-o",

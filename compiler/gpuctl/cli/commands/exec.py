@@ -32,10 +32,10 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal: for shells and editors, with -i.")
 @click.option(
-    "--pod", metavar="POD", help="In this pod: its name, index, or the end of its name. Default: the first that runs."
+    "--pod", metavar="POD", help="The pod: its name, index, or the end of its name. Default: the first that runs."
 )
-@click.option("-c", "--container", metavar="NAME", help="In another container than the job's own.")
-@namespace_option("Where it is. Default: search.")
+@click.option("-c", "--container", metavar="NAME", help="The container. Default: the job's own.")
+@namespace_option("Namespace of the job. Default: search.")
 @reading_options
 def command(
     name: str,
@@ -56,13 +56,13 @@ def command(
     """
     if not arguments:
         if not is_interactive():
-            raise click.UsageError(f"what to run? As in `gpuctl exec {name} -- nvidia-smi`")
+            raise click.UsageError(f"name a command, as in `gpuctl exec {name} -- nvidia-smi`")
         arguments, stdin, tty = _SHELL, True, True
     with reader(kubeconfig, context, platform, namespace, changes=True) as looking:
         choice = choose_pod(looking, name, pod)
         if tty and not (stdin and sys.stdin.isatty()):
-            why = "standard input is none" if stdin else "standard input is not passed on: add -i"
-            click.echo(f"note: no terminal for the command, as {why}", err=True)
+            why = "standard input is not one" if stdin else "standard input is not passed on: add -i"
+            click.echo(f"note: no terminal for the command: {why}", err=True)
             tty = False
         what = Command(arguments, choice.container(container), stdin, tty)
         if choice.number > 1:

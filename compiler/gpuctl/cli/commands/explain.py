@@ -89,7 +89,7 @@ def _kinds() -> int:
     _print_heading("The kinds of documents")
     _print_list(kinds())
     click.echo()
-    _print_heading("Go on with")
+    _print_heading("Continue with")
     _print_list(
         (
             ("gpuctl explain training", "the fields of a kind"),

@@ -36,16 +36,16 @@ from gpuctl.usecases.service_fit import fit_by_service, fit_waiting_by_service
 
 @click.command(
     "fit",
-    short_help="Tell whether jobs would find room, and whom they would evict.",
-    epilog="Exit code 0: every job fits, perhaps by evicting others; 1: some job does not; above: it could not be "
-    "told.\n\nExamples:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json\n\n"
+    short_help="Check whether jobs fit, and which jobs they would evict.",
+    epilog="Exit code 0: every job fits, possibly by evicting others; 1: a job does not fit; 2 or more: "
+    "undetermined.\n\nExamples:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json\n\n"
     "  $ gpuctl fit -f training.yaml --snapshot cluster.json --suggest\n\n  $ gpuctl fit",
 )
 @input_options
 @compile_options
 @cluster_options
-@snapshot_option("Judge by what `gpuctl snapshot` wrote (- for standard input), not by the cluster itself.")
-@click.option("--suggest", is_flag=True, help="Find the smallest changes with which jobs that do not fit would.")
+@snapshot_option("Use a file of `gpuctl snapshot` (- for standard input) instead of the cluster.")
+@click.option("--suggest", is_flag=True, help="Suggest the smallest changes that make jobs fit.")
 @json_option
 def command(
     filenames: tuple[str, ...],

@@ -18,7 +18,7 @@ from gpuctl.usecases.job_queries import document_history
 
 @click.command(
     "history",
-    short_help="List the documents of a job that were applied.",
+    short_help="List the applied documents of a job.",
     epilog="Examples:\n\n  $ gpuctl history qwen-sft\n\n  $ gpuctl history qwen-sft --revision 3\n\n"
     "  $ gpuctl history qwen-sft --diff 3..5",
 )
@@ -76,7 +76,7 @@ def _pair(text: str) -> tuple[int, int | None]:
     """Return the revisions to compare; None means the newest."""
     match = re.fullmatch(r"([1-9]\d{0,8})(?:\.\.([1-9]\d{0,8}))?", text)
     if match is None:
-        raise click.UsageError(f"`{text}` is no revision such as 3, and no two such as 3..5")
+        raise click.UsageError(f"`{text}` is not a revision (3) or two (3..5)")
     return int(match[1]), int(match[2]) if match[2] else None
 
 

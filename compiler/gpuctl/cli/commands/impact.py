@@ -23,15 +23,15 @@ from gpuctl.usecases.snapshot_files import left_out
 
 @click.command(
     "impact",
-    short_help="Show what a change in git does to the machines.",
-    epilog="Exit code 0: the change makes nothing worse (with --fail-on any: all fits); 1: something does not fit; 2: "
-    "it could not be determined.\n\nExample:\n\n"
+    short_help="Show the impact of a change in git.",
+    epilog="Exit code 0: the change makes nothing worse (with --fail-on any: everything fits); 1: something does not "
+    "fit; 2: undetermined.\n\nExample:\n\n"
     "  $ gpuctl impact --from HEAD -f training.yaml",
 )
 @input_options
 @offline_compile_options
 @click.option("--from", "before", required=True, metavar="REF", help="The revision before, such as origin/main.")
-@click.option("--to", "after", metavar="REF", help="The revision after. Default: the files as they are.")
+@click.option("--to", "after", metavar="REF", help="The revision after. Default: the current files.")
 @click.option(
     "--gitops",
     type=click.Choice(CONTROLLERS),
@@ -46,7 +46,7 @@ from gpuctl.usecases.snapshot_files import left_out
     help="Exit 1 for what the change causes or makes worse, or for anything that does not fit.",
 )
 @cluster_options
-@snapshot_option("Tell also what it does to the cluster that `gpuctl snapshot` wrote here (- for standard input).")
+@snapshot_option("Also show the impact on the cluster in this file of `gpuctl snapshot` (- for standard input).")
 @click.option(
     "-o",
     "--output",

@@ -50,7 +50,7 @@ def command() -> None:
     "  $ gpuctl label node node-1 runwhere.ai/gpu-type --delete",
 )
 @click.argument("arguments", nargs=-1, metavar="NODE... KEY=VALUE...", shell_complete=complete_node)
-@click.option("--overwrite", is_flag=True, help="Replace another value.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing value.")
 @click.option("--delete", "delete", is_flag=True, help="Delete the label KEY; the same as KEY- .")
 @json_option
 @reading_options
@@ -103,7 +103,7 @@ def parse(arguments: Sequence[str], *, delete: bool) -> LabelRequest:
             labels[argument[:-1]] = None
         elif "/" in argument:
             if not delete:
-                raise click.UsageError(f"which value of {argument}? `{argument}=VALUE` sets it, --delete deletes it")
+                raise click.UsageError(f"no value for {argument}: `{argument}=VALUE` sets it, --delete deletes it")
             labels[argument] = None
         else:
             nodes.append(argument)

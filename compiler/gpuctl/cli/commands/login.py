@@ -26,9 +26,9 @@ _LONGEST = 64 * 1024
     "--certificate-authority",
     type=click.Path(exists=True, dir_okay=False, readable=True),
     metavar="FILE",
-    help="Certificates (PEM) to trust the service by. Default: the system's.",
+    help="Trusted certificates of the service (PEM). Default: the system's.",
 )
-@click.option("--insecure-plain-http", is_flag=True, help="Send the token unencrypted, where URL is http://.")
+@click.option("--insecure-plain-http", is_flag=True, help="Allow an http:// URL: the token is sent unencrypted.")
 def command(url: str, token_stdin: bool, certificate_authority: str | None, insecure_plain_http: bool) -> int:
     """Ask for the token of a service, check it and save it: commands use that service from then on.
 
@@ -47,7 +47,10 @@ def command(url: str, token_stdin: bool, certificate_authority: str | None, inse
         finally:
             client.close()
         write_kept(kept.with_server(server))
-    click.echo(f"Logged in to {address}: commands that name no cluster ask it; `gpuctl logout` ends that.", err=True)
+    click.echo(
+        f"Logged in to {address}: commands without --context and --kubeconfig use it; `gpuctl logout` removes it.",
+        err=True,
+    )
     return 0
 
 
@@ -57,12 +60,12 @@ def _read_token() -> str:
 
 def _ask_for_token(address: str) -> str:
     if not sys.stdin.isatty():
-        raise click.UsageError("Nobody can be asked for the token here: give it on standard input, with --token-stdin.")
+        raise click.UsageError("Cannot ask for the token: standard input is not a terminal. Use --token-stdin.")
     return _checked(click.prompt(f"Token for {address}", hide_input=True, err=True, default="", show_default=False))
 
 
 def _checked(text: str) -> str:
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise click.UsageError("The token is empty, or has characters that no token has.")
+        raise click.UsageError("The token is empty or contains invalid characters.")
     return token

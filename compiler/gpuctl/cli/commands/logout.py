@@ -8,7 +8,7 @@ from gpuctl.cli.options.connection_options import cluster_errors
 from gpuctl.usecases.saved_logins import read_kept, server_url, write_kept
 
 
-@click.command("logout", short_help="Forget the token of a service.", epilog="Example:\n\n  $ gpuctl logout")
+@click.command("logout", short_help="Remove the saved token of a service.", epilog="Example:\n\n  $ gpuctl logout")
 @click.argument("url", metavar="[URL]", required=False)
 def command(url: str | None) -> int:
     """Remove the saved token of a service, by default of the current one. The token stays valid until it is revoked."""

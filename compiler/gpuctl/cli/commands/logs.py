@@ -31,7 +31,7 @@ def _since(context: click.Context, parameter: click.Parameter, value: str | None
     if value is None:
         return None
     if not re.fullmatch(r"(\d+[smhd])+", value) or (seconds := _seconds(value)) == 0:
-        raise click.BadParameter(f"`{value}` is no length of time such as 30s, 10m or 1h30m", context, parameter)
+        raise click.BadParameter(f"`{value}` is not a duration such as 30s, 10m or 1h30m", context, parameter)
     return seconds
 
 
@@ -47,7 +47,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
         moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", value))
     except ValueError:
         raise click.BadParameter(
-            f"`{value}` is no time such as 2026-01-31T08:00:00Z or 2026-01-31T08:00:00", context, parameter
+            f"`{value}` is not a time such as 2026-01-31T08:00:00Z or 2026-01-31T08:00:00", context, parameter
         ) from None
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -57,43 +57,43 @@ def _tail(context: click.Context, parameter: click.Parameter, value: str | None)
     if value in (None, "all", "-1"):
         return None if value is None else -1
     if not re.fullmatch(r"\d{1,9}", str(value)):
-        raise click.BadParameter(f"`{value}` is no number of lines, nor `all`", context, parameter)
+        raise click.BadParameter(f"`{value}` is not a number of lines or `all`", context, parameter)
     return int(str(value))
 
 
 def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
     if text is None:
         if ignore_case:
-            raise click.UsageError("-i is about --grep, which is not given")
+            raise click.UsageError("-i needs --grep")
         return None
     try:
         return re.compile(text, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
         where = f" at character {error.pos + 1}" if error.pos is not None else ""
-        raise click.UsageError(f"--grep `{text}` is no regular expression: {error.msg}{where}") from None
+        raise click.UsageError(f"--grep `{text}` is not a regular expression: {error.msg}{where}") from None
 
 
 @click.command(
     "logs",
-    short_help="Show what a job's pods print.",
+    short_help="Print the logs of a job's pods.",
     epilog="Examples:\n\n  $ gpuctl logs qwen2-sft -f\n\n  $ gpuctl logs qwen2-sft --since 10m --grep 'loss|nan' -i\n\n"
     "  $ gpuctl logs qwen2-sft --previous",
 )
 @click.argument("name", shell_complete=complete_job)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("-f", "--follow", is_flag=True, help="Follow: print new lines as they are written.")
 @click.option(
     "--tail", callback=_tail, metavar="N", help="Last N lines of each pod, or `all`. Default: all; 1000 with -f."
 )
-@click.option("--since", callback=_since, metavar="TIME", help="Lines not older than this: 30s, 10m, 1h30m.")
-@click.option("--since-time", callback=_moment, metavar="DATE", help="Lines since a time: 2026-01-31T08:00:00Z.")
-@click.option("--grep", metavar="PATTERN", help="Only lines that a regular expression matches somewhere.")
-@click.option("-i", "--ignore-case", is_flag=True, help="--grep takes capital and small letters as the same.")
+@click.option("--since", callback=_since, metavar="TIME", help="Only lines newer than this: 30s, 10m, 1h30m.")
+@click.option("--since-time", callback=_moment, metavar="DATE", help="Only lines since a time: 2026-01-31T08:00:00Z.")
+@click.option("--grep", metavar="PATTERN", help="Only lines that match this regular expression.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Ignore case in --grep.")
 @click.option("--pod", metavar="POD", help="Only this pod: its name, index, or the end of its name.")
-@click.option("-c", "--container", metavar="NAME", help="Another container than the job's own.")
-@click.option("-p", "--previous", is_flag=True, help="Of the run before the container was restarted.")
-@click.option("--timestamps", is_flag=True, help="Begin lines with the time at which they were written.")
-@click.option("--prefix/--no-prefix", default=None, help="Begin lines with their pod. Default: if there are several.")
-@namespace_option("Where the job is. Default: search.")
+@click.option("-c", "--container", metavar="NAME", help="The container. Default: the job's own.")
+@click.option("-p", "--previous", is_flag=True, help="Logs of the previous run of a restarted container.")
+@click.option("--timestamps", is_flag=True, help="Prefix lines with their time.")
+@click.option("--prefix/--no-prefix", default=None, help="Prefix lines with their pod. Default: with several pods.")
+@namespace_option("Namespace of the job. Default: search.")
 @json_option
 @reading_options
 def command(
@@ -126,9 +126,9 @@ def command(
     Exit code 1: there is no log, or a part of it is missing. --grep searches the lines that --tail and --since select.
     """
     if since is not None and since_time is not None:
-        raise click.UsageError("--since and --since-time say the same in two ways; give one")
+        raise click.UsageError("--since and --since-time exclude each other")
     if follow and previous:
-        raise click.UsageError("--previous is of a run that is over, nothing follows; leave out -f")
+        raise click.UsageError("--previous shows an ended run, which cannot be followed: leave out -f")
     pattern = _pattern(grep, ignore_case=ignore_case)
     query = LogQuery(pod, container, tail, since, since_time, previous)
     in_json = as_json or output == "json"

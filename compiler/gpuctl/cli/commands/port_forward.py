@@ -20,7 +20,7 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
     match = re.fullmatch(r"(\d{0,5})(:?)(\d{0,5})", value)
     numbers = [int(part) for part in (match[1], match[3]) if part] if match else []
     if match is None or value == ":" or any(not 0 < number < 65536 for number in numbers):
-        raise click.BadParameter(f"`{value}` is no PORT, LOCAL:REMOTE, :REMOTE or LOCAL:", context, parameter)
+        raise click.BadParameter(f"`{value}` is not PORT, LOCAL:REMOTE, :REMOTE or LOCAL:", context, parameter)
     local = int(match[1]) if match[1] else None
     if not match[2]:
         return local, local
@@ -36,10 +36,10 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
 @click.argument("name", shell_complete=complete_job)
 @click.argument("ports", required=False, callback=_ports, metavar="[PORT | LOCAL:REMOTE]")
 @click.option(
-    "--pod", metavar="POD", help="To this pod: its name, index, or the end of its name. Default: the first that serves."
+    "--pod", metavar="POD", help="The pod: its name, index, or the end of its name. Default: the first ready one."
 )
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@namespace_option("Where it is. Default: search.")
+@namespace_option("Namespace of the job. Default: search.")
 @reading_options
 def command(
     name: str,
@@ -65,7 +65,7 @@ def command(
         remote = remote or choice.served_port
         if remote is None:
             identity = choice.job.identity
-            raise click.UsageError(f"{identity.kind}/{identity.name} serves on no port: say which one")
+            raise click.UsageError(f"{identity.kind}/{identity.name} has no port: name one")
         listener = listen(address, remote if local is None else local, free=ports[0] is None)
         with listener:
             shown = f"[{address}]" if ":" in address else address

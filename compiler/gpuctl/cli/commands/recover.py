@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @click.command(
     "recover",
-    short_help="Finish what an apply that was killed left.",
+    short_help="Finish an apply that was killed.",
     epilog="Examples:\n\n  $ gpuctl recover --dry-run\n\n  $ gpuctl recover -n team-a",
 )
-@namespace_option("Only this namespace. Default: all that may be read.")
+@namespace_option("Only this namespace. Default: all that you may read.")
 @platform_option("The platform's settings, for its label domain.")
-@click.option("--dry-run", is_flag=True, help="Print what would be created, whole, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the objects that would be created, and change nothing.")
 @cluster_options
 @changing_options
 def command(

@@ -30,11 +30,11 @@ from gpuctl.compilation import compile
 @placement_option
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
-@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option("--no-shared", is_flag=True, help="Omit the objects that jobs share: PriorityClasses and Namespaces.")
 @click.option(
     "--namespaces",
     is_flag=True,
-    help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them: all in them goes too.",
+    help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them, which deletes all in them.",
 )
 @delivery_options("none")
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")

@@ -24,7 +24,7 @@ from gpuctl.usecases.service_changes import rerun_by_service
     "rerun", short_help="Run a training again that has ended.", epilog="Example:\n\n  $ gpuctl rerun qwen-sft"
 )
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
-@namespace_option("Where the jobs are.")
+@namespace_option("Namespace of the jobs.")
 @reading_options
 @queue_option
 @changing_options

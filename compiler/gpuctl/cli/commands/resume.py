@@ -16,8 +16,8 @@ from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.service_changes import resume_by_service
 
 
-@click.command("resume", short_help="Go on with paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")
-@click.option("-y", "--yes", is_flag=True, help="Confirm that others are evicted.")
+@click.command("resume", short_help="Resume paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")
+@click.option("-y", "--yes", is_flag=True, help="Confirm evictions.")
 @job_arguments
 def command(
     names: tuple[str, ...],

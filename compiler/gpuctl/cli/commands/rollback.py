@@ -34,16 +34,18 @@ if TYPE_CHECKING:
     epilog="Examples:\n\n  $ gpuctl rollback chat\n\n  $ gpuctl rollback chat --to 3 --dry-run",
 )
 @click.argument("job", metavar="JOB", shell_complete=complete_job)
-@click.option("--to", type=click.IntRange(min=1), metavar="N", help="The revision. Default: the last other document.")
-@namespace_option("Where the job is.")
+@click.option(
+    "--to", type=click.IntRange(min=1), metavar="N", help="The revision. Default: the last different document."
+)
+@namespace_option("Namespace of the job.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
-@click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How a changed service is changed.")
+@click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How to update a changed service.")
 @click.option("--adopt", is_flag=True, help="Take over objects and fields of other field managers.")
-@click.option("--queue", is_flag=True, help="Do it also where a quota is full: the job starts when there is room.")
+@click.option("--queue", is_flag=True, help="Do it even if a quota is full; the job starts when the quota has room.")
 @click.option("--no-probe", is_flag=True, help="Report a refused dry-run pod as a note, not an error.")
 @checkpoint_option
-@click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
-@click.option("--wait", is_flag=True, help="Wait until the job runs, or is finished.")
+@click.option("--force", is_flag=True, help="Delete the pods of replaced jobs without their grace period.")
+@click.option("--wait", is_flag=True, help="Wait until the job runs or has finished.")
 @reading_options
 @changing_options
 def command(

@@ -19,19 +19,19 @@ from gpuctl.cli.options.platform_option import platform_option
     "  $ gpuctl serve --usage --usage-database usage.db",
 )
 @click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Default: 8000; 0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Default: 8000; 0 picks a free one.")
 @click.option(
     "--insecure-plain-http",
     is_flag=True,
     default=None,
-    help="Serve plain HTTP beyond loopback: where TLS ends in front of the service.",
+    help="Allow plain HTTP on other addresses than loopback, if a proxy terminates TLS.",
 )
-@click.option("--tokens", type=click.Path(), metavar="FILE", help="File of tokens; the first start makes it.")
+@click.option("--tokens", type=click.Path(), metavar="FILE", help="File of tokens; the first start creates it.")
 @platform_option("The platform's settings.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
 @kubeconfig_options
 @click.option("--usage", is_flag=True, default=None, help="Collect usage as well, as `gpuctl usage collect` does.")
-@click.option("--usage-database", metavar="FILE", help="File, or URL, of the database of usage.")
+@click.option("--usage-database", metavar="FILE", help="File or URL of the usage database.")
 def command(config: str | None, **given: Any) -> int:
     """Serve the REST API for the cluster that kubectl would use.
 
@@ -44,8 +44,8 @@ def command(config: str | None, **given: Any) -> int:
         from gpuctl_usage.layered_settings import FILE, SettingsProblem
     except ModuleNotFoundError as error:
         raise ClusterFailure(
-            f"what the service needs is not installed ({error.name})\n"
-            "  = install it: `pip install 'gpuctl-k8s[server]'`"
+            f"the packages for the service are not installed ({error.name})\n"
+            "  = install them: `pip install 'gpuctl-k8s[server]'`"
         ) from None
     if config is not None:
         os.environ[FILE] = config

@@ -13,7 +13,7 @@ from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
 
 @click.command(
     "snapshot",
-    short_help="Write down what a cluster has, for `fit`.",
+    short_help="Save the state of a cluster, for `fit`.",
     epilog="Example:\n\n  $ gpuctl snapshot > cluster.json",
 )
 @cluster_options
@@ -26,6 +26,6 @@ def command(kubeconfig: str | None, context: str | None) -> int:
     with cluster_errors():
         snapshot = take_snapshot_of_cluster(kubeconfig, context)
     for name in snapshot.unreadable:
-        click.echo(f"note: {name} may not be read, and are left out", err=True)
+        click.echo(f"note: {name} may not be read and are omitted", err=True)
     sys.stdout.write(render(snapshot))
     return 0

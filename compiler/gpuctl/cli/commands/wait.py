@@ -41,8 +41,10 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
     help="running: all pods run. ready: all pods are ready, of the newest revision. done: finished successfully. "
     "deleted: the job and its pods are gone.",
 )
-@click.option("--timeout", callback=_timeout, metavar="TIME", help="As in 90s or 2h. Default: 5m; for done none.")
-@namespace_option("Where they are. Default: search.")
+@click.option(
+    "--timeout", callback=_timeout, metavar="TIME", help="Such as 90s or 2h. Default: 5m; none with --for=done."
+)
+@namespace_option("Namespace of the jobs. Default: search.")
 @json_option
 @reading_options
 def command(
@@ -58,9 +60,9 @@ def command(
 ) -> int:
     """Wait until all named jobs meet a condition.
 
-    A job that meets it already does not wait; a finished training counts as having run. Exit code 0: all jobs meet it.
-    1: timeout, or a job can no longer meet it because it failed or was deleted; the command still waits for the others.
-    A job that does not exist is an error, except with --for=deleted.
+    Jobs that meet it already are not waited for; a finished training counts as having run. Exit code 0: all jobs meet
+    it. 1: timeout, or a job can no longer meet it because it failed or was deleted; the command still waits for the
+    others. A job that does not exist is an error, except with --for=deleted.
     """
     in_json = as_json or output == "json"
     progress = Progress()
@@ -77,7 +79,7 @@ def command(
                     # No hint for a running job, which has no problem to explain.
                     if outcome.identity and outcome.status and outcome.status.word != "Running":
                         where = f"{outcome.identity.name} -n {outcome.identity.namespace}"
-                        click.echo(f"  = `gpuctl why {where}` tells more", err=True)
+                        click.echo(f"  = `gpuctl why {where}` shows the cause", err=True)
     except KeyboardInterrupt:
         progress.clear()
         return 130

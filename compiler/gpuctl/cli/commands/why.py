@@ -28,8 +28,8 @@ _WAITING = frozenset(
 
 @click.command(
     "why",
-    short_help="Tell why a job is pending, failed or slow to start.",
-    epilog="Exit code 0: told, whatever the cause; 1: there is no such job.\n\nExamples:\n\n  $ gpuctl why qwen-sft"
+    short_help="Show why a job is pending, failed or slow to start.",
+    epilog="Exit code 0: a cause was printed; 1: the job does not exist.\n\nExamples:\n\n  $ gpuctl why qwen-sft"
     "\n\n  $ gpuctl why qwen-sft -o json",
 )
 @click.argument("job", metavar="JOB", shell_complete=complete_job)

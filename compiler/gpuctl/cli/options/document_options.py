@@ -100,8 +100,8 @@ def _delivery_options(function: Function, default: str) -> Function:
         click.option(
             "--job-names",
             type=click.Choice(["hashed", "plain"]),
-            help="With --gitops: whether a training's objects have a hash in their names, so that a controller leaves "
-            "alone what did not change. Default: hashed.",
+            help="With --gitops: put a hash into the names of a training's objects, so that a controller replaces only "
+            "changed trainings. Default: hashed.",
         ),
         click.option(
             "--gitops",

@@ -33,10 +33,10 @@ _UNSET = "__unset__"
 _PARTS = (
     ("busy", "busy", "held, measured and used"),
     ("idle", "held, idle", "held, measured and not used"),
-    ("unobserved", "held, unknown", "held, and nothing measured what they did"),
-    ("free", "free", "held by nobody"),
-    ("unusable", "unusable", "held by nobody, on nodes that take no pods"),
-    ("unsized", "unsized", "held by pods whose share of a card is of unknown size, or by nobody"),
+    ("unobserved", "held, unknown", "held, not measured"),
+    ("free", "free", "not held"),
+    ("unusable", "unusable", "not held, on nodes that take no pods"),
+    ("unsized", "unsized", "held by pods with an unknown share of a card, or not held"),
 )
 # Sizes of a plot, in units of its viewBox.
 _WIDTH, _BAR = 720, 28
@@ -183,7 +183,7 @@ def _capacity_plot(report: MonthReport) -> Plot:
         title = _say(report, "{}: {} GPU-hours ({})", _say(report, label), f"{units / 10:.1f}", share)
         shapes += _bar(name, (left, 0), (width, _BAR), title)
         left += width
-    return Plot(_say(report, "What became of the capacity"), _BAR, shapes)
+    return Plot(_say(report, "Use of the capacity"), _BAR, shapes)
 
 
 def _day_plot(report: MonthReport) -> Plot:
@@ -304,16 +304,14 @@ def _whole(report: MonthReport) -> ReportSection:
     texts = [
         _say(report, "Cluster: {}", report.cluster),
         _say(report, "Time: {} to {} ({})", _day(report, report.start), _day(report, report.end), report.zone),
-        _say(report, f"Held: {'{}' if held else 'not known'} of the capacity", held),
-        _say(report, f"Used: {'{}' if used else 'not known'} of what was measured", used),
+        _say(report, f"Held: {'{}' if held else 'unknown share'} of the capacity", held),
+        _say(report, f"Used: {'{}' if used else 'unknown share'} of what was measured", used),
         _say(report, f"Measured: {'{}' if measured else 'nothing'} of what was held", measured),
         _say(report, "Known: {}", _known(report)),
         _state(report),
         _say(report, f"Made: {{}} ({{}}){priced}", _minute(report, report.made), report.zone),
     ]
-    return ReportSection(
-        _say(report, "What became of the GPUs"), texts, ReportTable(heads, rows), _capacity_plot(report)
-    )
+    return ReportSection(_say(report, "GPU capacity and use"), texts, ReportTable(heads, rows), _capacity_plot(report))
 
 
 class _Row(NamedTuple):
@@ -442,13 +440,13 @@ def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
     :param unknown: the models whose costs are unknown.
     """
     if not report.prices:
-        return [_say(report, "No prices are set: platform.yaml has them in usage.prices.models.")]
+        return [_say(report, "No prices are set: set usage.prices.models in platform.yaml.")]
     unpriced = [name for name in unknown if any(name not in period.models for period in report.prices)]
     notes = []
     if unpriced:
-        notes.append(_say(report, "{} of the models have no price: the cost of all is not known.", len(unpriced)))
+        notes.append(_say(report, "{} of the models have no price: the total cost is unknown.", len(unpriced)))
     if len(unpriced) < len(unknown):
-        notes.append(_say(report, "A cost is `-` if a price changes within a day of which no hours are kept any more."))
+        notes.append(_say(report, "A cost is `-` if a price changes within a day whose hours are no longer kept."))
     return notes
 
 
@@ -460,7 +458,7 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
         notes.append(
             _say(
                 report,
-                "A cost is `-` if a GPU model has no price, or if it is not kept which pods held GPUs in all of the "
+                "A cost is `-` if a GPU model has no price, or if the pods that held GPUs are not kept for the whole "
                 "month.",
             )
         )
@@ -468,8 +466,7 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
         notes.append(
             _say(
                 report,
-                "An idle cost is `-` if one workload held GPUs of several prices: which of them were idle is not "
-                "known.",
+                "An idle cost is `-` if one workload held GPUs of several prices: which of them were idle is unknown.",
             )
         )
     return notes
@@ -511,7 +508,7 @@ def _unknown(report: MonthReport) -> ReportSection:
     texts = [
         _say(
             report,
-            "{} GPU-hours were held while nothing measured the GPUs: they are neither busy nor idle.",
+            "{} GPU-hours were held but not measured: they are neither busy nor idle.",
             f"{tenths / 10:.1f}",
         ),
         _say(report, "{} are known; the figures cover only these.", f"{known[0].upper()}{known[1:]}")
@@ -523,7 +520,7 @@ def _unknown(report: MonthReport) -> ReportSection:
             "what stands beside each other may differ from its sum in the last digit.",
         ),
     ]
-    return ReportSection(_say(report, "What is not known"), texts)
+    return ReportSection(_say(report, "Unknown"), texts)
 
 
 def _known(report: MonthReport) -> str:
@@ -544,7 +541,7 @@ def _of_days(report: MonthReport) -> list[str]:
     lost = report.known.seconds - report.days_known
     if lost < 1:
         return []
-    form = "{} known hours are not drawn: only days of UTC are kept, which a day of this zone cuts."
+    form = "{} known hours are not drawn: only whole days of UTC are kept, which overlap two days of this zone."
     return [_say(report, form, f"{lost / HOUR:.1f}")]
 
 

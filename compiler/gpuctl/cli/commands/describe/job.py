@@ -80,7 +80,7 @@ def _usage(looking: ReadContext, found: FoundJob) -> UsageView | None:
                 return None
             return job_usage(way, found.uid, found.job.namespace)
     except (ClusterError, click.ClickException) as error:
-        looking.scope.note(f"what its GPUs did is not known: {error.message}")
+        looking.scope.note(f"its GPU usage is unknown: {error.message}")
         return None
 
 
@@ -154,7 +154,7 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
 def _why(job: DescribedJob) -> Iterator[str]:
     if job.why is None:
         return
-    more = f"`gpuctl why {job.name} -n {job.namespace}` tells what speaks for it"
+    more = f"`gpuctl why {job.name} -n {job.namespace}` shows the evidence"
     width = terminal_width()
     fix = [f"fix: {job.why.fix}"] if job.why.fix else []
     yield from section("", [redact(job.why.message), *fix, more], None if width is None else width - 2, indent=0)

@@ -83,7 +83,7 @@ def _gpu_line(node: NodeReport) -> str:
     if gpus.gpu_used is not None:
         parts.append(f"{gpus.gpu_used} used, {gpus.gpu_free} free")
     if gpus.gpu_unhealthy:
-        parts.append(f"{gpus.gpu_unhealthy} more out of order")
+        parts.append(f"{gpus.gpu_unhealthy} more unhealthy")
     return "; ".join(parts)
 
 

@@ -50,7 +50,7 @@ def _show(_: ReadContext, view: PoolView) -> None:
         ("GPU limit per job", format_count(pool.max_gpu_per_job) or "none"),
     ]
     if pool.missing:
-        facts.append(("Missing nodes", ", ".join(pool.missing) + " (named by its definition, not in the pool)"))
+        facts.append(("Missing nodes", ", ".join(pool.missing) + " (in its definition, but not in the pool)"))
     sections.show_facts(facts)
     headers = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE")
     rows = [

@@ -15,7 +15,9 @@ SUBCOMMANDS = {
         "gpuctl.cli.commands.get.labels", "Labels of nodes.", ("label", "node-labels", "node-label", "nodelabels")
     ),
     "gpu-types": Subcommand(
-        "gpuctl.cli.commands.get.gpu_types", "Types of GPU, and where they are.", ("gpu-type", "gputypes", "gputype")
+        "gpuctl.cli.commands.get.gpu_types",
+        "GPU types, and the pools that have them.",
+        ("gpu-type", "gputypes", "gputype"),
     ),
     "quotas": Subcommand("gpuctl.cli.commands.get.quotas", "Quotas and their use.", ("quota",)),
     "namespaces": Subcommand(

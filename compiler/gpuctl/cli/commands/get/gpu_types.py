@@ -18,7 +18,7 @@ WIDE = ("VENDOR", "NODES")
 
 @click.command(
     "gpu-types",
-    short_help="Types of GPU, and where they are.",
+    short_help="GPU types, and the pools that have them.",
     epilog="Examples:\n\n  $ gpuctl get gpu-types\n\n  $ gpuctl get gpu-type --all",
 )
 @click.argument("names", nargs=-1, metavar="[TYPE]...")

@@ -43,11 +43,15 @@ class JobTableOptions(NamedTuple):
 def _options(function: Function) -> Function:
     for decorate in (
         click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_job),
-        click.option("-w", "--watch", is_flag=True, help="Go on: print each row again when it changes."),
-        click.option("-l", "--selector", default="", metavar="LABELS", help="By labels, as kubectl's: a=b,c!=d."),
-        click.option("--status", default="", metavar="WORD", help="By status: pending, running, failed, OOMKilled ..."),
-        click.option("--pool", default="", metavar="POOL", help="By pool.", shell_complete=complete_pool),
-        click.option("--kind", "--type", "kind", type=click.Choice(WORKLOADS), default=None, help="By kind of job."),
+        click.option("-w", "--watch", is_flag=True, help="Watch: print a row again when it changes."),
+        click.option("-l", "--selector", default="", metavar="LABELS", help="Label selector as in kubectl: a=b,c!=d."),
+        click.option(
+            "--status", default="", metavar="WORD", help="Only this status: pending, running, failed, OOMKilled ..."
+        ),
+        click.option("--pool", default="", metavar="POOL", help="Only this pool.", shell_complete=complete_pool),
+        click.option(
+            "--kind", "--type", "kind", type=click.Choice(WORKLOADS), default=None, help="Only this kind of job."
+        ),
         list_options,
         namespace_options,
         reading_options,
@@ -63,7 +67,7 @@ def _options(function: Function) -> Function:
 )
 @_options
 @click.option("--pods", "pods_only", is_flag=True, help="Pods only; no rows for jobs that have none.")
-@click.option("--jobs", "by_job", is_flag=True, help="One row a job; READY counts its pods.")
+@click.option("--jobs", "by_job", is_flag=True, help="One row per job; READY counts its pods.")
 def command(pods_only: bool, by_job: bool, **options: Any) -> int:
     """List jobs: a row for each pod, and for each job without pods, with the reason.
 
@@ -137,7 +141,7 @@ def _list(looking: ReadContext, query: JobQuery, output_form: JobTableOptions) -
         click.echo(_footer(looking, listing.jobs), err=True)
         if listing.stuck is not None:
             name, namespace = listing.stuck.name, listing.stuck.namespace
-            click.echo(f"`gpuctl why {name} -n {namespace}` tells why it does not run", err=True)
+            click.echo(f"`gpuctl why {name} -n {namespace}` shows why it does not run", err=True)
     return 0
 
 
@@ -145,7 +149,7 @@ def _nothing(looking: ReadContext, query: JobQuery, statuses: set[str]) -> str:
     where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
     if query.pool and (unknown := _no_such_pool(looking, query.pool)):
         return unknown
-    said = f"No jobs {where}{' that are like this' if query.is_narrowed else ''}."
+    said = f"No {'matching ' if query.is_narrowed else ''}jobs {where}."
     return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
 
 

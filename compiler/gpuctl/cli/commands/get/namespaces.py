@@ -49,7 +49,7 @@ def command(
             cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), ",".join(item.quotas)]
             since = age(item.created_at) if item.created_at else ""
             entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
-        nothing = "No namespace has jobs or quotas of gpuctl's; --all shows the others."
+        nothing = "No namespace has gpuctl jobs or quotas; --all shows the others."
         show_list(output_form, partial(_answer, found), HEADERS, (), entries, nothing)
     return 0
 

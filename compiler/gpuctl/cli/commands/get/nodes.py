@@ -49,7 +49,7 @@ STATUSES = ("active", "maintaining", "faulty")
 )
 @click.option("--label", metavar="KEY", help="Print this label of each node; KEY=VALUE: the nodes that have it.")
 @click.option("--gpu-detail", is_flag=True, help="A row for each GPU.")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="By labels, as kubectl's: a=b,c!=d.")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Label selector as in kubectl: a=b,c!=d.")
 @list_options
 @reading_options
 def command(
@@ -117,7 +117,7 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
         if value is not None and value not in there:
             said = f" Nodes have {', '.join(sorted(there))}." if there else ""
             return f"No node has the {what} {value}.{said}"
-    return "No nodes are like this."
+    return "No node matches."
 
 
 def _show_label(looking: ReadContext, key: str, found: NodeListing, output_form: ListOptions) -> None:
@@ -145,7 +145,7 @@ def _show_gpus(looking: ReadContext, nodes: Sequence[NodeGpus], output_form: Lis
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not output_form.is_machine:
         looking.scope.note(
-            "Kubernetes counts the GPUs of a node that pods have asked for, and does not say which devices these are: "
+            "Kubernetes counts the GPUs that pods request on a node, and does not report which devices these are: "
             "GPU ID is a number, not a device"
         )
     entries = [

@@ -25,21 +25,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _STORES = "gpuctl.cli.commands.usage.exporting"
 _TABLES = "gpuctl.cli.commands.usage.breakdowns"
 SUBCOMMANDS = {
-    "top": Subcommand("gpuctl.cli.commands.usage.top", "Who holds GPUs now, and what they do."),
-    "cluster": Subcommand(_TABLES, "What became of the cluster's GPUs.", (), "cluster"),
+    "top": Subcommand("gpuctl.cli.commands.usage.top", "Workloads that hold GPUs now, and their use."),
+    "cluster": Subcommand(_TABLES, "Use of the cluster's GPU capacity.", (), "cluster"),
     "namespaces": Subcommand(_TABLES, "By namespace.", ("namespace", "ns"), "namespaces"),
     "labels": Subcommand(_TABLES, "By the values of a label, such as team.", ("label",), "labels"),
     "workloads": Subcommand(_TABLES, "By workload.", ("workload",), "workloads"),
     "nodes": Subcommand(_TABLES, "By node.", ("node",), "nodes"),
     "models": Subcommand(_TABLES, "By model of GPU.", ("model",), "models"),
     "waste": Subcommand("gpuctl.cli.commands.usage.waste", "GPUs that are held and idle, and how to free them."),
-    "idle": Subcommand("gpuctl.cli.commands.usage.idle_jobs", "Warn owners of idle jobs, or pause these."),
-    "report": Subcommand("gpuctl.cli.commands.usage.monthly_report", "A month on a page, for whoever pays."),
-    "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
-    "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
+    "idle": Subcommand("gpuctl.cli.commands.usage.idle_jobs", "Warn owners of idle jobs, or pause the jobs."),
+    "report": Subcommand("gpuctl.cli.commands.usage.monthly_report", "Print a monthly usage report."),
+    "collect": Subcommand("gpuctl.cli.commands.usage", "Collect usage into the database.", (), "collect"),
+    "rollup": Subcommand("gpuctl.cli.commands.usage", "Compute hours again.", (), "rollup"),
     "export": Subcommand(_STORES, "Copy the database to a file, or its months to Parquet.", (), "export"),
     "import": Subcommand(_STORES, "Fill a new database with an exported file.", (), "import_"),
-    "sql": Subcommand("gpuctl.cli.commands.usage.sql", "Ask the months of Parquet anything, in SQL."),
+    "sql": Subcommand("gpuctl.cli.commands.usage.sql", "Query exported months with SQL."),
 }
 _OF_A_DATABASE = ("collect", "rollup", "idle", "export", "import", "sql")
 
@@ -47,7 +47,7 @@ _OF_A_DATABASE = ("collect", "rollup", "idle", "export", "import", "sql")
 def _options(function: Function) -> Function:
     """Add the options of ``collect`` and ``rollup``; the environment and the file of settings provide the rest."""
     for decorate in (
-        click.option("--database", metavar="FILE", help="File, or URL, of the database of usage."),
+        click.option("--database", metavar="FILE", help="File or URL of the usage database."),
         click.option("--prometheus", metavar="URL", help="Address of Prometheus. Default: nothing is measured."),
         platform_option("The platform's settings."),
         click.option(
@@ -63,7 +63,7 @@ def _options(function: Function) -> Function:
     "usage",
     cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
-    short_help="Who holds the GPUs, what they do, what it costs.",
+    short_help="GPU usage: holders, utilization, cost.",
     epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db",
 )
 @click.pass_context
@@ -81,7 +81,7 @@ def command(context: click.Context) -> None:
 
 @command.command(
     "collect",
-    epilog="Everything else is set in the environment or in the file of --config, which is that of `gpuctl serve`.\n\n"
+    epilog="Other settings come from the environment or the file of --config, the same as for `gpuctl serve`.\n\n"
     "Examples:\n\n  $ gpuctl usage collect --database usage.db\n\n"
     "  $ gpuctl usage collect --database usage.db --metrics 127.0.0.1:9464",
 )
@@ -123,11 +123,11 @@ def collect(**given: Any) -> int:
     "start",
     metavar="TIME",
     required=True,
-    help="The first hour has this time: 2026-10-01 (UTC), or RFC 3339.",
+    help="Start of the first hour: 2026-10-01 (UTC), or RFC 3339.",
 )
-@click.option("--to", "end", metavar="TIME", required=True, help="The last hour is before this time.")
+@click.option("--to", "end", metavar="TIME", required=True, help="End of the last hour.")
 @click.option(
-    "--even-if-less", is_flag=True, help="Replace measured hours also where Prometheus now has fewer measurements."
+    "--even-if-less", is_flag=True, help="Also replace measured hours for which Prometheus now has fewer measurements."
 )
 @_options
 def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
@@ -142,7 +142,7 @@ def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
 
     first, last = (stated_time(*said, timezone.utc) for said in (("--from", start), ("--to", end)))
     if first >= last:
-        raise click.UsageError("--from has to be before --to.")
+        raise click.UsageError("--from must be before --to.")
     try:
         hours, changed = rerun_rollup(settings, first, last, even_if_less=even_if_less)
     except CannotCollect as error:

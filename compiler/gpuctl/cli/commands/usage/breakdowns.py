@@ -44,9 +44,9 @@ def _options(function: Function) -> Function:
             type=click.Choice(SORTS),
             default="gpu-hours",
             show_default=True,
-            help="The most GPU-hours, or idle ones, first; the least use, or coverage; by name.",
+            help="Most GPU-hours or idle GPU-hours first; lowest use or coverage first; by name.",
         ),
-        click.option("--step", type=click.Choice(STEPS), help="A row for each step instead of a line of them."),
+        click.option("--step", type=click.Choice(STEPS), help="One row per step instead of a sparkline."),
         time_options,
     ):
         function = decorate(function)
@@ -55,7 +55,7 @@ def _options(function: Function) -> Function:
 
 @click.command(
     "cluster",
-    short_help="What became of the cluster's GPUs.",
+    short_help="Use of the cluster's GPU capacity.",
     epilog="Examples:\n\n  $ gpuctl usage cluster\n\n  $ gpuctl usage cluster --last 30d --step day -o csv",
 )
 @_options
@@ -92,7 +92,7 @@ def namespaces(**given: Any) -> int:
     epilog="Examples:\n\n  $ gpuctl usage labels team\n\n  $ gpuctl usage labels cost-center --annotation --last 30d",
 )
 @click.argument("key", metavar="KEY")
-@click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
+@click.option("--annotation", "is_annotation", is_flag=True, help="KEY is an annotation.")
 @_options
 def labels(key: str, is_annotation: bool, **given: Any) -> int:
     """List the values of a label. The rows add up to the cluster: `__unset__` stands for workloads without the label.
@@ -169,7 +169,7 @@ def _show(
         note_known_time(view.known, asked)
         note_unsized(view.whole)
     if not view.groups:
-        click.echo(f"Nothing is known of {range_text(asked)}.", err=True)
+        click.echo(f"No usage is recorded for {range_text(asked)}.", err=True)
         if key and key not in keys:
             click.echo(
                 f"note: usage is not collected by the {level} `{key}`, but by {', '.join(keys) or 'none'}: "
@@ -202,4 +202,4 @@ def _show_table(view: UsageView, row_format: RowFormat, *, by_step: bool) -> Non
     )
     note_cut_rows(view.count, len(view.groups))
     if not view.times and not by_step and view.groups:
-        note_on_terminal("they are too many to tell how it went: -n, --limit or a longer --step tells it")
+        note_on_terminal("too many rows for sparklines: use -n, --limit or a longer --step")

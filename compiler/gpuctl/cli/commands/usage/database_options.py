@@ -25,7 +25,7 @@ def database_options(function: Function) -> Function:
         click.option(
             "--database",
             metavar="FILE",
-            help="File, or URL, of the database of usage. Default: that of the settings.",
+            help="File or URL of the usage database. Default: that of the settings.",
         ),
     ):
         function = decorate(function)
@@ -42,7 +42,8 @@ def stated_settings(config: str | None, **stated: Any) -> UsageSettings:
         from gpuctl_usage.usage_settings import UsageSettings
     except ModuleNotFoundError as error:
         raise ClusterFailure(
-            f"what usage needs is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[server]'`"
+            f"the packages for usage are not installed ({error.name})\n"
+            "  = install them: `pip install 'gpuctl-k8s[server]'`"
         ) from None
     if config is not None:
         os.environ[FILE] = config

@@ -23,9 +23,9 @@ from gpuctl.cli.options.connection_options import ClusterFailure
     "--parquet",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write months as Parquet to this directory: those that are sealed, and not there yet.",
+    help="Write sealed months that are missing in this directory as Parquet.",
 )
-@click.option("--again", is_flag=True, help="With --parquet: also months that are there.")
+@click.option("--again", is_flag=True, help="With --parquet: also rewrite existing months.")
 @database_options
 def export(file: Path | None, parquet: Path | None, again: bool, database: str | None, config: str | None) -> int:
     """Copy the whole database to a new SQLite FILE, as a backup or for `gpuctl usage import`.
@@ -59,7 +59,7 @@ def _months(address: str, directory: Path, *, again: bool) -> None:
     for month in found.written:
         click.echo(f"{month}: written")
     for month in found.kept:
-        click.echo(f"{month}: is there already (--again writes it anew)")
+        click.echo(f"{month}: exists already (--again rewrites it)")
     for month, reason in found.open.items():
         click.echo(f"{month}: not yet: {reason}")
 

@@ -32,10 +32,10 @@ _DONE = {"warn": "warned", "pause": "paused"}
 
 @click.command(
     "idle",
-    short_help="Warn owners of idle jobs, or pause them, as the platform says.",
+    short_help="Warn owners of idle jobs, or pause them, by the platform's policy.",
     epilog="Examples:\n\n  $ gpuctl usage idle\n\n  $ gpuctl usage idle --yes",
 )
-@click.option("--yes", is_flag=True, help="Do it. Without this, only what would be done is shown.")
+@click.option("--yes", is_flag=True, help="Act. Without it, only show what would be done.")
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Format."
 )
@@ -69,8 +69,8 @@ def command(
         policy = looking.settings.platform.usage.idle
         if policy is None:
             raise click.UsageError(
-                "The platform says nothing about idle jobs, so that nothing is done: "
-                "give its platform.yaml `usage: {idle: {after: 2h, then: warn}}`."
+                "The platform has no policy for idle jobs: set `usage: {idle: {after: 2h, then: warn}}` in its "
+                "platform.yaml."
             )
         with _opened(address) as usage:
             return _act(usage, looking, policy, settings, yes=yes, as_json=output == "json")
@@ -136,7 +136,7 @@ def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
     try:
         audit_to(settings.audit, AuditMemory())
     except OSError as error:
-        raise ConfigurationError(f"the audit cannot be written, so that nothing is done: {error}") from None
+        raise ConfigurationError(f"the audit log cannot be written, so nothing was done: {error}") from None
 
     def note(job: IdleJob, result: str) -> None:
         audit("usage.idle", job.verdict.value, [f"{job.kind}/{job.namespace}/{job.name}"], result)

@@ -21,18 +21,18 @@ _BY = "team"
 
 @click.command(
     "report",
-    short_help="A month on a page, for whoever pays.",
+    short_help="Print a monthly usage report.",
     epilog="Examples:\n\n  $ gpuctl usage report --month 2026-10 > october.md\n\n"
     "  $ gpuctl usage report --month 2026-10 -o html --tz Asia/Shanghai > october.html\n\n"
     "  $ gpuctl usage report --month 2026-10 --by cost-center --annotation",
 )
-@click.option("--month", metavar="MONTH", required=True, help="As 2026-10.")
+@click.option("--month", metavar="MONTH", required=True, help="The month, such as 2026-10.")
 @click.option("-o", "--output", type=click.Choice(["markdown", "html"]), default="markdown", show_default=True)
 @click.option("--by", "key", metavar="KEY", help="Label that identifies the cost center. Default: team.")
-@click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
-@click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai.")
+@click.option("--annotation", "is_annotation", is_flag=True, help="KEY is an annotation.")
+@click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, such as Asia/Shanghai.")
 @click.option(
-    "--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of its texts."
+    "--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the report."
 )
 @platform_option("The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.")
 @where_options
@@ -57,13 +57,14 @@ def command(
         from gpuctl.cli.output.usage_report import report_markdown, report_page
     except ModuleNotFoundError as error:
         raise ClusterFailure(
-            f"what reports need is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[usage]'`"
+            f"the packages for reports are not installed ({error.name})\n"
+            "  = install them: `pip install 'gpuctl-k8s[usage]'`"
         ) from None
     match = re.fullmatch(r"(?a)(\d{4})-(0[1-9]|1[0-2])", month)
     if match is None or not 1970 <= int(match[1]) <= 9998:
-        raise click.UsageError(f"--month has to be a month such as 2026-10, and is `{month[:40]}`.")
+        raise click.UsageError(f"--month must be a month such as 2026-10, got `{month[:40]}`.")
     if is_annotation and key is None:
-        raise click.UsageError("--annotation is about the KEY of --by: name one.")
+        raise click.UsageError("--annotation needs --by KEY.")
     by = ReportKey(key or _BY, "annotation" if is_annotation else "label", key is None)
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
     with usage_way(database, config) as way:

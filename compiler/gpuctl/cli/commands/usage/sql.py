@@ -27,7 +27,7 @@ _FORMATS = ("table", "json", "csv")
 
 @click.command(
     "sql",
-    short_help="Ask the months of Parquet anything, in SQL.",
+    short_help="Query exported months with SQL.",
     epilog="Examples:\n\n  $ gpuctl usage sql --parquet months "
     "\"SELECT value, sum(alloc_gpu_s) / 3600 AS h FROM hours WHERE level = 'namespace' GROUP BY ALL\"",
 )
@@ -36,14 +36,14 @@ _FORMATS = ("table", "json", "csv")
     "--parquet",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where `gpuctl usage export --parquet` wrote months. Default: all that the database has is read now.",
+    help="Directory of `gpuctl usage export --parquet`. Default: read the database.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(0, 1_000_000),
     default=1000,
     show_default=True,
-    help="Rows at most; with 0 the columns alone.",
+    help="Maximum number of rows; 0: only the columns.",
 )
 @click.option(
     "--timeout",
@@ -51,7 +51,7 @@ _FORMATS = ("table", "json", "csv")
     show_default=True,
     callback=parse_duration_option,
     metavar="TIME",
-    help="How long the answer may be computed, as in 90s or 10m.",
+    help="Time limit of the query, such as 90s or 10m.",
 )
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="table", show_default=True, help="Format.")
 @database_options

@@ -27,7 +27,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE",
 
 @click.command(
     "top",
-    short_help="Who holds GPUs now, and what they do.",
+    short_help="Workloads that hold GPUs now, and their use.",
     epilog="Examples:\n\n  $ gpuctl usage top\n\n  $ gpuctl usage top --sort use -n team-a",
 )
 @only_namespace
@@ -36,7 +36,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE",
     type=click.Choice(["gpus", "use", "idle", "name"]),
     default="gpus",
     show_default=True,
-    help="The most GPUs, or idle GPU-hours, first; the least use; by name.",
+    help="Most GPUs or idle GPU-hours first; lowest use first; by name.",
 )
 @shape_options
 @where_options

@@ -49,7 +49,12 @@ def where_options(function: Function) -> Function:
     for decorate in (
         server_option,
         database_options,
-        click.option("--cluster", default="", metavar="NAME", help="Of this cluster. Default: the one at hand."),
+        click.option(
+            "--cluster",
+            default="",
+            metavar="NAME",
+            help="The cluster. Default: the only one, or that of the kubeconfig.",
+        ),
     ):
         function = decorate(function)
     return function
@@ -58,7 +63,9 @@ def where_options(function: Function) -> Function:
 def time_options(function: Function) -> Function:
     """Add the options of the time range."""
     for decorate in (
-        click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai."),
+        click.option(
+            "--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, such as Asia/Shanghai."
+        ),
         click.option("--to", "end", metavar="TIME", help="Hours before this time. Default: now."),
         click.option("--from", "start", metavar="TIME", help="Hours from this time on: 2026-10-01, or RFC 3339."),
         click.option("--last", metavar="TIME", help="The last hours or days: 24h, 7d. Default: 24h."),
@@ -73,7 +80,9 @@ def shape_options(function: Function) -> Function:
         click.option("--no-headers", is_flag=True, help="Omit the header line."),
         click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
         click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
-        click.option("--limit", type=click.IntRange(0), help=f"Rows at most; 0: all. Default: {_SHOWN} on a terminal."),
+        click.option(
+            "--limit", type=click.IntRange(0), help=f"Maximum number of rows; 0: all. Default: {_SHOWN} on a terminal."
+        ),
     ):
         function = decorate(function)
     return function
@@ -113,7 +122,9 @@ def usage_way(
     :param kubeconfig: with ``context`` it selects the default cluster of a database with several clusters.
     """
     if is_server_stated() and (database or config):
-        raise click.UsageError("--server is a service, which has a database of its own: leave --database out.")
+        raise click.UsageError(
+            "--server selects a service, which has its own database: leave --database and --config out."
+        )
     with cluster_errors(as_json=as_json, of_plan=False):
         way = _way(database, config, partial(_uid_at_hand, kubeconfig, context))
         try:
@@ -179,7 +190,7 @@ def parse_range(
     """
     zone = zone_named(tz)
     if last is not None and start is not None:
-        raise click.UsageError("--last counts back from --to, or from now; --from says when it begins: not both.")
+        raise click.UsageError("--last counts back from --to or now, --from is a start time: not both.")
     now = time.time()
     until = stated_time("--to", end, zone) if end is not None else now
     if start is not None:
@@ -187,11 +198,11 @@ def parse_range(
     else:
         length = parse_duration(last or "24h")
         if not length:
-            raise click.UsageError(f"--last has to be a time such as 24h or 7d, and is `{last}`.")
+            raise click.UsageError(f"--last must be a duration such as 24h or 7d, got `{last}`.")
         # With the current hour the range has the requested length.
         since = -(-until // _HOUR) * _HOUR - max(_HOUR, length)
     if since >= until:
-        raise click.UsageError("--from has to be before --to, and before now.")
+        raise click.UsageError("--from must be before --to, and before now.")
     return UsageRange(since, until, tz, cluster, namespace or "")
 
 
@@ -216,7 +227,7 @@ def stated_time(option: str, text: str, zone: tzinfo) -> float:
         return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError):
         raise click.UsageError(
-            f"{option} has to be a time such as 2026-10-01 or 2026-10-01T14:00:00Z, and is `{text[:64]}`."
+            f"{option} must be a time such as 2026-10-01 or 2026-10-01T14:00:00Z, got `{text[:64]}`."
         ) from None
 
 
@@ -269,8 +280,8 @@ def note_unsized(whole: GpuTime | None) -> None:
     """Print to standard error the GPU-hours that pods with an unknown share of a card may hold."""
     if whole is not None and whole.unsized:
         click.echo(
-            f"note: {gpu_hours(whole.unsized)} GPU-hours of the capacity are held by pods whose share of a card is of "
-            "unknown size, or free; these pods are in no row. Label their nodes with nvidia.com/gpu.memory (MiB)",
+            f"note: {gpu_hours(whole.unsized)} GPU-hours of the capacity are held by pods with an unknown share of a "
+            "card, or free; such pods are in no row. Label their nodes with nvidia.com/gpu.memory (MiB)",
             err=True,
         )
 

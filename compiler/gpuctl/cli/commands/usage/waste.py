@@ -97,7 +97,7 @@ def command(
         _show_values(waste, row_format)
     if not waste.workloads:
         click.echo("No workload that holds GPUs has been idle for an hour or longer.", err=True)
-    note_if_stale(waste.known_until, "what is known of who holds GPUs")
+    note_if_stale(waste.known_until, "the list of GPU holders")
     return 0
 
 
@@ -110,7 +110,7 @@ def _reject_cluster_options(platform: str | None, context: str | None, kubeconfi
     for name, value in (("--context", context), ("--kubeconfig", kubeconfig)):
         if value is not None:
             raise click.UsageError(
-                f"{name} is for a database of usage, and a service is asked: name one with --database."
+                f"{name} needs a usage database, and a service is selected: name a database with --database."
             )
 
 
@@ -125,7 +125,7 @@ def _with_pauses(
         finally:
             session.close()
     except ClusterError as error:
-        click.echo(f"note: which of them can be paused is not known: {error.message}", err=True)
+        click.echo(f"note: unknown which of them can be paused: {error.message}", err=True)
         return waste
 
 
@@ -162,7 +162,7 @@ def _long(hours: float) -> str:
 def _say(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None:
     if waste.total_idle is not None:
         cost = "" if waste.total_cost is None else f", {waste.total_cost:.2f} {waste.currency}".rstrip()
-        note_on_terminal(f"{when}: {waste.total_idle:.1f} GPU-hours were held and not used, by all together{cost}")
+        note_on_terminal(f"{when}: {waste.total_idle:.1f} GPU-hours were held and idle in total{cost}")
     note_cut_rows(len(waste.workloads), len(_shown(waste, row_format)))
 
 
