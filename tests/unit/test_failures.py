@@ -18,7 +18,7 @@ NEVER_LEAVE = {
     "DecisionRefused": "becomes an error of the plan",
     "InvalidEntry": "becomes a problem of the recovery",
     "ExecAbandoned": "becomes the failure of a checkpoint",
-    "NotALedger": "becomes a refusal of what answered so",
+    "InvalidLedger": "becomes a refusal of what answered so",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",
     "InOtherSet": "becomes an error of the plan",

@@ -27,7 +27,7 @@ MEANINGS: dict[str, ErrorMeaning] = {
     "Changed": ErrorMeaning(3, 409, "Changed"),
     "NotThere": ErrorMeaning(1, 404, "NotFound"),
     "NoSuchJob": ErrorMeaning(1, 404, "NotFound"),
-    "Absent": ErrorMeaning(1, 404, "NotFound"),
+    "JobNotFound": ErrorMeaning(1, 404, "NotFound"),
     "NoHistory": ErrorMeaning(1, 404, "NotFound"),
     "SeveralJobs": ErrorMeaning(1, 409, "SeveralFound"),
     "ForeignJob": ErrorMeaning(1, 409, "NotOurs"),
