@@ -54,7 +54,7 @@ def test_another_image_replaces_what_runs_when_that_is_agreed_to(place: Place) -
     for name, kind in names.items():
         (line,) = [line for line in refused.err.splitlines() if line.startswith(f"replaces {kind}/{name} in ")]
         assert "running for" in line
-        assert ("its progress is lost" if kind == "training" else "it stops serving meanwhile") in line
+        assert ("its progress is lost" if kind == "training" else "it stops serving until it is replaced") in line
     assert "--yes" in refused.err
     assert place.uids() == before
 

@@ -299,7 +299,9 @@ def test_who_may_not_note_it_is_told(place: Place, disk: Disk, monkeypatch: pyte
     rules = rules_of("service/base/rbac.yaml", "service/tokens/writing.yaml", "service/tokens/checkpoints.yaml")
     place.grant("onlooker", [rule for rule in rules if "secrets" not in rule["resources"]])
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("onlooker")))
-    said = f"not noted, as you may not create Secrets in {place.namespace}: if this is killed, those that are left save"
+    said = (
+        f"you may not create Secrets in {place.namespace}, so that finished checkpoints are not recorded: if this run"
+    )
     assert place.gpuctl("pause", "serve", "note").err.count(said) == 1
     assert place.gpuctl("delete", "job", "train").err.count(said) == 1
     assert (place.exists("Job", "train"), len(disk.saved)) == (False, 3)
@@ -377,7 +379,7 @@ def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
     failed = place.gpuctl("delete", "job", "train", "shared", "--yes", code=1).err
     assert (
         f"failed in pod {pod}: the signal needs `kill` or `sh` in the image (the container cannot run kill: executable "
-        "file not found in $PATH): use `checkpoint.command` with what it has"
+        "file not found in $PATH): use `checkpoint.command` with a program of the image"
     ) in failed
     assert f"failed in pod {shared}: with shareProcessNamespace process 1 is not the container's: use" in failed
     assert place.names() >= {"Job/train", "Job/shared"}
@@ -431,7 +433,7 @@ def test_what_the_journal_of_a_killed_run_says(
     changed = documents("v2")
     done = place.apply(*changed[:2], flags=("--yes",))
     assert disk.saved == [f"{place.namespace}/{first}/main"]
-    assert f"checkpoint of training/all in {place.namespace} has just run, in a run that did not finish" in done.err
+    assert f"checkpoint of training/all in {place.namespace} has just run, in an interrupted run" in done.err
     journal(place, session, "late", pods["late"].values())
     monkeypatch.setattr(unfinished_runs, "RECENT", -60.0)
     place.apply(*changed, flags=("--yes",))

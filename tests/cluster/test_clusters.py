@@ -411,7 +411,7 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     pair.proxy.reset(on(matching("DELETE", "/jobs/a"), stop))
     assert command.end() == 130, command.err
     said = command.err.decode()
-    assert "interrupted: finishing what is under way" in said
+    assert "interrupted: finishing the steps in progress" in said
     # What goes on beside the deletion may have been carried out by then.
     assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*[12] not run", said), said
     assert "\ncluster prod: not run, nothing was changed\n" in said
@@ -431,7 +431,7 @@ def test_ctrl_c_twice(pair: Pair, start: Start) -> None:
 
     def stop() -> None:
         command.process.send_signal(signal.SIGINT)
-        command.until(b"interrupted: finishing what is under way")
+        command.until(b"interrupted: finishing the steps in progress")
         command.process.send_signal(signal.SIGINT)
         command.process.wait(120)
 

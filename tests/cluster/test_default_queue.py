@@ -62,7 +62,7 @@ def test_a_training_beside_the_queue_of_its_namespace_is_noted(
     queues.local_queue("team", queues.cluster_queue("team", gpus=2))
     planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
     assert f"namespace {place.namespace} has the Kueue queue" in planned.err
-    assert "`training.queue` of the platform" in planned.err
+    assert "its `training.queue` names no queue" in planned.err
     monkeypatch.setenv("GPUCTL_PLATFORM", "/nowhere/platform.yaml")
     missing = place.gpuctl("diff", "-f", place.file(gpus("beside", 2)), code=2)
     assert "/nowhere/platform.yaml" in missing.err

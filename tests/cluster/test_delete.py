@@ -60,8 +60,8 @@ def test_deleting_what_is_not_there(place: Place) -> None:
     assert absent.err.startswith(f"error: there is no job nothing in namespace {place.namespace}\n")
     again = place.gpuctl("delete", "-f", place.file(compute()))
     assert again.out.splitlines() == [
-        f"skipped   deployment.apps/comp -n {place.namespace}  (is not there)",
-        f"skipped   service/svc-comp -n {place.namespace}  (is not there)",
+        f"skipped   deployment.apps/comp -n {place.namespace}  (does not exist)",
+        f"skipped   service/svc-comp -n {place.namespace}  (does not exist)",
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_document_of_another_kind_does_not_delete(place: Place) -> None:
     place.apply(inference("twin"))
     before = place.uids()
     outcome = place.gpuctl("delete", "-f", place.file(compute("twin")))
-    assert f"skipped   deployment.apps/twin -n {place.namespace}  (is of inference/twin)" in outcome.out
+    assert f"skipped   deployment.apps/twin -n {place.namespace}  (belongs to inference/twin)" in outcome.out
     assert place.uids() == before
 
 

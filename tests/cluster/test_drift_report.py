@@ -123,7 +123,7 @@ def test_what_is_kept_as_it_was_made_is_compared_in_part_and_told_so(place: Plac
     assert "kept" not in place.gpuctl("drift", place.file(training(), inference())).err
     place.platform("priorities: {medium: {className: gpuctl-mid, value: 500}}")
     said = place.gpuctl("drift", place.file(training(), inference())).err
-    assert "kept as an earlier gpuctl or platform made it, so only what others added is told" in said
+    assert "kept as an earlier gpuctl or platform made it, so that fields which others removed are not reported" in said
     assert f"deployment.apps/serve in {place.namespace}" in said
 
 
@@ -221,7 +221,7 @@ def test_a_part_of_a_set_is_compared_with_that_part(place: Place, proxy: Proxy) 
     # Who may not read Secrets is told that this may be so because of other documents.
     proxy.reset(on(matching("GET", "/secrets"), forbid("secrets")))
     report = place.gpuctl("drift", str(jobs / "nlp"), "--fail", "-o", "json", code=1).value
-    assert "not known: its Secret may not be read" in report["notes"][0]
+    assert "not known: its Secret does not exist, or you may not read it" in report["notes"][0]
 
 
 @pytest.mark.slow

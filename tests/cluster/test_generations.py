@@ -152,7 +152,7 @@ def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: st
     document = training(**TWO, **OTHER)
     half_replaced(place, document)
     if command == "delete":
-        assert "does not come back" in place.gpuctl("delete", "job", "train", "--yes").out
+        assert "is not restored" in place.gpuctl("delete", "job", "train", "--yes").out
         assert place.gpuctl("recover", "--yes").err == "Nothing to recover.\n"
         assert not place.exists("Job", "train")
         return

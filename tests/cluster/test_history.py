@@ -301,9 +301,9 @@ def forged(place: Place, document: Object, changes: Object) -> None:
         ({"kind": "training", "job": {"name": "train"}}, {}, "the namespace None"),
         ({"kind": "quota", "job": {"name": "train"}}, {}, "of kind quota, which is not a job"),
         ({"kind": "training", "job": {"name": "other"}}, {}, "of another job: other"),
-        ({"kind": "training", "job": {"name": "train"}}, {"document": "x"}, "no document in it"),
-        ({"kind": "training", "job": {"name": "train"}}, {"namespace": "x"}, "another job, namespace"),
-        ({"kind": "training", "job": {"name": "train"}}, {"document": [0] * 2_500_000}, "larger than it can be"),
+        ({"kind": "training", "job": {"name": "train"}}, {"document": "x"}, "it has no document"),
+        ({"kind": "training", "job": {"name": "train"}}, {"namespace": "x"}, "its job, namespace or revision differs"),
+        ({"kind": "training", "job": {"name": "train"}}, {"document": [0] * 2_500_000}, "too large, or truncated"),
     ],
 )
 def test_a_forged_revision_is_passed_over(place: Place, document: Object, changes: Object, says: str) -> None:

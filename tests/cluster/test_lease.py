@@ -254,7 +254,7 @@ def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote,
     place.until(lambda: any("DELETE" in line for line in map(str, proxy.records)), "the first delete")
     assert held(place) == [f"Lease/{LEASE}"]
     running.signal(number)
-    place.until(lambda: "interrupted: finishing what is under way" in running.stderr(), "the signal to be noticed")
+    place.until(lambda: "interrupted: finishing the steps in progress" in running.stderr(), "the signal to be noticed")
     noticed.set()
     result = running.wait()
     assert result.code == 128 + number
@@ -470,8 +470,8 @@ def test_without_the_right_it_is_told(place: Place, proxy: Proxy, verb: str) -> 
     proxy.reset(on(path, refuse(403, "Forbidden", message)))
     done = place.apply(CHANGED, flags=("--yes",))
     assert done.err == (
-        f"user dora may not {verb} leases.coordination.k8s.io in namespace {place.namespace}, so nothing keeps two applies "
-        "apart\n"
+        f"user dora may not {verb} leases.coordination.k8s.io in namespace {place.namespace}, so concurrent applies are "
+        "not prevented\n"
     )
     assert done.out.startswith("replaced  job.batch/a ")
 

@@ -71,7 +71,7 @@ def test_a_plan_takes_no_more_away_than_it_said(place: Place) -> None:
     plan = gpuctl.plan(source, namespace=place.namespace)
     assert [step.action for step in plan.steps if not step.shared] == ["create"]
     place.gpuctl("apply", "-f", place.file(training("a"), name="other.yaml"))
-    with pytest.raises(Changed, match="more would be taken away than the plan said"):
+    with pytest.raises(Changed, match="more would be deleted than planned"):
         gpuctl.apply(plan, confirm=True)
     assert place.exists("Job", "a")
     again = gpuctl.plan(source, namespace=place.namespace)

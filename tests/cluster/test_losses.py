@@ -183,7 +183,7 @@ def test_rolling_is_stopped_by_what_another_manager_holds(place: Place) -> None:
     assert "containers[main].image is held by kubectl-set; take it over with --adopt" in refused.err
     assert place.records() == before
     done = place.apply(changed, flags=("--strategy=rolling", "--adopt"))
-    assert "takes over what others hold" in done.out
+    assert "takes over fields of other managers" in done.out
     (container,) = place.get("Deployment", "serve")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == image("v2")["image"]
 

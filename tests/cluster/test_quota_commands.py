@@ -243,7 +243,7 @@ def test_a_namespace_that_does_not_go_is_told(place: Place) -> None:
         # Kubernetes says what holds it when it has looked, which takes longer while the machine does other work.
         for seconds in (9, 60):
             failed = place.anywhere("delete", "namespace", "stays", "--yes", "--timeout", f"{seconds}s", code=1)
-            assert f"was still there after {seconds} s" in failed.out
+            assert f"still exists after {seconds} s" in failed.out
             if "example.com/held" in failed.out:
                 break
         assert "example.com/held" in failed.out

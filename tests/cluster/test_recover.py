@@ -288,7 +288,7 @@ def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session
     session.create({**secret, "metadata": {**secret["metadata"], "namespace": away}})
     done = place.anywhere("recover", "--yes", code=1)
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
-    assert f"what is marked as a journal in {away} is none of gpuctl's" in done.err
+    assert f"a journal in {away} is not gpuctl's" in done.err
     assert "Secret mine: gpuctl did not write it" in done.err
     assert image_of(place, "a") == "v2"
     assert session.get(Key("Secret", away, "mine")) is not None
@@ -336,7 +336,7 @@ def test_a_namespace_that_is_being_terminated(
 
         monkeypatch.setattr(run_recovery, "look", look_and_lose)
     done = place.anywhere("recover", "--yes")
-    assert f"job.batch/b in {away}: the namespace {away} is being terminated" in done.out
+    assert f"job.batch/b in {away}: the namespace {away} is terminating" in done.out
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
     assert done.err == ""
     for kind, name in (("Secret", index["metadata"]["name"]), ("ConfigMap", "held")):
@@ -375,10 +375,7 @@ def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> 
     spec = {"suspend": True, "template": {"spec": pod}}
     place.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec})
     theirs = place.records()["Job/a"]
-    said = (
-        f"job.batch/a in {place.namespace} cannot be created again: the object of this name that is there now is not "
-        "gpuctl's, and stays"
-    )
+    said = f"job.batch/a in {place.namespace} cannot be created again: the existing object of this name is not gpuctl's"
     shown = place.gpuctl("recover", "--dry-run", code=1)
     assert said in shown.err
     assert "recover   job.batch/b" in shown.out
@@ -443,7 +440,7 @@ def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, sessi
     place.kubectl("create", "quota", "none", "--hard=count/jobs.batch=0")
     place.until(lambda: place.get("ResourceQuota", "none").get("status", {}).get("hard"), "the quota")
     refused = place.apply(training("a", environment=image("v3")), code=1)
-    assert f"`gpuctl recover -n {place.namespace}` brings them back" in refused.err
+    assert f"`gpuctl recover -n {place.namespace}` restores them" in refused.err
     assert secrets_of(place)
     place.kubectl("delete", "quota", "none")
     # Admission hears of it by a watch.
@@ -492,7 +489,7 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
     journals.write(session, [entry], KEYS)
     place.kubectl("delete", "hpa", "b")
     place.patch("Deployment", "b", {"metadata": {"annotations": {HASH: "0" * 32}}})
-    assert "left with the change" in place.gpuctl("recover").out
+    assert "was deleted by the change, as planned" in place.gpuctl("recover").out
     assert not place.exists("HorizontalPodAutoscaler", "b")
     assert secrets_of(place) == set()
 

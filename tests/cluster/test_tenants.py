@@ -262,8 +262,8 @@ def test_viewer_is_refused_and_told_what_is_lacking(place: Place, become: Become
     refused = place.apply(*documents, flags=("--yes",), code=3)
     where = f"in namespace {place.namespace}"
     assert refused.err == (
-        f"error: you may not create, delete or list secrets {where}: what is replaced is kept in one until its successor "
-        f"is there\nerror: you may not create or delete jobs.batch {where}\n  = nothing was changed\n"
+        f"error: you may not create, delete or list secrets {where}: a replaced object is kept in one until the new "
+        f"object exists\nerror: you may not create or delete jobs.batch {where}\n  = nothing was changed\n"
     )
     assert refused.out == ""
     value = place.apply(*documents, flags=("--yes", "-o", "json"), code=3).value

@@ -114,7 +114,7 @@ def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy,
     started.set_result(shared().start(command, env=config, cwd=place.directory))
     result = started.result().wait()
     assert result.code == 130, result
-    assert "interrupted: finishing what is under way" in result.stderr
+    assert "interrupted: finishing the steps in progress" in result.stderr
     created = {name.partition("/")[2] for name in place.names() if name.startswith(("Job/", "Deployment/"))}
     assert created == {"e-high", "c-medium"}
     place.apply(*jobs(small))

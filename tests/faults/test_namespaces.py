@@ -23,7 +23,7 @@ WRITES = 10
 """Of the apply, when nothing is in the way."""
 LOOKS = 8
 """Every third of the requests of a delete."""
-FALSE = ("Traceback", "gpuctl recover", "metadata.namespace", "somebody else")
+FALSE = ("Traceback", "gpuctl recover", "metadata.namespace", "another client")
 """What is not so, or says nothing to anybody."""
 DELETE = ("delete", "job", "train")
 HELD = {"name": "held", "finalizers": ["example.com/stays"]}

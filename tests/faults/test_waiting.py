@@ -204,7 +204,7 @@ def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
     place.proxy.reset(first_of(on(matching(watch=True), hang), from_the_first(nth(2, ends_workload), cut_before)))
     result = place.apply(None, "--timeout", "1s")
     assert_clear(result, CLUSTER, "whether it is gone is unknown", "cannot be reached", "recover")
-    assert "still there" not in result.stdout
+    assert "still exists" not in result.stdout
     assert_recoverable(place, old, wanted)
 
 

@@ -112,8 +112,8 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
     kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
     if kept:
         drift.notes.append(
-            f"{first_few(kept)}: kept as an earlier gpuctl or platform made it, so only what others added is "
-            f"told, not what they took out{OR_RELOWER}"
+            f"{first_few(kept)}: kept as an earlier gpuctl or platform made it, so that fields which others "
+            f"removed are not reported, only added ones{OR_RELOWER}"
         )
     return drift
 

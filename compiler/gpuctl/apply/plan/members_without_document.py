@@ -54,8 +54,8 @@ def find_members_without_document(
         unnamed += keys
         if parent is None:
             notes.append(
-                "whether the documents given are all of the set's is not known: its Secret may not be read, or is not "
-                "there"
+                "whether the documents given are all of the set's is not known: its Secret does not exist, or you may "
+                "not read it"
             )
     return unnamed, list(dict.fromkeys(notes))
 

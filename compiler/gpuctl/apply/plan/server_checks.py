@@ -139,8 +139,7 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
         if names and beside:
             plan.notes.append(
                 f"namespace {namespace} has the Kueue queue {first_few(names)}, and {first_few(beside)} starts "
-                "without one: `training.queue` of the platform names the queue of a pool, and the platform's file was "
-                "not found or names none for this one"
+                "without one: the platform file was not found, or its `training.queue` names no queue for the pool"
             )
 
 

@@ -296,7 +296,10 @@ class _CheckpointRun:
             if code not in _MISSING:
                 return "" if code == 0 else f"the signal was not sent: {said or f'exit code {code}'}"
             refusal = refusal or said or f"exit code {code}"
-        return f"the signal needs `kill` or `sh` in the image ({refusal}): use `checkpoint.command` with what it has"
+        return (
+            f"the signal needs `kill` or `sh` in the image ({refusal}): "
+            "use `checkpoint.command` with a program of the image"
+        )
 
     def _await_end(self, task: _Task, deadline: float) -> str:
         """Wait until the signalled container ends, or its time is over: no other event shows that progress is saved."""

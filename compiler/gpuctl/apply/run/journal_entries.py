@@ -79,8 +79,8 @@ def checkpoints_not_recorded(namespaces: Iterable[str]) -> str:
     """Return the message for a user who lacks the right to write a :class:`CheckpointNote`."""
     where = ", ".join(sorted(namespaces))
     return (
-        f"which pods have saved is not noted, as you may not create Secrets in {where}: if this is killed, those that "
-        "are left save again"
+        f"you may not create Secrets in {where}, so that finished checkpoints are not recorded: if this run is killed, "
+        "they run again"
     )
 
 

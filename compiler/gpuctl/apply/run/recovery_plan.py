@@ -97,8 +97,7 @@ def plan_recovery(
             recovery_plan.problems.append(
                 RecoveryProblem(
                     journal.namespace,
-                    f"what is marked as a journal in {journal.namespace} is none of gpuctl's, and nothing was done "
-                    f"about it: {journal.invalid_reason}",
+                    f"a journal in {journal.namespace} is not gpuctl's, and was ignored: {journal.invalid_reason}",
                     f"check it, and delete it if nothing is missing: `{journal.removal}`",
                 )
             )

@@ -236,8 +236,8 @@ class StepWrites:
         """
         live = self.session.get(key_of(obj))
         if not self._is_same(obj, live):
-            whose = "is not gpuctl's" if live is not None and not is_ours(live) else "is another"
-            raise _NameTaken(f"the object of this name that is there now {whose}, and stays")
+            whose = "is not gpuctl's" if live is not None and not is_ours(live) else "differs"
+            raise _NameTaken(f"the existing object of this name {whose}")
 
     def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] == "PriorityClass":

@@ -137,7 +137,7 @@ def _is_done(
         raise deleted(key, plan)
     if finished(obj) == "failed":
         why = condition(obj, "Failed") or {}
-        said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
+        said = explain(key) or why.get("message") or why.get("reason") or "its controller gives no reason"
         raise failed(key, plan, said)
     return is_up(obj) and not is_queued(obj, keys)
 
