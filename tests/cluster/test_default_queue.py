@@ -87,11 +87,11 @@ def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queu
     with configured(place, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}}):
         verdict, reason, _ = told()
         assert verdict == "unknown"
-        assert f"Kueue counts other resources for {GPU} (resources.transformations)" in reason
+        assert f"Kueue converts {GPU} to other resources (resources.transformations)" in reason
     with configured(place, {"waitForPodsReady": {"timeout": "5m", "blockAdmission": True}}):
         verdict, reason, _ = told()
         assert verdict == "unknown"
-        assert "waits first for the pods of 1 job that has its quota (waitForPodsReady.blockAdmission)" in reason
+        assert "first waits until the pods of 1 admitted job are ready (waitForPodsReady.blockAdmission)" in reason
     with configured(place, None):
         verdict, _, said = told()
         assert verdict == "fits"
@@ -150,7 +150,7 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
     left = {item.demand.name: item for item in fit_waiting(take_snapshot(session))}
     session.close()
     assert (foreseen.verdict, foreseen.certain, foreseen.admitted) == ("never", True, False)
-    assert f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen.reason
+    assert f"does not admit it: its pods violate the LimitRanges of {place.namespace}" in foreseen.reason
     assert (left["large"].verdict, left["large"].admitted) == ("never", False)
     assert "resources didn't satisfy LimitRange constraints" in left["large"].reason
     expected = "fits-when-empty" if strategy == "StrictFIFO" else "fits"

@@ -50,7 +50,7 @@ def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: Non
     four = job("four", 4)
     answer = fit(place, four, 2)
     assert answer["verdict"] == "unknown"
-    assert f"the DeviceClass {CLASS} offers it out of ResourceSlices" in answer["reason"]
+    assert f"the DeviceClass {CLASS} offers it from ResourceSlices" in answer["reason"]
     assert fit(place, job("two", 2), 0)["verdict"] == "fits"
     noted = place.apply(four).err
     assert "whether training/four in" in noted

@@ -267,7 +267,7 @@ def test_refusals_name_object_and_field(trials: list[Trial]) -> None:
         elif trial.refused and trial.world.kind == "scopes":
             assert "quota scoped: pods" in reason, reason
         elif trial.refused and trial.world.kind == "namespace":
-            assert reason == f"namespace {namespace} is being deleted, and takes no new pods"
+            assert reason == f"namespace {namespace} is being deleted and accepts no new pods"
         elif trial.world.deleted_claims:
             assert (trial.answer.verdict, reason) == ("never", "claim data is being deleted")
 

@@ -42,7 +42,9 @@ def test_their_own_jobs_alone(
     assert "Traceback" not in found.err
     with may_list(place.plane, "nobody", "nodes"):
         # A DeviceClass may offer more GPUs under the name of the resource than nodes report.
-        unread = "whether nodes have more nvidia.com/gpu than they report is not known: DeviceClasses could not be read"
+        unread = (
+            "it is unknown whether nodes have more nvidia.com/gpu than they report: DeviceClasses could not be read"
+        )
         place.until(lambda: unread in place.gpuctl("fit", code=None).out, "the right to list nodes")
     with may_list(place.plane, "nobody", "nodes,deviceclasses.resource.k8s.io"):
         place.until(lambda: place.gpuctl("fit", code=None).code == 1, "the right to list nodes and device classes")

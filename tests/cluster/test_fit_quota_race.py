@@ -57,7 +57,7 @@ def test_what_an_evicted_pod_gives_back(
     session.close()
     assert (found["urgent"].verdict, [item.pod.name for item in found["urgent"].victims]) == ("preempts", ["old"])
     assert (found["late"].verdict, found["late"].certain) == ("fits-when-empty", False)
-    assert "pods that are evicted there may give it back" in found["late"].reason
+    assert "evictions in its namespace may free the quota" in found["late"].reason
     for obj in (urgent, late):
         path = f"/apis/batch/v1/namespaces/{obj['metadata']['namespace']}/jobs"
         api.call("POST", path, obj)

@@ -68,7 +68,7 @@ def test_what_is_left_out_and_who_is_waited_for(queue_place: Place, configured: 
     queues.admitted("first")
     answer = _judged(place, second)
     assert (answer.verdict, answer.certain) == ("unknown", False)
-    assert "waits first for the pods of 1 job that has its quota (waitForPodsReady.blockAdmission)" in answer.reason
+    assert "first waits until the pods of 1 admitted job are ready (waitForPodsReady.blockAdmission)" in answer.reason
     place.create(second)
     queues.waits("second")
     assert (

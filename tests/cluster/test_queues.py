@@ -506,7 +506,7 @@ def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
         "nowhere": f"Kueue's queue nowhere does not exist in {namespace}: the namespace has astray, bare, broken ...",
         "full": f"it never fits into Kueue's queue full (ClusterQueue {full}): it asks for 2 {GPU} in all, and 1 is the "
         "most",
-        "astray": f"Kueue's queue astray leads to the ClusterQueue {queues.name('absent')}, which does not exist",
+        "astray": f"Kueue's queue astray refers to the ClusterQueue {queues.name('absent')}, which does not exist",
         "held": f"Kueue's queue held (ClusterQueue {held}) is stopped (stopPolicy Hold): it admits nothing",
         "bare": f"Kueue's queue bare (ClusterQueue {bare}) has no quota for memory and {GPU}, which the job asks for",
         "broken": f"Kueue's queue broken (ClusterQueue {broken}) is not active: Can't admit new workloads: references "

@@ -407,7 +407,7 @@ def test_the_file_of_a_namespace_stays_until_it_is_removed_by_name(build: Build,
     assert "documents need the namespace" in refused.err
     refused = build(*options, "--remove-namespace", "team-b")
     assert refused.code == 1
-    assert "has no file of such a namespace" in refused.err
+    assert "has no file for this namespace" in refused.err
     found = build(*options, "--remove-namespace", "team-a")
     assert "removed _cluster/namespace-team-a.yaml" in found.out
     assert found.err == ""

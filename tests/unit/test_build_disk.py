@@ -80,7 +80,7 @@ def holds_new(directory: Path) -> bool:
 def test_a_directory_that_is_a_link(rendered: Path, here: Path) -> None:
     (here / "link").symlink_to("rendered")
     for name in ("link", "link/"):
-        assert refused(name, NEW, here) == "`link` is a symbolic link: name the directory that it leads to"
+        assert refused(name, NEW, here) == "`link` is a symbolic link: name its target"
     (here / "dangling").symlink_to("nowhere")
     assert "`dangling` is a symbolic link" in refused("dangling", NEW, here)
 
@@ -97,7 +97,7 @@ def test_a_namespace_that_is_a_link(rendered: Path, here: Path, force: bool) -> 
     (here / "outside").mkdir()
     (rendered / "team-c").symlink_to(here / "outside")
     assert refused(rendered, NEW, here, force=force) == (
-        "`rendered/team-c` is a symbolic link, and gpuctl writes through none: remove it, or build elsewhere"
+        "`rendered/team-c` is a symbolic link, and gpuctl does not write through links: remove it, or build elsewhere"
     )
 
 

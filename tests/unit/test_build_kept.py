@@ -342,4 +342,4 @@ def test_impact_does_not_list_what_a_build_keeps(repository: Repository, upgrade
         assert restart["name"] == "b"
     assert repository.gpuctl(*BUILD, "--relower").code == 0
     restarts = json.loads(repository.gpuctl(*report).out)["restarts"]
-    assert {item["name"]: item["reason"] for item in restarts}["a"] == "lowered otherwise by this version"
+    assert {item["name"]: item["reason"] for item in restarts}["a"] == "rendered differently by this version of gpuctl"

@@ -264,7 +264,7 @@ def test_the_action_when_something_is_wrong(team: Repository, installed: Path) -
         "Impact": 1,
         "Check the rendered manifests": 1,
     }
-    assert "- pool serving: jobs ask for 3 to 63 L40S-48G GPUs, and there are 16\n" in action.written("summary")
+    assert "- pool serving: jobs ask for 3 to 63 L40S-48G GPUs, and it has 16\n" in action.written("summary")
     assert "report=" in action.written("output")
     assert "differs nlp/horizontalpodautoscaler-chat.yaml" in steps["Check the rendered manifests"].out
     edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")

@@ -120,7 +120,7 @@ def test_equals_are_not_certain_victims() -> None:
     pods = [running("x", "a", 8), running("y", "b", 8)]
     found = answer(cluster([node("a"), node("b")], pods), job(gpus=8))
     assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
-    assert "may evict others of the same rank" in found.reason
+    assert "may evict other pods of equal importance" in found.reason
 
 
 def test_equals_on_one_node_are_not_certain_victims() -> None:
@@ -128,7 +128,7 @@ def test_equals_on_one_node_are_not_certain_victims() -> None:
     pods = [running("x", "a", 4), running("y", "a", 4)]
     found = answer(cluster([node("a")], pods), job(gpus=4))
     assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
-    assert "may evict others of the same rank" in found.reason
+    assert "may evict other pods of equal importance" in found.reason
     both = answer(cluster([node("a")], pods), job(gpus=8))
     assert (both.verdict, both.certain, len(both.victims)) == ("preempts", True, 2)
 
@@ -138,7 +138,7 @@ def test_others_of_another_rank_are_told_apart() -> None:
     pods = [running("dear", "a", 8, 5), running("cheap", "b", 8)]
     found = fit(cluster([node("a"), node("b")], pods), [job("one", gpus=8), job("two", gpus=8)])
     assert {item.verdict for item in found} == {"preempts"}
-    assert not any("of the same rank" in item.reason for item in found)
+    assert not any("of equal importance" in item.reason for item in found)
     assert all(item.reason == "depends on order" for item in found)
     assert sorted(victim.pod.name for item in found for victim in item.victims) == ["cheap", "dear"]
 
@@ -451,7 +451,7 @@ def test_what_is_told_of_a_shortage() -> None:
         running("sweep", "b", 3, 10),
     ]
     found = answer(cluster([node("a"), node("b")], pods), job(pods=2, gpus=5, amounts={"cpu": "1500m"}))
-    why = "  reason: 0 of 2 pods (5 nvidia.com/gpu, 1500m cpu each) have room now; 7 nvidia.com/gpu free in all, "
+    why = "  reason: 0 of 2 pods (5 nvidia.com/gpu, 1500m cpu each) have room now; 7 nvidia.com/gpu free in total, "
     assert list(lines(fit_job(found))) == [
         "job.batch/train -n team: does not fit now, but may later (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
         f"{why}at most 4 on one node (a)",
@@ -590,7 +590,7 @@ def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
     first, second = fit(have, [job(gpus=8, priority="high"), job("other", gpus=4)])
     assert (first.verdict, first.victims, first.change) == ("never", [], None)
     assert first.reason == (
-        "LimitRange small allows at most 4 nvidia.com/gpu per Container, and the limit is 8 (container main)"
+        "LimitRange small requires at most 4 nvidia.com/gpu per Container, and the limit is 8 (container main)"
     )
     assert second.verdict == "preempts"
 
@@ -599,11 +599,11 @@ def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
     ("claim", "verdict", "said"),
     [
         ({"volume": "pv", "deleting": True}, "never", "claim data is being deleted"),
-        ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv does not exist any more)"),
+        ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv no longer exists)"),
         (
             {"phase": "Pending", "storageClass": "late"},
             "fits",
-            "the volume of claim data is yet to be made, by x",
+            "the volume of claim data is still to be provisioned by x",
         ),
         (
             {"phase": "Pending", "storageClass": "early"},
@@ -847,7 +847,7 @@ DEVICES: Object = {
     "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
 }
 OF_DEVICES = (
-    f"nodes may have more {GPU} than they report: the DeviceClass gpu.example.com offers it out of ResourceSlices, whose "
+    f"nodes may have more {GPU} than they report: the DeviceClass gpu.example.com offers it from ResourceSlices, whose "
     "devices gpuctl does not count"
 )
 
@@ -884,7 +884,7 @@ def test_devices_of_resource_slices_are_not_counted(
     found = answer(cluster([node("a", 2), node("dra", 0)], others, **more), job(gpus=gpus))
     assert found.verdict == verdict
     if verdict == "unknown":
-        assert found.reason in (OF_DEVICES, (f"whether nodes have more {GPU} than they report is not known: "
+        assert found.reason in (OF_DEVICES, (f"it is unknown whether nodes have more {GPU} than they report: "
                                 "DeviceClasses could not be read"))  # fmt: skip
     if verdict == "preempts":
         assert (found.certain, len(found.victims), OF_DEVICES in found.reason) == (False, 1, True)
@@ -916,7 +916,7 @@ def test_a_snapshot_of_an_older_gpuctl_knows_no_device_classes() -> None:
     found = answer(older, job(gpus=4))
     assert (found.verdict, found.reason) == (
         "unknown",
-        f"whether nodes have more {GPU} than they report is not known: a snapshot of an older gpuctl has no DeviceClasses",
+        f"it is unknown whether nodes have more {GPU} than they report: a snapshot of an older gpuctl has no DeviceClasses",
     )
 
 
@@ -963,7 +963,7 @@ def test_a_host_port_that_is_taken_is_the_reason() -> None:
         "fits-when-empty",
         (
             "2 of 3 pods have room now: each needs the host port 29500, which is free on 2 of 3 nodes with room; "
-            "`job.master_port` sets the port at which a training's nodes meet"
+            "`job.master_port` sets the rendezvous port of a training"
         ),
     )
     # Two pods of one job cannot share a node either.
@@ -982,7 +982,7 @@ def test_a_queue_without_kueue() -> None:
     found = answer(cluster([node("a")]), queued)
     assert (found.verdict, found.reason) == (
         "fits",
-        "the cluster has no Kueue: its queue research holds nothing back, and does not start its pods together",
+        "Kueue is not installed: queue research has no effect, and the pods are not started together",
     )
     assert answer(cluster([node("a")]), job()).reason == ""
     # An older snapshot may not tell.

@@ -217,7 +217,7 @@ def test_who_may_end_is_told_and_nothing_is_certain(more: dict[str, Any]) -> Non
     answer = judged(snapshot, URGENT)["urgent"]
     assert (answer.verdict, answer.certain) == ("preempts", False)
     assert victims(answer) == {"wide-a-0", "wide-b-0"}
-    assert answer.reason == "others may end with who is evicted: whether their jobs go on without them cannot be told"
+    assert answer.reason == "other pods may end with the evicted ones: whether their jobs survive is unknown"
     found = judged(snapshot, URGENT, here("late", "b"))
     assert victims(found["urgent"]) | victims(found["late"]) == {"wide-a-0", "wide-b-0"}
     assert found["late"].component == found["urgent"].component
@@ -283,7 +283,7 @@ def test_who_starts_again_with_a_victim_may_evict_others() -> None:
     have = [*pods, running("small", "c", 8, 20), waiting("next", 8, 30, nodeSelector={"side": "b"})]
     answer = judged(cluster(SIDES, have, **known), URGENT)["urgent"]
     assert (answer.verdict, answer.certain) == ("preempts", False)
-    assert answer.reason.startswith("who is evicted may come again, and evict others in turn")
+    assert answer.reason.startswith("evicted pods may be recreated and evict others in turn")
 
 
 def test_what_is_kept_for_a_pod_of_a_job_that_fails_is_free() -> None:

@@ -104,5 +104,5 @@ def test_parts_of_cards_that_nodes_report_are_judged(name: str, has: str, wants:
 )
 def test_parts_of_cards_that_another_scheduler_hands_out_are_not(name: str, whose: str) -> None:
     found = answer([node("a")], job(amounts={name: "1"}))
-    said = f"no node reports {name} as allocatable: the scheduler of {whose} hands it out"
+    said = f"no node reports {name} as allocatable: the scheduler of {whose} allocates it"
     assert (found.verdict, found.reason) == ("unknown", said)

@@ -133,4 +133,4 @@ def test_an_evicted_pod_may_give_back_what_a_quota_lacks(namespace: str) -> None
     assert (found["urgent"].verdict, [victim.pod.name for victim in found["urgent"].victims]) == ("preempts", ["old"])
     late = found["late"]
     assert (late.verdict, late.certain) == ("fits-when-empty", namespace != "team")
-    assert ("pods that are evicted there may give it back" in late.reason) == (namespace == "team")
+    assert ("evictions in its namespace may free the quota" in late.reason) == (namespace == "team")

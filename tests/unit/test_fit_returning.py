@@ -64,7 +64,7 @@ def test_room_that_is_made_for_somebody_is_not_told_as_free() -> None:
     pods = [running("x", "a", 8, 50, **MADE), running("important", "b", 8, 200, **MADE)]
     *_, late = fit(cluster(FULL, pods, priority_classes=CLASSES), [BOSS, LATE])
     assert (late.demand.name, late.verdict, late.balance.free[GPU]) == ("late", "fits-when-empty", 0)
-    assert "0 nvidia.com/gpu free in all, at most 0 on one node" in late.reason
+    assert "0 nvidia.com/gpu free in total, at most 0 on one node" in late.reason
 
 
 @pytest.mark.parametrize("seed", range(8))

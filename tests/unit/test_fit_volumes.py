@@ -123,7 +123,7 @@ def test_pods_that_share_a_claim_go_where_its_volume_is() -> None:
     assert (found.verdict, found.certain) == ("fits", True)
     (found,) = answers(mounting("data", pods=2, gpus=5), **have)
     assert (found.verdict, found.starts) == ("never", 1)
-    assert "pods that share claim data go where its volume is then" in found.reason
+    assert "pods that share claim data must run where its volume is" in found.reason
     wide = {"claims": [claim()], "volumes": [volume("v", "a", "b")]}
     assert answers(mounting("data", pods=2, gpus=5), **wide)[0].verdict == "fits"
 
@@ -142,9 +142,7 @@ def test_from_where_a_volume_is_reached_is_the_drivers_to_know(keys: list[str] |
     (found,) = answers(mounting("data", pods=2, gpus=5), **have)
     assert found.verdict == verdict
     if verdict == "unknown":
-        told = (
-            "from which nodes the volume of a claim is reached is not known before it is made: data (csi.example.com)"
-        )
+        told = "the nodes that can reach a new volume are unknown until it is provisioned: data (csi.example.com)"
         assert found.reason == told
     (found,) = answers(mounting("data", pods=2, gpus=4), **have)
     assert (found.verdict, found.certain) == ("fits", True)
@@ -166,7 +164,7 @@ def test_volumes_of_unlike_claims_are_told() -> None:
     jobs = [mounting("small", name="one"), mounting("large", name="two")]
     found = answers(*jobs, claims=claims, volumes=[volume("v", "a", "b"), volume("w", "b", size="2Gi")])
     assert {item.verdict for item in found} == {"unknown"}
-    assert "another claim may get the volume that it would get" in found[0].reason
+    assert "another claim may get its volume" in found[0].reason
 
 
 def test_each_pod_has_its_ephemeral_volume() -> None:

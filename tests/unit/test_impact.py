@@ -117,7 +117,7 @@ def test_services_that_scale_have_a_range(repository: Repository) -> None:
     repository.write("s.yaml", service("s", gpu=2, least=2, most=5))
     found = repository.gpuctl("impact", "--from", "HEAD")
     assert found.code == 1
-    assert "- pool a100: jobs ask for 4 to 10 GPUs of any type, and there are 8\n" in found.out
+    assert "- pool a100: jobs ask for 4 to 10 GPUs of any type, and it has 8\n" in found.out
 
 
 def test_what_is_not_known_breaks_nothing(repository: Repository) -> None:
@@ -130,7 +130,7 @@ def test_what_is_not_known_breaks_nothing(repository: Repository) -> None:
     assert pools(report)["a100", "any"] == ((0, 0, None), (72, 72, None))
     found = repository.gpuctl("impact", "--from", "HEAD", "-o", "markdown")
     assert "| a100 | any | 0 -> 72 | ? |".replace(">", "\\>") in found.out
-    assert "`?`: no pool document says how many there are.\n" in found.out
+    assert "`?`: no pool document states their number.\n" in found.out
 
 
 def test_a_pool_that_is_declared_elsewhere(repository: Repository) -> None:
@@ -154,7 +154,7 @@ def test_capacity_that_goes(repository: Repository) -> None:
     job = {"a.yaml": training("a", gpu=8, resources=", gpu-type: A100-80G"), "b.yaml": training("b", gpu=8)}
     report = change(repository, {"pool.yaml": pool({"n1": A, "n2": B}), **job}, {"pool.yaml": pool({"n1": A}), **job})
     assert pools(report)["a100", None] == ((16, 16, 16), (16, 16, 8))
-    assert report["breakages"] == [{"message": "pool a100: jobs ask for 16 GPUs in all, and there are 8", "new": True}]
+    assert report["breakages"] == [{"message": "pool a100: jobs ask for 16 GPUs in all, and it has 8", "new": True}]
     assert report["jobs"] == []
 
 
@@ -162,9 +162,7 @@ def test_a_type_alone_can_be_short(repository: Repository) -> None:
     nodes = pool({"n1": A, "n2": B, "n3": B})
     jobs = {f"{name}.yaml": training(name, gpu=6, resources=", gpu-type: A100-80G") for name in "ab"}
     report = change(repository, {"pool.yaml": nodes}, {"pool.yaml": nodes, **jobs})
-    assert report["breakages"] == [
-        {"message": "pool a100: jobs ask for 12 A100-80G GPUs, and there are 8", "new": True}
-    ]
+    assert report["breakages"] == [{"message": "pool a100: jobs ask for 12 A100-80G GPUs, and it has 8", "new": True}]
 
 
 def test_new_breakages_and_those_of_before(repository: Repository) -> None:
@@ -172,12 +170,12 @@ def test_new_breakages_and_those_of_before(repository: Repository) -> None:
     before = {"pool.yaml": nodes, "a.yaml": training("a", gpu=8), "b.yaml": training("b", gpu=1)}
     report = change(repository, before, {**before, "q.yaml": quota("gpu: 8")})
     assert [(item["new"], item["message"]) for item in report["breakages"]] == [
-        (False, "pool a100: jobs ask for 9 GPUs of any type, and there are 8"),
-        (False, "pool a100: jobs ask for 9 GPUs in all, and there are 8"),
+        (False, "pool a100: jobs ask for 9 GPUs of any type, and it has 8"),
+        (False, "pool a100: jobs ask for 9 GPUs in all, and it has 8"),
         (True, "namespace nlp: jobs ask for 9 requests.nvidia.com/gpu, and the quota is 8"),
     ]
     found = repository.gpuctl("impact", "--from", "HEAD")
-    assert "and there are 8 (already before)\n" in found.out
+    assert "and it has 8 (as before)\n" in found.out
     assert "and the quota is 8\n" in found.out
 
 
@@ -443,18 +441,18 @@ def test_the_report_in_markdown(repository: Repository) -> None:
     assert found.out == (
         "## GPU impact: +5 to +6 GPUs; 3 objects added, 1 object changed\n\n"
         "Does not fit:\n\n"
-        "- pool a100: jobs ask for 9 to 10 GPUs of any type, and there are 8\n"
-        "- pool a100: jobs ask for 9 to 10 GPUs in all, and there are 8\n\n"
-        "Starts anew:\n\n"
+        "- pool a100: jobs ask for 9 to 10 GPUs of any type, and it has 8\n"
+        "- pool a100: jobs ask for 9 to 10 GPUs in all, and it has 8\n\n"
+        "Restarts:\n\n"
         "- training a in nlp: resources.requests.nvidia.com/gpu, resources.limits.nvidia.com/gpu, env\\[3\\].value "
         "and 2 more\n\n"
         "| job | GPUs before | GPUs after |\n| --- | --- | --- |\n"
         "| inference s in nlp | - | 1 to 2 (any type, a100) |\n"
         "| training a in nlp | 4 (any type, a100) | 8 (any type, a100) |\n\n"
-        "| pool | GPU type | GPUs asked for | GPUs there |\n| --- | --- | --- | --- |\n"
+        "| pool | GPU type | GPUs requested | GPUs in pool |\n| --- | --- | --- | --- |\n"
         "| a100 | any | 4 -\\> 9 to 10 | 8 |\n"
         "| a100 | all | 4 -\\> 9 to 10 | 8 |\n\n"
-        "| namespace | resource | asked for at most | quota |\n| --- | --- | --- | --- |\n"
+        "| namespace | resource | requested at most | quota |\n| --- | --- | --- | --- |\n"
         "| nlp | nvidia.com/gpu | 4 -\\> 10 | 12 |\n\n"
         "<details><summary>Added: 3 objects</summary>\n\n"
         "- `Deployment s in nlp`\n- `HorizontalPodAutoscaler s in nlp`\n- `Service svc-s in nlp`\n\n"
@@ -496,10 +494,10 @@ def test_what_another_version_lowered_otherwise_starts_anew(repository: Reposito
     rendered_by_another_version(repository, f"rendered/nlp/{path.name}")
     repository.commit()
     (restart,) = json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"]
-    assert (restart["name"], restart["reason"]) == ("a", "lowered otherwise by this version")
+    assert (restart["name"], restart["reason"]) == ("a", "rendered differently by this version of gpuctl")
     shown = repository.gpuctl("impact", "--from", "HEAD", "jobs").out
-    assert "Starts anew:\n\n- training a in nlp: lowered otherwise by this version\n" in shown
-    reason = "lowered otherwise by this version" if options else "imagePullPolicy"
+    assert "Restarts:\n\n- training a in nlp: rendered differently by this version of gpuctl\n" in shown
+    reason = "rendered differently by this version of gpuctl" if options else "imagePullPolicy"
     checked = repository.gpuctl(*build, "--check")
     assert f"starts anew: training a in nlp: {reason}\n" in checked.out
     assert f"\nstarts anew: training a in nlp: {reason}\n" in repository.gpuctl(*build).out
@@ -600,7 +598,7 @@ def test_types_that_a_pool_does_not_have(repository: Repository) -> None:
     report = change(repository, nodes, {**nodes, "a.yaml": training("a", gpu=1, resources=", gpu-type: T4")})
     assert [item["message"] for item in report["breakages"]] == [
         "training a in nlp: the pool `a100` has no GPU of type `T4`",
-        "pool a100: jobs ask for 1 T4 GPUs, and there are 0",
+        "pool a100: jobs ask for 1 T4 GPUs, and it has 0",
     ]
 
 
@@ -611,7 +609,7 @@ def test_limits_of_pools(repository: Repository) -> None:
     report = change(repository, before, limited)
     assert report["breakages"] == [
         {"message": "inference s in nlp: asks for 6 GPUs; pool a100 allows 5 per job", "new": True},
-        {"message": "pool a100: 2 jobs are in it, and it allows 1 unfinished ones", "new": True},
+        {"message": "pool a100: 2 unfinished jobs, and it allows 1", "new": True},
     ]
     report = change(repository, limited, {**limited, "a.yaml": training("a", gpu=6)})
     assert [(item["message"].partition(":")[0], item["new"]) for item in report["breakages"]] == [

@@ -242,7 +242,7 @@ def test_pools_that_only_the_cluster_knows(repository: Repository) -> None:
     assert capacity(found)["a100", "any"] == (12, 12)
     assert found.code == 1
     messages = [item["message"] for item in json.loads(found.out)["breakages"]]
-    assert any("jobs ask for 16 GPUs of any type, and there are 12" in message for message in messages)
+    assert any("jobs ask for 16 GPUs of any type, and it has 12" in message for message in messages)
     assert any(message.startswith("training a in nlp: never fits in the cluster: ") for message in messages)
 
 

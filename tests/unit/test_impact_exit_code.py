@@ -110,7 +110,7 @@ def test_queued_trainings_are_counted_as_queued(repository: Repository) -> None:
     }
     out = repository.gpuctl("impact", "--from", "HEAD").out
     assert (
-        "POOL  GPU TYPE  GPUS ASKED FOR  GPUS THERE  GPUS QUEUED FOR\na100  any       0               16          0 -> 24\n"
+        "POOL  GPU TYPE  GPUS REQUESTED  GPUS IN POOL  GPUS QUEUED\na100  any       0               16            0 -> 24\n"
         in out
     )
 
@@ -132,7 +132,7 @@ def test_tables_have_the_rows_that_change(repository: Repository, output: str) -
     codes(repository, base, {**base, "a.yaml": training("a").replace(":v1", ":v2")})
     out = repository.gpuctl("impact", "--from", "HEAD", "-o", output).out.lower()
     assert "gpus there" not in out
-    assert "asked for at most" not in out
+    assert "requested at most" not in out
     codes(repository, base, {**base, "b.yaml": training("b")})
     out = repository.gpuctl("impact", "--from", "HEAD", "-o", output).out
     assert "idle" not in out

@@ -85,7 +85,7 @@ def test_preemption_within_a_queue(policy: str, priority: str, expected: str) ->
     assert (found.verdict, found.certain) == (expected, True)
     assert [victim.pod.owner for victim in found.victims] == (["Job/old"] if expected == "preempts" else [])
     if expected == "preempts":
-        assert "stops 1 job for it" in found.reason
+        assert "preempts 1 job for it" in found.reason
 
 
 def test_the_least_important_and_last_admitted_goes() -> None:
@@ -122,7 +122,7 @@ def test_who_is_stopped_stops_others_in_turn() -> None:
     have = replace(have, pods=[{**item, "node": card} for item, card in zip(have.pods, "ab", strict=True)])
     found = judged(have, job("new", "one", 1))["new"]
     assert found.verdict == "preempts"
-    assert "stops 2 jobs for it" in found.reason
+    assert "preempts 2 jobs for it" in found.reason
     assert [victim.pod.owner for victim in found.victims] == ["Job/medium", "Job/low"]
 
 
@@ -184,7 +184,7 @@ def test_a_strict_queue_waits_for_its_first() -> None:
     strict = snapshot(world(queue("team", 4, queueingStrategy="StrictFIFO")), large, old)
     found = judged(strict, job("new", "team", 1))["new"]
     assert (found.verdict, found.certain) == ("fits-when-empty", True)
-    assert found.reason.endswith("waits in Kueue's queue team (ClusterQueue team): 1 job there comes first")
+    assert found.reason.endswith("waits in Kueue's queue team (ClusterQueue team): 1 job is ahead of it")
     assert verdict(snapshot(world(queue("team", 4)), large, old), job("new", "team", 1)) == ("fits", True)
 
 
@@ -226,7 +226,7 @@ def test_queues_that_take_nothing(policy: str) -> None:
     assert absent.reason == "Kueue's queue nowhere does not exist in team: nothing starts it"
     closed = snapshot(world(queue("team", 4, namespaceSelector={"matchLabels": {"a": "b"}})))
     assert judged(closed, job("one", "team", 1))["one"].reason.endswith(
-        "takes no jobs of namespace team (namespaceSelector)"
+        "accepts no jobs from namespace team (namespaceSelector)"
     )
     missing = snapshot(world(queue("team", {"gone": {"nominalQuota": 4}})))
     assert judged(missing, job("one", "team", 1))["one"].verdict == "never"
@@ -243,7 +243,7 @@ def test_what_a_snapshot_cannot_know_is_unknown() -> None:
     blind = replace(have, kueue={name: items for name, items in (have.kueue or {}).items() if name != "clusterqueues"})
     found = judged(blind, job("one", "team", 1))
     assert (found["one"].verdict, found["one"].certain) == ("unknown", False)
-    assert "may not be read (clusterqueues)" in found["one"].reason
+    assert "Kueue's clusterqueues could not be read" in found["one"].reason
 
 
 def test_jobs_that_are_created_in_turn_come_in_their_order() -> None:
@@ -298,7 +298,7 @@ def test_resources_that_stand_for_others_are_unknown() -> None:
     changed = configured(have, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}})
     found = judged(changed, job("new", "team", 1))["new"]
     assert (found.verdict, found.certain) == ("unknown", False)
-    assert f"Kueue counts other resources for {GPU} (resources.transformations)" in found.reason
+    assert f"Kueue converts {GPU} to other resources (resources.transformations)" in found.reason
     unused = configured(have, {"resources": {"transformations": [{"input": "example.com/mig"}]}})
     assert verdict(unused, job("new", "team", 1)) == ("fits", True)
 
@@ -317,7 +317,7 @@ def test_admission_that_waits_for_the_pods_of_others(stated: Object, blocks: boo
     have = configured(snapshot(world(queue("team", 4)), old), stated)
     found = judged(have, job("new", "team", 1))["new"]
     assert found.verdict == ("unknown" if blocks else "fits")
-    assert ("pods of 1 job that has its quota (waitForPodsReady.blockAdmission)" in found.reason) == blocks
+    assert ("pods of 1 admitted job are ready (waitForPodsReady.blockAdmission)" in found.reason) == blocks
     assert verdict(have, job("new", "team", 4))[0] == "fits-when-empty", "it waits for quota first"
     old["status"]["conditions"].append({"type": "PodsReady", "status": "True"})
     ready = configured(snapshot(world(queue("team", 4)), old), stated)
@@ -377,7 +377,7 @@ def test_jobs_that_wait_keep_their_order() -> None:
         "large": ("fits-when-empty", True),
         "small": ("fits-when-empty", True),
     }
-    assert "1 job there comes first" in found["small"].reason
+    assert "1 job is ahead of it" in found["small"].reason
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -115,7 +115,7 @@ def test_a_flavor_that_is_not_for_each_pod_set() -> None:
         quota_trees(state.cluster_queues, [])["gpus"],
     )
     assert [item.slot.flavor for item in flavor_rooms(job, rules, node)] == ["a", "b"]
-    assert waiting_message(path, flavor_rooms(job, rules, node), 1) == f"waits in {path}: 1 job there comes first"
+    assert waiting_message(path, flavor_rooms(job, rules, node), 1) == f"waits in {path}: 1 job is ahead of it"
     job, state = counted(2, 2, excluded=("a", "b"), a=4, b=4)
     said = never_admitted_message(path, job, rules, state)
     assert said == f"no flavor of {path} is for it: flavor a is not for it, flavor b is not for it"

@@ -235,9 +235,9 @@ def test_volumes_that_are_made_with_the_pods() -> None:
     spec_of(old)["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": claim}}]
     have = snapshot(world(queue("team", 4)), old)
     assert [answer.reason for answer in fit_waiting(have)] == [
-        "ephemeral volume scratch is not bound to a volume that was found"
+        "ephemeral volume scratch is not bound to a known volume"
     ]
     classes = [{"name": "disks", "default": True, "provisioner": "disks.example.com", "mode": "WaitForFirstConsumer"}]
     assert [answer.reason for answer in fit_waiting(replace(have, storage_classes=classes))] != [
-        "ephemeral volume scratch is not bound to a volume that was found"
+        "ephemeral volume scratch is not bound to a known volume"
     ]

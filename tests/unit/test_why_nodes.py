@@ -230,7 +230,7 @@ def test_devices_that_are_not_counted_are_no_shortage() -> None:
     }
     answer = found(waiting([node("dra-1"), *gpu_nodes(1, 2)], 4, snapshot=offered))
     assert answer.cause == "unknown"
-    assert "the DeviceClass gpu.example.com offers it out of ResourceSlices" in answer.message
+    assert "the DeviceClass gpu.example.com offers it from ResourceSlices" in answer.message
     assert "device plugin" not in str(answer.fix)
     # Where every node is closed, devices change nothing.
     assert found(waiting([node("dra-1", taints=[TAINT])], 4, snapshot=offered)).cause in ("taint", "gpu-shortage")

@@ -36,10 +36,10 @@ FEW_JOBS = 4
 """Components with at most this many jobs are examined more closely, on any number of nodes."""
 DEPENDS = "depends on order"
 """Remark on verdicts that another order of pods, or another choice of the scheduler, might change."""
-_OF_THE_SAME_RANK = "the scheduler may evict others of the same rank instead"
-_OTHERS = "others may be evicted instead: that depends on which node is taken, and on the order of pods"
-_MAY_END = "others may end with who is evicted: whether their jobs go on without them cannot be told"
-_COME_AGAIN = "who is evicted may come again, and evict others in turn"
+_OF_THE_SAME_RANK = "the scheduler may evict other pods of equal importance instead"
+_OTHERS = "other pods may be evicted instead, depending on the chosen node and the order of pods"
+_MAY_END = "other pods may end with the evicted ones: whether their jobs survive is unknown"
+_COME_AGAIN = "evicted pods may be recreated and evict others in turn"
 
 
 def judge_component(component: ComponentInput) -> list[Fit]:
@@ -286,7 +286,7 @@ def _emptied(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
     outcome = place_pods(component.daemon_state, demand.groups, (), final=True)
     placed = {sum(end.placed.values()) for end in outcome.states}
     if len(placed) > 1 or not (outcome.exhaustive or outcome.is_uniform):
-        return "unknown", "even in the empty cluster it depends on which nodes the scheduler takes first"
+        return "unknown", "even in an empty cluster it depends on which nodes the scheduler chooses first"
     number = placed.pop()
     if number == demand.pods:
         return "fits-when-empty", ""
@@ -294,7 +294,7 @@ def _emptied(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
     if late:
         return "fits-when-empty", describe_unready(late)
     if number:
-        why = f"even the empty cluster has room for {number} of {demand.pods} pods only"
+        why = f"even an empty cluster has room for only {number} of {demand.pods} pods"
         return "never", "; ".join(
             filter(None, (why, describe_port_shortage(demand, number, list(component.daemon_state.node_infos))))
         )

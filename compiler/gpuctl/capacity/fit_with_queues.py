@@ -139,7 +139,7 @@ def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer
     if run is None:
         return replace(answer, admitted=False)
     lost = [stage.workloads[other] for other in run.lost_to(number) if other in stage.workloads]
-    stops = f"stops {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
+    stops = f"preempts {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
     taken = [
         Victim(pod, node_info.node.name)
         for node_info in cluster.node_infos
@@ -147,7 +147,7 @@ def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer
         if _is_of(pod, lost)
     ]
     if not run.is_admitted(number):
-        said = f"Kueue {stops}, and others get that quota" if lost else ""
+        said = f"Kueue {stops}, but other jobs get that quota" if lost else ""
         reason = "; ".join(part for part in (answer.reason, said) if part)
         return replace(answer, admitted=False, reason=reason, victims=taken)
     answer = replace(answer, admitted=True)
@@ -173,8 +173,8 @@ def _after_pods(stage: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
     for number in admitted:
         before = len(stuck - {number})
         if before:
-            jobs = "1 job that has its quota" if before == 1 else f"{before} jobs that have their quota"
-            reason = f"Kueue waits first for the pods of {jobs} (waitForPodsReady.blockAdmission)"
+            jobs = "1 admitted job" if before == 1 else f"{before} admitted jobs"
+            reason = f"Kueue first waits until the pods of {jobs} are ready (waitForPodsReady.blockAdmission)"
             result[number] = replace(answers[number], verdict="unknown", reason=reason, admitted=None)
     return result
 

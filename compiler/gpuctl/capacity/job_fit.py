@@ -61,7 +61,7 @@ def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -
     queue = next(filter(None, names), None)
     if queue is None:
         return answer
-    remark = f"the cluster has no Kueue: its queue {queue} holds nothing back, and does not start its pods together"
+    remark = f"Kueue is not installed: queue {queue} has no effect, and the pods are not started together"
     return replace(answer, reason="; ".join(filter(None, (answer.reason, remark))))
 
 
@@ -173,7 +173,7 @@ def _unsure_of_quota(answer: Fit, admission: QuotaAdmission, losing: Set[str]) -
     refused = admission.shortfalls and not admission.for_ever
     if not (answer.certain and refused and answer.demand.namespace in losing):
         return answer
-    return replace(answer, certain=False, reason=f"{answer.reason}; pods that are evicted there may give it back")
+    return replace(answer, certain=False, reason=f"{answer.reason}; evictions in its namespace may free the quota")
 
 
 def _withheld(

@@ -16,7 +16,7 @@ CONFIGURATION = "configuration"
 """Its key among Kueue's lists in a snapshot."""
 ASSUMED_DEFAULTS = (
     "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read; its defaults are "
-    "assumed: no waitForPodsReady.blockAdmission, no resource left out or transformed, jobs without a queue left alone"
+    "assumed: no waitForPodsReady.blockAdmission, no excluded or transformed resources, jobs without queue not managed"
 )
 NAME_LABEL = "kubernetes.io/metadata.name"
 """A label that every namespace has, with its name as value."""

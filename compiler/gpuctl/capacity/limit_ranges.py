@@ -42,14 +42,14 @@ def limit_violations(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
             if requests[name] > limits[name]:
                 # The default makes the container invalid: ValidateContainerResourceRequirements in core/validation.
                 low = format_amount(name, limits[name])
-                text = f"{low} as its limit of {name}, and its request is {format_amount(name, requests[name])}"
-                yield f"the LimitRanges of the namespace give container {container['name']} {text}"
+                text = f"to {low}, below its request of {format_amount(name, requests[name])}"
+                yield f"the LimitRanges of the namespace set the {name} limit of container {container['name']} {text}"
     for entry in ranges:
         name = f"LimitRange {entry['name']}" if "name" in entry else f"a LimitRange of {entry['namespace']}"
         for limit in entry["limits"]:
             for whose, requests, limits in _counted(spec, limit["type"]):
                 for text in _beyond(limit, requests, limits):
-                    yield f"{name} allows {text} ({whose})"
+                    yield f"{name} requires {text} ({whose})"
 
 
 def is_rejected_by_kueue(spec: Object, ranges: Iterable[Object]) -> bool:
@@ -98,7 +98,7 @@ def _beyond(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, ratio in amounts(limit.get("maxLimitRequestRatio")).items():
         if not requests.get(name) or not limits.get(name):
             missing = "limit" if requests.get(name) else "request"
-            yield f"a limit of at most {_plain(ratio)} times the request of {name}, and there is no {missing}"
+            yield f"a limit of at most {_plain(ratio)} times the request of {name}, and no {missing} is set"
         elif limits[name] > ratio * requests[name]:
             actual = _plain(limits[name] / requests[name])
             yield f"a limit of at most {_plain(ratio)} times the request of {name} per {kind}, and it is {actual} times"
@@ -106,7 +106,7 @@ def _beyond(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
 
 def _is(word: str, name: str, found: tuple[str, Fraction] | None) -> str:
     if found is None:
-        return f"there is no {word} of {name}"
+        return f"no {word} of {name} is set"
     return f"the {found[0]} is {format_amount(name, found[1])}"
 
 

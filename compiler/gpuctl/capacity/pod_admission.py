@@ -52,7 +52,7 @@ def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapsh
     """
     spec = template["spec"]
     if any(item["name"] == namespace and item.get("deleting") for item in snapshot.namespaces):
-        yield f"namespace {namespace} is being deleted, and takes no new pods"
+        yield f"namespace {namespace} is being deleted and accepts no new pods"
     yield from limit_violations(spec, _ranges(namespace, snapshot))
     violations = forbidden(template, labels)
     if violations:
@@ -63,7 +63,7 @@ def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapsh
             # Source: volumebinding/volume_binding.go, podHasPVCs.
             yield f"claim {name} is being deleted"
         elif claim is not None and claim.get("phase") == "Lost":
-            yield f"claim {name} has lost its volume ({claim.get('volume', 'unknown')} does not exist any more)"
+            yield f"claim {name} has lost its volume ({claim.get('volume', 'unknown')} no longer exists)"
 
 
 def _ranges(namespace: str, snapshot: Snapshot) -> list[Object]:

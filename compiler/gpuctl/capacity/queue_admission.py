@@ -109,7 +109,7 @@ def admit_queued_jobs(
         return None
     missing = [name for name in _LISTS if name not in lists]
     if missing:
-        unknown_reason = f"what decides in Kueue's queues may not be read ({', '.join(missing)})"
+        unknown_reason = f"Kueue's {', '.join(missing)} could not be read"
         spots = {number: QueuePath(queue, "", "") for number, (_, queue) in named.items()}
         state = build_queue_state([], [], [])
         return QueueAdmission(
@@ -239,15 +239,13 @@ class _Builder:
             return queue_refusal(local, queue, labels, namespace), ""
         anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
         refusal = queue_refusal(local, anywhere, labels, namespace)
-        unknown_reason = (
-            f"its ClusterQueue takes jobs of some namespaces, and the labels of {namespace} may not be read"
-        )
+        unknown_reason = f"its ClusterQueue selects namespaces, and the labels of {namespace} could not be read"
         return refusal, "" if refusal else unknown_reason
 
     def _status(self, number: int, obj: Object, name: str) -> QueuedJobStatus:
         demand = self._demands[number]
         if not name:
-            unknown_reason = "Kueue holds back jobs that name no queue (manageJobsWithoutQueueName)"
+            unknown_reason = "Kueue suspends jobs without a queue (manageJobsWithoutQueueName)"
             return QueuedJobStatus(QueuePath("", "", ""), unknown_reason=unknown_reason)
         local = self._local.get((demand.namespace, name))
         if local is None:
@@ -256,7 +254,7 @@ class _Builder:
         queue = self._queues.get(local["clusterQueue"])
         path = QueuePath(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
         if queue is None:
-            message = f"Kueue's queue {name} leads to the ClusterQueue {path.cluster_queue}, which does not exist"
+            message = f"Kueue's queue {name} refers to the ClusterQueue {path.cluster_queue}, which does not exist"
             return QueuedJobStatus(path, refusal=message)
         refusal, unsure = self._unusable(local, queue, demand.namespace)
         if refusal:
@@ -264,15 +262,15 @@ class _Builder:
         rules = self._state.rules[path.cluster_queue]
         if not rules.is_active:
             return QueuedJobStatus(
-                path, refusal=f"{path} is not active: a flavor of it or a cohort above it is not as it must be"
+                path, refusal=f"{path} is not active: one of its flavors does not exist, or its cohorts form a cycle"
             )
         rank = labels_of(obj).get(PRIORITY_LABEL)
         if rank and rank not in self._ranks:
             if self._knows_ranks:
                 return QueuedJobStatus(
-                    path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not look at it"
+                    path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not process the job"
                 )
-            return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} may not be read")
+            return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} could not be read")
         unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(obj, queue)
         if unknown_reason:
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
@@ -300,7 +298,7 @@ class _Builder:
             refusal = never_admitted_message(path, job, rules, self._state)
             return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
         checks = ", ".join(queue["spec"].get("checks") or ())
-        later = f"once it has its quota, Kueue's admission checks decide ({checks})" if checks else ""
+        later = f"after it has quota, Kueue's admission checks decide ({checks})" if checks else ""
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
 
     def _refused(self, demand: Demand, obj: Object) -> str:
@@ -310,7 +308,7 @@ class _Builder:
         ranges = self._defaults.ranges(demand.namespace)
         for template, _ in pod_templates(obj):
             if is_rejected_by_kueue(self._defaults.added(template["spec"], demand.namespace), ranges):
-                return f"its pods are not within the LimitRanges of {demand.namespace}"
+                return f"its pods violate the LimitRanges of {demand.namespace}"
         return ""
 
     def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
@@ -326,11 +324,11 @@ class _Builder:
         """Return why it is unknown whether Kueue manages a job."""
         selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
         if not self._configuration.manages(demand.kind):
-            return f"{settings} does not have {demand.kind}s among its integrations: nothing may hold it back"
+            return f"{settings} has no integration for {demand.kind}: it may start without quota"
         if not self._spaces.decide(selector, demand.namespace):
-            return f"{settings} is for some namespaces, and the labels of {demand.namespace} may not be read"
+            return f"{settings} selects namespaces, and the labels of {demand.namespace} could not be read"
         if not selects(selector, self._spaces.of(demand.namespace)):
-            return f"{settings} leaves out the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
+            return f"{settings} excludes the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
         return ""
 
     def _unknown_reason(self, obj: Object, queue: Object) -> str:
@@ -339,13 +337,13 @@ class _Builder:
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
         transformed = self._configuration.transforms(self._asked(self._state.roots[queue["name"]]))
         if transformed:
-            return f"Kueue counts other resources for {' and '.join(transformed)} (resources.transformations)"
+            return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
         annotations = obj["metadata"].get("annotations") or {}
         if MIN_PARALLELISM in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"
         several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
         if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
-            return "flavorFungibility.preference is understood differently by different versions of Kueue"
+            return "the meaning of flavorFungibility.preference differs between versions of Kueue"
         return ""
 
     def _loose(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
@@ -373,9 +371,9 @@ class _Builder:
         own = [item for item in self._lists["clusterqueues"] if self._state.roots[item["name"]] == root]
         shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
         if shared:
-            return f"Kueue shares quota fairly in cohort {shared[0]}, which is not worked out here (fair sharing)"
+            return f"cohort {shared[0]} uses fair sharing, which gpuctl does not simulate"
         if any(item.get("admissionScope") for item in own):
-            return "Kueue orders the queue by what was used before, which is not part of a snapshot (admissionScope)"
+            return "Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)"
         return ""
 
     def _asked(self, root: str) -> set[str]:

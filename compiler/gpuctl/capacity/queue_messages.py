@@ -49,9 +49,9 @@ def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) 
         if (item.get("stopPolicy") or "None") != "None":
             return f"is stopped (stopPolicy {item['stopPolicy']}): it admits nothing"
     if not queue.get("active", True):
-        return f"is not active: {queue.get('message') or 'its controller does not say why'}"
+        return f"is not active: {queue.get('message') or 'its controller gives no reason'}"
     if not selects(queue["spec"].get("namespaceSelector"), labels):
-        return f"takes no jobs of namespace {namespace} (namespaceSelector)"
+        return f"accepts no jobs from namespace {namespace} (namespaceSelector)"
     return ""
 
 
@@ -123,7 +123,7 @@ def waiting_message(path: QueuePath, found: Iterable[FlavorRoom], ahead: int) ->
     lacks = (
         f"{' and '.join(parts)}{lent}" if parts else "no single flavor has all that it asks for" if not ahead else ""
     )
-    first = f"{ahead} job{'s' if ahead > 1 else ''} there {'come' if ahead > 1 else 'comes'} first" if ahead else ""
+    first = f"{ahead} job{'s' if ahead > 1 else ''} {'are' if ahead > 1 else 'is'} ahead of it" if ahead else ""
     return f"waits in {path}: {'; '.join(part for part in (lacks, first) if part)}"
 
 

@@ -203,7 +203,7 @@ def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
     labels = flavor.get("labels") or {}
     wanted = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if key in keys}
     if not wanted.items() <= labels.items() or not _in_terms(spec, labels, keys):
-        return "is for other nodes than its pods ask for"
+        return "selects other nodes than its pods do"
     return None
 
 

@@ -195,9 +195,8 @@ def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> st
         return "no node is open to its pods"
     name, room = found.largest
     room_there = format_units(found.scarce, room[found.scarce]).split()[0]
-    here = (
-        f"{format_units(found.scarce, found.free[found.scarce])} free in all, at most {room_there} on one node ({name})"
-    )
+    free = format_units(found.scarce, found.free[found.scarce])
+    here = f"{free} free in total, at most {room_there} on one node ({name})"
     return f"{starts} of {demand.pods} pods ({asked} each) have room now; {here}"
 
 
@@ -223,7 +222,7 @@ def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[Nod
         return ""
     ports = ", ".join(str(port.number) for port in incoming.pod.ports)
     where = f"on {len(free)} of {len(roomy)} node{'' if len(roomy) == 1 else 's'} with room"
-    other = "; `job.master_port` sets the port at which a training's nodes meet" if demand.kind in TRAININGS else ""
+    other = "; `job.master_port` sets the rendezvous port of a training" if demand.kind in TRAININGS else ""
     return (
         f"{starts} of {demand.pods} pods have room now: each needs the host port {ports}, which is free {where}{other}"
     )
@@ -238,7 +237,7 @@ def describe_exclusions(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -
         if rule is not None:
             excluded.setdefault(rule.name, []).append(node_info)
     if not excluded:
-        return "there are no nodes"
+        return "the cluster has no nodes"
     parts = (_excluded(name, incoming, among) for name, among in excluded.items())
     return "no node takes one of its pods: " + ", ".join(parts)
 

@@ -31,7 +31,7 @@ def unknown_reasons(
             yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
     scheduler = spec.get("schedulerName") or SCHEDULER
     if scheduler != SCHEDULER:
-        yield f"its pods are placed by the scheduler {scheduler}, whose rules are its own"
+        yield f"its pods use the scheduler {scheduler}, whose rules gpuctl does not know"
     if spec.get("resourceClaims"):
         yield "its pods claim devices (resourceClaims), which are not part of a snapshot"
     if spec.get("schedulingGates"):
@@ -61,11 +61,11 @@ def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
         if "/" not in resource:
             continue
         if lacking:
-            yield f"whether nodes have more {resource} than they report is not known: {lacking}"
+            yield f"it is unknown whether nodes have more {resource} than they report: {lacking}"
         for item in snapshot.device_classes:
             if item["extendedResource"] == resource and offers:
                 yield (
-                    f"nodes may have more {resource} than they report: the DeviceClass {item['name']} offers it out of "
+                    f"nodes may have more {resource} than they report: the DeviceClass {item['name']} offers it from "
                     "ResourceSlices, whose devices gpuctl does not count"
                 )
 
@@ -73,7 +73,7 @@ def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
 def _handed_out(resource: str) -> str:
     """Return which scheduler allocates shares of a card: nodes need not report such a resource."""
     whose = next((name for prefix, name in _SHARES.items() if resource.startswith(prefix)), None)
-    return f": the scheduler of {whose} hands it out" if whose else ""
+    return f": the scheduler of {whose} allocates it" if whose else ""
 
 
 def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iter
         claim = find_claim(name, namespace, snapshot)
         if claim is None:
             is_known = "claims" not in snapshot.unreadable
-            why = f"was not found in {namespace}" if is_known else "is not known: claims could not be read"
+            why = f"was not found in {namespace}" if is_known else "is unknown: claims could not be read"
             yield f"claim {name} {why}"
         elif volume_of(claim, snapshot) is None:
             yield from _unbound(claim, f"claim {name}", snapshot)
@@ -93,9 +93,9 @@ def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iter
 def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
     storage = storage_class_of(claim, snapshot)
     if claim.get("phase") != "Pending" or storage is None:
-        yield f"{title} is not bound to a volume that was found"
+        yield f"{title} is not bound to a known volume"
     elif not is_binding_delayed(claim, snapshot):
         yield f"{title} is not bound to a volume yet (storage class {storage['name']})"
     elif lacking := snapshot.lacks(*NEEDED_LISTS):
-        where = f"gets its volume with the first pod that uses it (storage class {storage['name']})"
+        where = f"is bound when its first pod is scheduled (storage class {storage['name']})"
         yield f"{title} {where}, and {', '.join(lacking)} could not be read"

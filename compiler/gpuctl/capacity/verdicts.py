@@ -106,7 +106,7 @@ def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequenc
 
 def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
     if one.verdict != other.verdict:
-        why = f"from which nodes the volume of a claim is reached is not known before it is made: {', '.join(drivers)}"
+        why = f"the nodes that can reach a new volume are unknown until it is provisioned: {', '.join(drivers)}"
         return replace(
             one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None, opening=None
         )

@@ -84,7 +84,7 @@ def _beyond(state: DeclaredState, pool: str) -> Iterator[tuple[str, JobId | None
                 most - limits.gpus_per_job,
             )
     if limits.jobs is not None and len(jobs) > limits.jobs:
-        message = f"pool {pool}: {len(jobs)} jobs are in it, and it allows {limits.jobs} unfinished ones"
+        message = f"pool {pool}: {len(jobs)} unfinished jobs, and it allows {limits.jobs}"
         yield message, None, Fraction(len(jobs) - limits.jobs)
 
 
@@ -94,7 +94,7 @@ def _pool_breakages(rows: Iterable[PoolRow]) -> Iterator[Breakage]:
             continue
         least, most = format_number(row.after.asked), format_number(row.after.most)
         asked = least if least == most else f"{least} to {most}"
-        message = f"pool {row.pool}: jobs ask for {asked} {_gpus(row.gpu_type)}, and there are {row.after.there}"
+        message = f"pool {row.pool}: jobs ask for {asked} {_gpus(row.gpu_type)}, and it has {row.after.there}"
         yield Breakage(message, row.after.excess > row.before.excess)
 
 

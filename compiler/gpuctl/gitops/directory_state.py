@@ -63,7 +63,7 @@ def inspect_directory(directory: Path, wanted: Mapping[str, bytes]) -> Directory
         return state
     name = shown_path(directory)
     if stat.S_ISLNK(mode):
-        raise BuildError(f"`{name}` is a symbolic link: name the directory that it leads to")
+        raise BuildError(f"`{name}` is a symbolic link: name its target")
     if not stat.S_ISDIR(mode):
         raise BuildError(f"`{name}` is not a directory: name another one, or move the file away")
     state.exists = True
@@ -145,7 +145,7 @@ def _not_a_folder(path: Path) -> str | None:
     if mode is None or stat.S_ISDIR(mode):
         return None
     if stat.S_ISLNK(mode):
-        return "is a symbolic link, and gpuctl writes through none: remove it, or build elsewhere"
+        return "is a symbolic link, and gpuctl does not write through links: remove it, or build elsewhere"
     return "is not a directory, and gpuctl needs one there: move it away, or build elsewhere"
 
 

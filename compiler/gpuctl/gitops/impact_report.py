@@ -47,28 +47,28 @@ def text(impact: Impact, live: LiveSections = ()) -> str:
 def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
     lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
     if impact.breakages:
-        items = [style.sentence(item.message) + ("" if item.new else " (already before)") for item in impact.breakages]
+        items = [style.sentence(item.message) + ("" if item.new else " (as before)") for item in impact.breakages]
         lines += ["Does not fit:", "", *_list(items), ""]
     for heading, told in live:
         lines += [heading, "", *_list([style.sentence(item) for item in told])]
         lines += [""] if told else []
     if impact.restarts:
         told = [style.sentence(f"{item.job}: {item.reason}") for item in impact.restarts]
-        lines += ["Starts anew:", "", *_list(told), ""]
+        lines += ["Restarts:", "", *_list(told), ""]
     if impact.jobs:
         rows = [_job_row(*item) for item in impact.jobs]
         lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
     pools = [row for row in impact.pools if row.before != row.after]
     if pools:
-        head = ["pool", "GPU type", "GPUs asked for", "GPUs there"]
+        head = ["pool", "GPU type", "GPUs requested", "GPUs in pool"]
         queued = any(row.before.queued or row.after.queued for row in pools)
         rows = [[*_pool_row(row), *([_queued(row)] if queued else [])] for row in pools]
-        lines += [*_table(style, [*head, *(["GPUs queued for"] if queued else [])], rows), ""]
+        lines += [*_table(style, [*head, *(["GPUs queued"] if queued else [])], rows), ""]
         if any(None in (row.before.there, row.after.there) for row in pools):
-            lines += ["`?`: no pool document says how many there are.", ""]
+            lines += ["`?`: no pool document states their number.", ""]
     quotas = [row for row in impact.quotas if row.changed]
     if quotas:
-        head = ["namespace", "resource", "asked for at most", "quota"]
+        head = ["namespace", "resource", "requested at most", "quota"]
         lines += [*_table(style, head, [_quota_row(row) for row in quotas]), ""]
     if impact.costs is not None:
         before, after = (_range(cost.least, cost.most) for cost in impact.costs)

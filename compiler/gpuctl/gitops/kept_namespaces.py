@@ -38,7 +38,7 @@ def keep_namespaces(
     problems = [
         f"--remove-namespace {name}: documents need the namespace; remove them first"
         if name in needed
-        else f"--remove-namespace {name}: `{directory}` has no file of such a namespace"
+        else f"--remove-namespace {name}: `{directory}` has no file for this namespace"
         for name in removed
         if name in needed or name not in there
     ]

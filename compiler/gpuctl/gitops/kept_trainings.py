@@ -130,8 +130,8 @@ def relowering_error(trainings: Sequence[OlderTraining]) -> BuildError:
     names = ", ".join([*map(str, trainings[:_NAMED]), *more])
     return BuildError(
         f"{names}: another version of gpuctl rendered this, and the document is unchanged; with the files of this "
-        "version it starts anew: keep what stands at a reviewed revision with `--base REV`, such as "
-        "`--base origin/main`, or render it anew with --relower"
+        "version it restarts: keep the files of a reviewed revision with `--base REV`, such as "
+        "`--base origin/main`, or render them anew with --relower"
     )
 
 

@@ -101,10 +101,10 @@ def illegal(path: str) -> str | None:
         return None
     parts = path.split("/")
     if len(parts) != 2 or not path.endswith(".yaml"):
-        return "that is no path of gpuctl's: rename the object"
+        return "gpuctl never writes such a path: rename the object"
     for part in parts:
         if not part or _ILLEGAL.search(part) or _RESERVED.match(part):
-            return f"file systems refuse the name `{visible(part)}`: rename the object or its namespace"
+            return f"file systems reject the name `{visible(part)}`: rename the object or its namespace"
         if len(part.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
             return f"a file's name has at most {_LONGEST_NAME} bytes: shorten the object's name"
     return None

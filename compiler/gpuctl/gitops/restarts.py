@@ -20,7 +20,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, is_hashed_name, spec_digest, unhashed_name
 
-RELOWERED = "lowered otherwise by this version"
+RELOWERED = "rendered differently by this version of gpuctl"
 """The reason of a restart without a change of the document."""
 
 RenderedNames = frozenset[tuple[str, str]]
