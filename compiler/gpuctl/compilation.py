@@ -119,18 +119,18 @@ def compile(
     )
     context = Context(loaded.settings, options)
     lowered: list[Lowered] = []
-    if not _stands(loaded.diagnostics, tolerated):
+    if not _has_only_tolerated_errors(loaded.diagnostics, tolerated):
         _check_faulty(context, loaded, tolerated)
     else:
         validator = schema_validator(loaded.settings.kubernetes_version)
         context.check_pod_spec = _pod_spec_check(validator)
-        lowered = lower(context, _each(loaded.documents, interrupt))
-        if _stands(context.diagnostics, tolerated):
-            _validate(context, _each(lowered, interrupt), validator)
+        lowered = lower(context, _interruptible(loaded.documents, interrupt))
+        if _has_only_tolerated_errors(context.diagnostics, tolerated):
+            _validate(context, _interruptible(lowered, interrupt), validator)
     return _result(loaded, context, lowered, strict, tolerated)
 
 
-def _each(items: Iterable[_Item], interrupt: Callable[[], None]) -> Iterator[_Item]:
+def _interruptible(items: Iterable[_Item], interrupt: Callable[[], None]) -> Iterator[_Item]:
     for item in items:
         interrupt()
         yield item
@@ -185,7 +185,7 @@ def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
     return check
 
 
-def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> bool:
+def _has_only_tolerated_errors(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> bool:
     """Return True if all errors are tolerated."""
     return not any(item.severity is Severity.ERROR and item.code not in tolerated for item in diagnostics)
 
@@ -197,7 +197,7 @@ def _result(
     diagnostics = [*loaded.diagnostics, *context.diagnostics]
     if strict:
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
-    if not _stands(diagnostics, tolerated):
+    if not _has_only_tolerated_errors(diagnostics, tolerated):
         lowered = []
     else:
         diagnostics += _notes_on_nodes(loaded) if not context.options.nodes else []

@@ -13,7 +13,7 @@ from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import annotations_of, key_of
-from gpuctl.objects.workload_state import running
+from gpuctl.objects.workload_state import running_description
 from gpuctl.reading.job_lookup import workload_of
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.pause_and_resume import PausedJob, pause_jobs, resume_jobs
@@ -53,7 +53,13 @@ def pause_job(
     act = pausing_with(service, checkpoint=checkpoint and not dry_run)
     done = _suspended(service, caller, item, ref, act, touched, dry_run)
     saving = annotations_of(workload_of(item.job)).get(service.keys.checkpoint)
-    if dry_run and done.changed and checkpoint and saving is not None and running(workload_of(item.job)) is not None:
+    if (
+        dry_run
+        and done.changed
+        and checkpoint
+        and saving is not None
+        and running_description(workload_of(item.job)) is not None
+    ):
         done.state.message += f"; its progress would be saved first: {describe_checkpoint(saving)}"
     return done.state
 

@@ -10,7 +10,7 @@ import pytest
 import gpuctl
 from fault_tools.world import Api, path_of
 from gpuctl.backend.pod_merge import merge_spec
-from support.pod_patches import patch
+from support.podpatch_fragments import patch
 
 Object = dict[str, Any]
 SEEDS, PARTS = 600, 4

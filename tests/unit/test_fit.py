@@ -22,7 +22,7 @@ from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.output.fit_lines import fit_lines as lines
-from gpuctl.objects.selectors import holds
+from gpuctl.objects.selectors import requirement_matches
 from support.fit_objects import GPU, apart, cluster, job, node, running, service_of, waiting
 
 Object = dict[str, Any]
@@ -812,7 +812,7 @@ def test_which_pods_that_wait_are_seen() -> None:
 )
 def test_labels_that_are_compared_as_numbers(operator: str, value: str | None, found: bool) -> None:
     labels = {} if value is None else {"cards": value}
-    assert holds({"key": "cards", "operator": operator, "values": ["4"]}, labels) is found
+    assert requirement_matches({"key": "cards", "operator": operator, "values": ["4"]}, labels) is found
 
 
 def test_nodes_that_one_rule_excludes_are_counted() -> None:

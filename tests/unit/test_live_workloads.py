@@ -11,7 +11,15 @@ import pytest
 from gpuctl.apply.run import lease
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import PART_OF, records
-from gpuctl.objects.workload_state import age, carried_over, finished, is_pod_of, pods_of_each, recreatable, running
+from gpuctl.objects.workload_state import (
+    age,
+    carried_over,
+    end_state,
+    is_pod_of,
+    pods_of_each,
+    recreatable,
+    running_description,
+)
 
 KEYS = records(Settings())
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -72,8 +80,8 @@ FAILED = [{"type": "Failed", "status": "True"}]
     ],
 )
 def test_what_a_job_does(status: dict[str, Any], ended: str | None, runs: bool) -> None:
-    assert finished(job(**status)) == ended
-    assert (running(job(**status)) is not None) == runs
+    assert end_state(job(**status)) == ended
+    assert (running_description(job(**status)) is not None) == runs
 
 
 def test_a_running_job_is_made_again_as_it_was() -> None:

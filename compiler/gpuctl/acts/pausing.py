@@ -22,7 +22,7 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, ann
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates, pods_left
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 
 _ADMITTED = "it starts when Kueue admits it"
 _BATCH = ("Job", "JobSet")
@@ -94,7 +94,7 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
 
     :raises NotPausable: it waits for Kueue.
     """
-    if live["metadata"].get("deletionTimestamp") or finished(live):
+    if live["metadata"].get("deletionTimestamp") or end_state(live):
         return None
     spec = live.get("spec") or {}
     queued = _workload_of(session, live)
@@ -140,7 +140,7 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
             raise NotPausable(f"{key} was deleted")
         if live["metadata"].get("deletionTimestamp"):
             raise NotPausable(f"{key} is being deleted")
-        ended = finished(live)
+        ended = end_state(live)
         if ended:
             again = f"{JobHint('rerun', key.name, key.namespace)} runs it again"
             raise NotPausable(f"{key} has {'failed' if ended == 'failed' else 'finished'}", again)

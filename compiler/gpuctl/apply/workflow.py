@@ -26,7 +26,7 @@ from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.workload_state import running
+from gpuctl.objects.workload_state import running_description
 
 LEASE_WAIT = 20.0
 """Seconds to wait for another run: slightly more than the duration of a dead run's lease."""
@@ -365,7 +365,7 @@ def _restore_former(step: Step, former: Object) -> None:
     step.desired, step.passed_dry_run = former, False
     if step.action in ("unchanged", "update") and step.live is not None:
         step.action, step.method, step.reason = "replace", "post", "is restored as it was"
-        step.running = running(step.live)
+        step.running = running_description(step.live)
 
 
 def _create_set_namespace(session: Session, plan: Plan, run: SetRun) -> None:

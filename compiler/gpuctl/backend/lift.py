@@ -145,13 +145,13 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
             if "uid" in obj["metadata"]:
                 # The object comes from a server, which fills in defaults.
                 patch = _without_defaults(patch)
-            _settle_dns(patch, pod_spec(obj))
+            _remove_implied_dns(patch, pod_spec(obj))
             if patch:
                 data["podPatch"] = patch
     return data
 
 
-def _settle_dns(patch: Object, pod: Object) -> None:
+def _remove_implied_dns(patch: Object, pod: Object) -> None:
     """Remove the DNS policy that `hostNetwork` implies, and keep any other."""
     if patch.get("hostNetwork"):
         policy = pod.get("dnsPolicy", "ClusterFirst")

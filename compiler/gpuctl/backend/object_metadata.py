@@ -20,7 +20,7 @@ def selector(context: Context, document: Document, model: Job) -> dict[str, str]
     return {"app": model.job.name, context.label("job-type"): document.kind}
 
 
-def _who(context: Context, document: Document, model: Job) -> dict[str, str]:
+def _identity(context: Context, document: Document, model: Job) -> dict[str, str]:
     name = model.job.name
     return {
         "app": name,
@@ -32,13 +32,13 @@ def _who(context: Context, document: Document, model: Job) -> dict[str, str]:
 
 def identity_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
     """Return the labels of a job's other objects (Service, ConfigMap, autoscaler)."""
-    return {**_who(context, document, model), context.label("namespace"): document.namespace}
+    return {**_identity(context, document, model), context.label("namespace"): document.namespace}
 
 
 def job_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
     """Return the labels of a job's main object and pods: identity, priority, pool, and the user's own."""
     return {
-        **_who(context, document, model),
+        **_identity(context, document, model),
         context.label("priority"): model.job.priority,
         context.label("pool"): model.resources.pool,
         context.label("namespace"): document.namespace,

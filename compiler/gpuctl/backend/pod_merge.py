@@ -74,14 +74,14 @@ def _merge_list(base: list[Object], patch: list[Object], field: str) -> None:
         if own is None:
             base.append(_copy(item))
             by_key[key_of(field, item)] = base[-1]
-        elif _takes_its_place(field, own, item):
+        elif _replaces_entry(field, own, item):
             own.clear()
             own.update(_copy(item))
         else:
             merge_spec(own, item)
 
 
-def _takes_its_place(field: str, own: Object, item: Object) -> bool:
+def _replaces_entry(field: str, own: Object, item: Object) -> bool:
     """Return True if an entry replaces the one with its key: a variable has one value, a volume one source."""
     if field == "env":
         return not {"value", "valueFrom"}.isdisjoint(item)
@@ -145,7 +145,7 @@ def _diff_list(base: list[Object], target: list[Object], field: str) -> list[Obj
         own = by_key.get(key_of(field, item))
         if own == item:
             continue
-        if own is None or _takes_its_place(field, own, item):
+        if own is None or _replaces_entry(field, own, item):
             items.append(_copy(item))
             continue
         inner = diff_spec(own, item)

@@ -120,7 +120,7 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
         if pod.get("hostNetwork"):
             # Otherwise the pod uses the node's DNS, which does not resolve Services and pods.
             pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
-        _protect(context, model, pod)
+        _set_visible_devices(context, model, pod)
         _check_whole(context, document, model, pod, layers)
 
 
@@ -131,7 +131,7 @@ def check_own_patch(context: Context, document: Document, model: Job, *, has_all
     """
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
-        for problem in (*_of_patch(context, document, model, layer.patch), *_host_paths(context, layer)):
+        for problem in (*_patch_problems(context, document, model, layer.patch), *_host_paths(context, layer)):
             _report(context, document, layer, problem, problem.path)
         _report_images(context, document, model, layer)
         if has_all_patches:
@@ -189,7 +189,7 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
         return
     problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
     if not problems:
-        found = chain(check_pod(pod), _policies(context, model, pod))
+        found = chain(check_pod(pod), _policy_problems(context, model, pod))
         # Further ones are not shown, and each hint takes time.
         problems = list(islice(found, 2 * MAX_DIAGNOSTICS))
     said: set[tuple[FieldPath, str]] = set()
@@ -262,7 +262,7 @@ def _has(value: Any, step: str | int) -> bool:
     return isinstance(value, list) and isinstance(step, int) and step < len(value)
 
 
-def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
+def _policy_problems(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
     """Yield violations of the platform's policies for pods: registries of images, argument sizes, and visible cards."""
     yield from _foreign_images(context, model, pod)
     yield from _too_long(model, pod)
@@ -316,7 +316,7 @@ def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
             yield PodProblem(place, *forbidden, code="GPU423")
 
 
-def _protect(context: Context, model: Job, pod: Object) -> None:
+def _set_visible_devices(context: Context, model: Job, pod: Object) -> None:
     """Set ``NVIDIA_VISIBLE_DEVICES=void`` on added containers without cards; remove it where a patch adds a card."""
     if "nvidia" not in context.settings.used_vendors:
         return
@@ -336,7 +336,7 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
 
 def _problems(context: Context, document: Document, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
     """Yield the problems of a patch. ``pod``: the result of the patches before it."""
-    found = list(_of_patch(context, document, model, patch))
+    found = list(_patch_problems(context, document, model, patch))
     yield from found
     if any(not problem.path or problem.path[0] in ("containers", "initContainers") for problem in found):
         return
@@ -352,7 +352,7 @@ def _problems(context: Context, document: Document, model: Job, pod: Object, pat
                 yield PodProblem((field, index), message)
 
 
-def _of_patch(context: Context, document: Document, model: Job, patch: Object) -> Iterator[PodProblem]:
+def _patch_problems(context: Context, document: Document, model: Job, patch: Object) -> Iterator[PodProblem]:
     """Yield the problems of a patch that do not depend on the pod."""
     if context.check_pod_spec is not None:
         invalid = [
@@ -383,7 +383,7 @@ def _of_patch(context: Context, document: Document, model: Job, patch: Object) -
     yield from _unkeyed(patch, ())
     for index, container in enumerate(patch.get("containers", [])):
         if container.get("name") == MAIN_CONTAINER:
-            for problem in _main(context, model, container):
+            for problem in _main_container_problems(context, model, container):
                 yield problem._replace(path=("containers", index, *problem.path))
 
 
@@ -406,7 +406,7 @@ def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
     )
 
 
-def _main(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
+def _main_container_problems(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
     """Yield fields of the main container that a patch may not set."""
     reserved = set(RESERVED_ENV) if model.kind == "training" else set()
     if model.kind == "inference" and model.model is not None:

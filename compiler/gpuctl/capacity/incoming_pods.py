@@ -25,7 +25,7 @@ from gpuctl.capacity.snapshot_entries import NODE_BOUND_OWNERS, PREFERRED, anti_
 from gpuctl.capacity.volume_binding import delayed_claims
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
-from gpuctl.objects.selectors import Labels, selects
+from gpuctl.objects.selectors import Labels, selector_matches
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -156,7 +156,7 @@ def _terms(
         selector = term.get("namespaceSelector")
         if not reach and selector is None:
             reach = {namespace}
-        reach |= {name for name, own in namespaces.items() if selects(selector, own)}
+        reach |= {name for name, own in namespaces.items() if selector_matches(selector, own)}
         merged = _narrowed(term.get("labelSelector"), term.get("matchLabelKeys"), "In", labels)
         merged = _narrowed(merged, term.get("mismatchLabelKeys"), "NotIn", labels)
         result.append(AffinityTerm(term["topologyKey"], merged, frozenset(reach)))

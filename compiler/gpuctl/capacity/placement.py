@@ -23,7 +23,7 @@ from gpuctl.capacity.scheduling import (
     failing_rule,
     updated_counts,
 )
-from gpuctl.objects.selectors import selects
+from gpuctl.objects.selectors import selector_matches
 
 LIMIT = 128
 """Maximum number of states that are followed at once."""
@@ -48,7 +48,7 @@ class PodGroup(NamedTuple):
         apart = (term for term in incoming.pod.anti_affinity if term.topology != HOST_NAME)
         if any(term.matches(pod) for term in chain(incoming.affinity, apart)):
             return True
-        return any(selects(rule.selector, pod.labels) for rule in incoming.spread)
+        return any(selector_matches(rule.selector, pod.labels) for rule in incoming.spread)
 
     @property
     def is_order_independent(self) -> bool:
@@ -64,7 +64,7 @@ class PodGroup(NamedTuple):
     def _domains(self) -> list[str]:
         own = self.incoming.pod
         apart = [term.topology for term in own.anti_affinity if term.topology != HOST_NAME and term.matches(own)]
-        return apart + [rule.topology for rule in self.incoming.spread if selects(rule.selector, own.labels)]
+        return apart + [rule.topology for rule in self.incoming.spread if selector_matches(rule.selector, own.labels)]
 
 
 @dataclass(frozen=True, eq=False)

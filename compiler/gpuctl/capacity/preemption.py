@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, PlacedPod
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import selects
+from gpuctl.objects.selectors import selector_matches
 
 _PRIORITY_OFFSET = 2**31
 _MINIMUM_CANDIDATES = 100
@@ -29,7 +29,7 @@ class Budget(NamedTuple):
         """Source: ``defaultpreemption/default_preemption.go``, filterPodsWithPDBViolation."""
         if pod.namespace != self.namespace or not pod.labels or pod.name in self.disrupted:
             return False
-        return any((self.selector or {}).values()) and selects(self.selector, pod.labels)
+        return any((self.selector or {}).values()) and selector_matches(self.selector, pod.labels)
 
 
 class Eviction(NamedTuple):

@@ -34,7 +34,7 @@ from gpuctl.capacity.scheduler_model import Units, units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.selectors import selects
+from gpuctl.objects.selectors import selector_matches
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """The label with which a job names a WorkloadPriorityClass."""
@@ -327,7 +327,7 @@ class _Builder:
             return f"{settings} has no integration for {demand.kind}: it may start without quota"
         if not self._spaces.decide(selector, demand.namespace):
             return f"{settings} selects namespaces, and the labels of {demand.namespace} could not be read"
-        if not selects(selector, self._spaces.of(demand.namespace)):
+        if not selector_matches(selector, self._spaces.of(demand.namespace)):
             return f"{settings} excludes the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
         return ""
 

@@ -10,7 +10,7 @@ from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.queue_state import ClusterQueueRules, QueuedJob, QueueState
 from gpuctl.capacity.shortage import format_units
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import Labels, selects
+from gpuctl.objects.selectors import Labels, selector_matches
 
 
 class QueuePath(NamedTuple):
@@ -50,7 +50,7 @@ def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) 
             return f"is stopped (stopPolicy {item['stopPolicy']}): it admits nothing"
     if not queue.get("active", True):
         return f"is not active: {queue.get('message') or 'its controller gives no reason'}"
-    if not selects(queue["spec"].get("namespaceSelector"), labels):
+    if not selector_matches(queue["spec"].get("namespaceSelector"), labels):
         return f"accepts no jobs from namespace {namespace} (namespaceSelector)"
     return ""
 

@@ -13,7 +13,7 @@ from gpuctl.capacity.cohorts import FlavorResource, cohort_of, parent_of
 from gpuctl.capacity.queue_quota import is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import holds, tolerates
+from gpuctl.objects.selectors import requirement_matches, tolerates
 
 NOT_CREATED = "~"
 """Prefix of the creation times of jobs that do not exist yet: they sort after all existing times."""
@@ -213,4 +213,8 @@ def _in_terms(spec: Object, labels: Mapping[str, str], keys: set[str]) -> bool:
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = (required or {}).get("nodeSelectorTerms") or []
     kept = [[item for item in term.get("matchExpressions") or [] if item["key"] in keys] for term in terms]
-    return not kept or any(not term for term in kept) or any(all(holds(item, labels) for item in term) for term in kept)
+    return (
+        not kept
+        or any(not term for term in kept)
+        or any(all(requirement_matches(item, labels) for item in term) for term in kept)
+    )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import Labels, selects
+from gpuctl.objects.selectors import Labels, selector_matches
 
 Units = dict[str, int]
 """Resource name -> amount in the scheduler's units."""
@@ -59,7 +59,7 @@ class AffinityTerm(NamedTuple):
 
     def matches(self, pod: PlacedPod) -> bool:
         """Return True if the term selects a pod."""
-        return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
+        return pod.namespace in self.namespaces and selector_matches(self.selector, pod.labels)
 
 
 class SpreadConstraint(NamedTuple):

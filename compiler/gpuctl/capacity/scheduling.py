@@ -19,7 +19,7 @@ from gpuctl.capacity.scheduler_model import (
     SpreadConstraint,
 )
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import Labels, holds, selects, tolerates
+from gpuctl.objects.selectors import Labels, requirement_matches, selector_matches, tolerates
 
 Pair = tuple[str, str]
 """A topology domain: key and value of a node label."""
@@ -113,7 +113,7 @@ def counts_pod(rule: SpreadConstraint, incoming: IncomingPod, pod: PlacedPod) ->
     """
     if pod.deleting or pod.namespace != incoming.pod.namespace or rule.selector == {}:
         return False
-    return selects(rule.selector, pod.labels)
+    return selector_matches(rule.selector, pod.labels)
 
 
 def matches_node_term(term: Object, node: SchedulableNode) -> bool:
@@ -125,7 +125,9 @@ def matches_node_term(term: Object, node: SchedulableNode) -> bool:
     if not (expressions or fields):
         return False
     names = {"metadata.name": node.name}
-    return all(holds(item, node.labels) for item in expressions) and all(holds(item, names) for item in fields)
+    return all(requirement_matches(item, node.labels) for item in expressions) and all(
+        requirement_matches(item, names) for item in fields
+    )
 
 
 def _is_schedulable(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
@@ -195,7 +197,7 @@ def _keeps_max_skew(incoming: IncomingPod, node_info: NodeInfo, counted: Neighbo
         if value is None:
             return False
         least = min(counts.values(), default=0) if len(counts) >= rule.min_domains else 0
-        own = selects(rule.selector, incoming.pod.labels)
+        own = selector_matches(rule.selector, incoming.pod.labels)
         if counts[value] + own - least > rule.max_skew:
             return False
     return True

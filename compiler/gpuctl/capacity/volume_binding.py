@@ -17,7 +17,7 @@ from gpuctl.capacity.scheduling import matches_node_term
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot_entries import volume_request
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import selects
+from gpuctl.objects.selectors import selector_matches
 
 _LATE = "WaitForFirstConsumer"
 _STATIC = "kubernetes.io/no-provisioner"
@@ -132,7 +132,7 @@ class VolumeBinder:
             return True
         wanted = quantity(claim["size"])
         return any(
-            quantity(item.get("size", 0)) >= wanted and selects(item["topology"], node.labels)
+            quantity(item.get("size", 0)) >= wanted and selector_matches(item["topology"], node.labels)
             for item in self._capacities.get(storage["name"], ())
             if "topology" in item and "size" in item
         )
@@ -179,7 +179,7 @@ def _suits(volume: Object, claim: Object) -> bool:
         return _kept_for(volume) == (claim["namespace"], claim["name"])
     if volume["phase"] != "Available" or not {*claim.get("accessModes", ())} <= {*volume.get("accessModes", ())}:
         return False
-    return "selector" not in claim or selects(claim["selector"], volume.get("labels") or {})
+    return "selector" not in claim or selector_matches(claim["selector"], volume.get("labels") or {})
 
 
 def _kept_for(volume: Object) -> tuple[str | None, str | None]:

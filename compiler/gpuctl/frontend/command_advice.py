@@ -12,11 +12,11 @@ from gpuctl.frontend.shell import ShellWord, read_command
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
 SEVERAL_WORDS = r"\S\s+-?\S"
 """Matches a text of several words."""
-_LONGEST = 8000
+_MAX_LENGTH = 8000
 """Longest command that a hint repeats, characters."""
 _WORKFLOW_COMMAND = r"(?m)^\s*(?:::|##\[)"
 """Matches lines that a CI system would execute as its own commands when they are printed."""
-_BEGINS = (
+_COMMAND_START = (
     r"(?a)(?:cd|export|source|set|pip3?|python[0-9.]*|torchrun|accelerate|deepspeed|vllm|bash|sh|conda|apt|apt-get|git|mkdir"
     r"|cp|mv|ls|echo|wget|curl|jupyter|llamafactory-cli)\s"
 )
@@ -33,7 +33,7 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
     :param args: the words of `args`, which are appended to the command.
     :param indent: column of the key `command`; None if the hint must be one line.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return _TOO_LONG
     text = ascii_meant(text)
     if (quoted := _quoted_list(text)) is not None and not rest:
@@ -51,7 +51,7 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
 
 def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str:
     """Return the hint for `args` that were written as one text. ``command``: the words of `command`, may be empty."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return _TOO_LONG
     text = ascii_meant(text)
     if (quoted := _quoted_list(text)) is not None:
@@ -80,7 +80,7 @@ def advise_shell(
     :param rest: words to append to the script's last line.
     :param has_args: True if the document has `args`, which the script now contains.
     """
-    if len(script) + sum(map(len, rest)) > _LONGEST:
+    if len(script) + sum(map(len, rest)) > _MAX_LENGTH:
         return _TOO_LONG
     # To a shell a carriage return is part of the word before it.
     script = script.replace("\r\n", "\n").strip()
@@ -102,7 +102,7 @@ def unfolded(written: str) -> str | None:
     """Return the lines of a text that YAML folds into one line if a later line starts another command; else None."""
     lines = [line.strip() for line in written.strip().split("\n")]
     lines = [line for line in (lines[1:] if lines[0].startswith(">") else lines) if line]
-    if lines and not lines[0].startswith(("|", "'", '"')) and any(re.match(_BEGINS, line) for line in lines[1:]):
+    if lines and not lines[0].startswith(("|", "'", '"')) and any(re.match(_COMMAND_START, line) for line in lines[1:]):
         return "\n".join(lines)
     return None
 

@@ -13,7 +13,7 @@ from gpuctl.frontend.shell import simple_commands
 from gpuctl.language.kinds import Job
 
 _ASSIGNMENT = r"[A-Za-z_]\w*="
-_DEEPEST = 8
+_MAX_DEPTH = 8
 """Maximum nesting of programs that start programs."""
 
 
@@ -121,11 +121,11 @@ def programs_of(words: Sequence[Word]) -> list[Program]:
 
 def _programs(words: tuple[Word, ...], *, in_script: bool, background: bool, depth: int) -> Iterator[Program]:
     variables, words = unwrapped(words, in_script=in_script)
-    if not words or depth > _DEEPEST:
+    if not words or depth > _MAX_DEPTH:
         return
     script = script_of(words)
     if script is None:
-        name, arguments = _named(words)
+        name, arguments = _program_name(words)
         yield Program(words, variables, name, arguments, background)
         return
     for command in simple_commands(script.text):
@@ -146,7 +146,7 @@ def unwrapped(words: Sequence[Word], *, in_script: bool = False) -> tuple[tuple[
         while in_script and count < len(rest) and re.match(_ASSIGNMENT, rest[count].text):
             count += 1
         variables, rest = variables + rest[:count], rest[count:]
-        inner = _inside(rest)
+        inner = _wrapped_words(rest)
         if inner is None:
             return variables, rest
         # `env A=b program` assigns without a shell.
@@ -169,7 +169,7 @@ def script_of(words: Sequence[Word]) -> Word | None:
     return words[index] if has_script and index < len(words) else None
 
 
-def _inside(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+def _wrapped_words(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     """Return the words of the program that a wrapper runs; None if the first word is not a wrapper."""
     wrapper = _WRAPPERS.get(words[0].text.rpartition("/")[2]) if words else None
     if wrapper is None:
@@ -187,7 +187,7 @@ def _inside(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     return words[index + wrapper.words :]
 
 
-def _named(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
+def _program_name(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
     """Return the name of a program and its arguments; for an interpreter, of the module or script that it runs."""
     if words[0].text.startswith("-"):
         return "", words  # Arguments of the image's entrypoint.

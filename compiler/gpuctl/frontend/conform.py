@@ -31,11 +31,11 @@ from gpuctl.language.display_text import shorten
 _ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
 
 
-class _Nothing:
+class _Invalid:
     """The value of a field that has a problem."""
 
 
-_NOTHING = _Nothing()
+_INVALID = _Invalid()
 
 
 def conform(findings: Findings, kind: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class _Conformer:
             path.append(canonical)
             self.key = key
             bound = self._value(value, value_shape)
-            if bound is _NOTHING:
+            if bound is _INVALID:
                 self.findings.bad.add(tuple(path))
             else:
                 data[canonical] = bound
@@ -139,7 +139,7 @@ class _Conformer:
         if isinstance(shape, ListShape):
             return self._list(node, shape) if node.kind == SEQUENCE else self._wrong(node, SEQUENCE)
         if isinstance(shape, MapShape):
-            return self._invented(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
+            return self._user_mapping(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
         if isinstance(shape, UnionShape):
             option = getattr(shape, node.kind)
             if option is not None and not node.is_null:
@@ -148,7 +148,7 @@ class _Conformer:
             return self._wrong(node, " or ".join(names))
         return self._free(node) if node.kind == MAPPING else self._wrong(node, MAPPING)
 
-    def _invented(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
+    def _user_mapping(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
         """Return the data of a mapping whose keys users choose."""
         data: dict[str, Any] = {}
         for key, value in node.value:
@@ -156,7 +156,7 @@ class _Conformer:
                 self.findings.at_node("GPU205", "a name is missing before the `:`", key, tuple(self.path), key=key)
                 continue
             bound = self._below(key.value, key, value, shape.value)
-            if bound is not _NOTHING:
+            if bound is not _INVALID:
                 data[key.value] = bound
         return data
 
@@ -173,7 +173,7 @@ class _Conformer:
         self.path.append(part)
         self.key = key
         bound = self._value(node, shape)
-        if bound is _NOTHING:
+        if bound is _INVALID:
             self.findings.bad.add(tuple(self.path))
         self.path.pop()
         return bound
@@ -194,10 +194,10 @@ class _Conformer:
         """Return a value of a Kubernetes schema as JSON, as kubectl reads it; `yes` and `on` stay text."""
         if node.kind == SEQUENCE:
             items = [self._free_below(index, None, item) for index, item in enumerate(node.value)]
-            return _NOTHING if any(item is _NOTHING for item in items) else items
+            return _INVALID if any(item is _INVALID for item in items) else items
         if node.kind == MAPPING:
             pairs = {key.value: self._free_below(key.value, key, value) for key, value in node.value}
-            return _NOTHING if any(value is _NOTHING for value in pairs.values()) else pairs
+            return _INVALID if any(value is _INVALID for value in pairs.values()) else pairs
         text: str = node.value
         if not node.plain:
             return text
@@ -222,11 +222,11 @@ class _Conformer:
 
     def _wrong(self, node: YamlNode, expected: str) -> Any:
         report_wrong_kind(self.findings, node, self.key, tuple(self.path), expected)
-        return _NOTHING
+        return _INVALID
 
     def _report(self, code: str, message: str, node: YamlNode, hint: str | None) -> Any:
         self.findings.at_node(code, message, node, tuple(self.path), hint, key=self.key)
-        return _NOTHING
+        return _INVALID
 
     def _second_spelling(self, key: YamlNode, earlier: YamlNode, canonical: str) -> None:
         self.findings.at_node(

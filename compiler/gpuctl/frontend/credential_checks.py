@@ -14,7 +14,7 @@ from gpuctl.language.masking import holds_a_credential, names_a_secret
 # Names that end so hold only credentials. For other names that masking knows, such as KAGGLE_KEY, the value decides.
 _NAME = r"(?i)(?:.*[-_.])?(?:token|pwd|secret|credentials?|passphrase|(?:api|access|secret|private|auth)[-_]?key)\Z"
 _PASSWORD = r"(?i).*passw(?:or)?d\Z"  # noqa: S105 - names
-_OF_A_TOKENIZER = r"(?i)(?:.*_)?(?:eos|bos|pad|unk|sep|cls|mask|special|stop|image|start|end)_token\Z"
+_TOKENIZER_NAME = r"(?i)(?:.*_)?(?:eos|bos|pad|unk|sep|cls|mask|special|stop|image|start|end)_token\Z"
 _RANDOM = r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_.-]{16,}\Z"
 _OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)\Z"
 _REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
@@ -24,19 +24,19 @@ def check_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report credentials by their form, and by the names of the options and variables that hold them."""
     words = command_line(model)
     said: set[FieldPath] = set()
-    for word, message, name in _in_words(words):
+    for word, message, name in _credentials_in_words(words):
         if word.path not in said:
             said.add(word.path)
             diagnostic = _credential(document, word.path, message, name)
             yield document.within(diagnostic, word.text, word.earlier) if word.in_script else diagnostic
-    yield from _in_variables(document, model)
+    yield from _variable_credentials(document, model)
 
 
-def _in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
+def _credentials_in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
     """Yield the words that hold a credential, each with the message and the option (None without one)."""
     for index, word in enumerate(words):
         name, value, target = _pair(words, index)
-        if name.startswith("-") and re.match(_OPTION, name) and _is_given(value):
+        if name.startswith("-") and re.match(_OPTION, name) and _may_be_secret(value):
             yield target, f"`{name}` gives a credential in the command", name
         elif holds_a_credential(word.text) and not (index and re.match(_OPTION, words[index - 1].text)):
             yield word, "the command holds what looks like a credential", None
@@ -44,7 +44,7 @@ def _in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
         inside = [word for word in (*program.variables, *program.words) if word.in_script]
         for index, word in enumerate(inside):
             name, value, target = _pair(inside, index)
-            if re.match(_OPTION, name) and _is_given(value):
+            if re.match(_OPTION, name) and _may_be_secret(value):
                 yield target, f"`{name}` gives a credential in the command", name
             elif "=" in word.text and _is_secret(name, value):
                 yield word, f"the script sets `{name}` to a credential", None
@@ -61,7 +61,7 @@ def _pair(words: Sequence[Word], index: int) -> tuple[str, str, Word]:
 
 def _is_secret(name: str, value: str) -> bool:
     """Return True if a variable holds a credential, judged by its name."""
-    if not names_a_secret(name, value) or not _is_given(value) or re.match(_OF_A_TOKENIZER, name):
+    if not names_a_secret(name, value) or not _may_be_secret(value) or re.match(_TOKENIZER_NAME, name):
         return False
     return (
         re.match(_NAME, name) is not None
@@ -70,13 +70,13 @@ def _is_secret(name: str, value: str) -> bool:
     )
 
 
-def _is_given(value: str) -> bool:
+def _may_be_secret(value: str) -> bool:
     """Return True if a value may be a credential: not a reference, a number, a file or the next option."""
     value = value.strip("'\"")
     return value != "" and not value.isdigit() and value[0] not in "-/<[{" and not re.search(_REFERENCE, value)
 
 
-def _in_variables(document: Document, model: Job) -> Iterator[Diagnostic]:
+def _variable_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
     for position, variable in enumerate(model.environment.variables):
         value = variable.value or ""
         if holds_a_credential(value):

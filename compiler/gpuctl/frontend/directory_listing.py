@@ -23,7 +23,7 @@ _FIRST_BYTES = 2**18
 _LIKE_YAML = r"(?i)\.(ya?ml|json)"
 _DOCUMENT = rf"(?mi)^[ \t{{,]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b".encode()
 # Directories of tools: thousands of files without user documents.
-_OF_TOOLS = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules"})
+_TOOL_DIRECTORIES = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules"})
 _SUBMODULE = r"(?m)^[ \t]*path[ \t]*=[ \t]*(.*?)[ \t]*$"
 
 
@@ -59,7 +59,7 @@ def list_directory(directory: str, without: str | None = None) -> Listing:
     """
     walker = _DirectoryWalker(without)
     walker.walk(directory)
-    walker.settle()
+    walker.classify_rest()
     files = dict(sorted(walker.files.items(), key=lambda file: file[0].split(os.sep)))
     return Listing(files, walker.unread, walker.errors)
 
@@ -143,7 +143,7 @@ class _DirectoryWalker:
                 concealed = hidden or entry.name.startswith(".")
                 if not entry.is_dir(follow_symlinks=False):
                     self._file(inside + entry.name, below, entry, concealed)
-                elif entry.name not in _OF_TOOLS and below != self.without:
+                elif entry.name not in _TOOL_DIRECTORIES and below != self.without:
                     folders.append((inside + entry.name, below, concealed))
 
     def _file(self, path: str, below: str, entry: os.DirEntry[str], hidden: bool) -> None:
@@ -159,12 +159,12 @@ class _DirectoryWalker:
             reason, hint = "is a broken link", "fix or remove it: it may have led to a directory"
             self.unread.append(Unread(path, reason, hint))
 
-    def settle(self) -> None:
+    def classify_rest(self) -> None:
         """Decide about links and files with other names, after all files to read are known."""
         read = set(self.files.values())
         for path in self.links:
             real = os.path.realpath(path)
-            if real not in self.real_folders and not self._is_left_out(real):
+            if real not in self.real_folders and not self._is_excluded(real):
                 reason = "is a link to a directory, which is not followed"
                 self.unread.append(Unread(path, reason, f"name it too, if its documents belong here: `-f {path}`"))
         for path, named in self.others:
@@ -174,7 +174,7 @@ class _DirectoryWalker:
                     Unread(path, f"{reason}, so it is not read", "rename it, name it directly, or remove it")
                 )
 
-    def _is_left_out(self, real: str) -> bool:
+    def _is_excluded(self, real: str) -> bool:
         return self.without is not None and os.path.join(real, "").startswith(os.path.join(self.without, ""))
 
 

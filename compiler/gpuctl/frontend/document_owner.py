@@ -40,7 +40,7 @@ def owner_of(root: YamlNode, file: str) -> DocumentOwner:
         return DocumentOwner.GPUCTL if any(_is_in_list(item) for item in items) else DocumentOwner.UNCLEAR
     fields = {fold(key.value): value for key, value in root.value}
     kind = fields.get("kind")
-    if _is_signed(fields):
+    if _has_gpuctl_blocks(fields):
         return DocumentOwner.GPUCTL
     if _is_text(fields.get("apiversion")) and _is_text(kind):
         return DocumentOwner.OTHER_TOOL
@@ -99,7 +99,7 @@ def _is_in_list(item: YamlNode) -> bool:
     return _is_text(kind) and near_kind(kind.value) is not None if kind is not None else False
 
 
-def _is_signed(fields: dict[str, YamlNode]) -> bool:
+def _has_gpuctl_blocks(fields: dict[str, YamlNode]) -> bool:
     """Return True if a document's blocks identify it as gpuctl's, whatever its kind."""
     version = fields.get("version")
     if version is not None and version.kind == "scalar" and version.value == VERSION:

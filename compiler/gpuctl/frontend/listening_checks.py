@@ -23,12 +23,12 @@ _HOSTS = (
 class _Server(NamedTuple):
     """A server that listens on 127.0.0.1 by default.
 
-    ``write``: the option to add. ``told``: options, and ``variable``: the variable, that set its address. ``command``:
+    ``option``: the option to add. ``address_options`` and ``variable`` set its address. ``command``:
     the argument that makes the program a server.
     """
 
-    write: str
-    told: tuple[str, ...] = ()
+    option: str
+    address_options: tuple[str, ...] = ()
     variable: str = ""
     command: str = ""
 
@@ -112,18 +112,18 @@ def _addresses(document: Document, model: Job, program: Program) -> Iterator[Dia
             yield diagnostic_at(document, "GPU514", message, given[0], hint)
         return
     server = _local_server(program)
-    if server is None or any(word.is_open for word in program.words) or option(program.words, *server.told):
+    if server is None or any(word.is_open for word in program.words) or option(program.words, *server.address_options):
         return
     names = {word.text.partition("=")[0] for word in (*program.words, *program.variables)}
     names |= {variable.name for variable in model.environment.variables}
-    if names & {*server.told, server.variable} or (
+    if names & {*server.address_options, server.variable} or (
         server is _JUPYTER and model.environment.image.startswith(_LISTENING_IMAGES)
     ):
         return
     service = service_of(model)
     number = (service.targetPort or service.port) if service is not None else 0
     message = f"{program.name} listens on 127.0.0.1 by default, where neither the Service nor a probe reaches it"
-    hint = f"add `{server.write.replace('$(PORT)', str(number))}`"
+    hint = f"add `{server.option.replace('$(PORT)', str(number))}`"
     yield diagnostic_at(document, "GPU514", message, program.words[0], hint)
 
 

@@ -37,7 +37,7 @@ def report_model_errors(findings: Findings, error: ValidationError, prefix: Fiel
         path = prefix + _document_path(findings.root, item["loc"], prefix)
         if kind == ERROR_TYPE:
             path += tuple(context["path"])
-            if not findings.is_reported(path) and not _rests_on_bad(findings, path, context):
+            if not findings.is_reported(path) and not _follows_from_bad(findings, path, context):
                 key = "[key]" in item["loc"] or (bool(context["path"]) and context["code"] in ("GPU201", "GPU213"))
                 findings.at_path(context["code"], context["message"], path, context["hint"], key=key)
         elif kind == "missing":
@@ -53,7 +53,7 @@ def report_model_errors(findings: Findings, error: ValidationError, prefix: Fiel
             findings.at_path("GPU202", f"`{format_path(path[-1:])}`: {item['msg'].lower()}", path)
 
 
-def _rests_on_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
+def _follows_from_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
     """Return True if a block is reported to lack a field that it has with an invalid value."""
     block = path[: len(path) - len(context["path"])]
     return context["code"] == "GPU201" and any(bad[: len(block)] == block for bad in findings.bad)

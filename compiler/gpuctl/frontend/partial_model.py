@@ -42,11 +42,11 @@ def partial_model(shape: ModelShape, data: dict[str, Any], bad: Iterable[FieldPa
 
     :param bad: canonical paths of the fields known to be invalid.
     """
-    unknown = {path for path in (_in_mappings(path) for path in bad) if path}
+    unknown = {path for path in (_up_to_list(path) for path in bad) if path}
     data = _copy(data)
     for _ in range(_MOST_ROUNDS):
         for path in unknown:
-            _take_out(data, path)
+            _remove(data, path)
         for name, fields in _REQUIRED.items():
             block = data.setdefault(name, {})
             missing = fields.keys() - block.keys()
@@ -55,13 +55,13 @@ def partial_model(shape: ModelShape, data: dict[str, Any], bad: Iterable[FieldPa
         try:
             model = shape.model.model_validate(data)
         except ValidationError as error:
-            found = set(_wrong_paths(error, data)) - unknown
+            found = set(_error_paths(error, data)) - unknown
             if not found:
                 return None
             unknown |= found
             continue
         for path in unknown:
-            _mark(model, path)
+            _set_unknown(model, path)
         return model
     return None
 
@@ -75,7 +75,7 @@ def until_unknown(checks: Iterable[Iterator[Diagnostic]]) -> Iterator[Diagnostic
             continue
 
 
-def _in_mappings(path: FieldPath) -> FieldPath:
+def _up_to_list(path: FieldPath) -> FieldPath:
     """Return the path up to its first list: removing one entry would change the indices of the others."""
     for index, part in enumerate(path):
         if isinstance(part, int):
@@ -88,14 +88,14 @@ def _copy(value: Any) -> Any:
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _take_out(data: Any, path: FieldPath) -> None:
+def _remove(data: Any, path: FieldPath) -> None:
     for part in path[:-1]:
         data = data.get(part) if isinstance(data, dict) else None
     if isinstance(data, dict):
         data.pop(path[-1], None)
 
 
-def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[FieldPath]:
+def _error_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[FieldPath]:
     """Yield the paths of pydantic's errors, as deep as the data goes, without the names of union branches."""
     for item in error.errors(include_url=False, include_input=False):
         node: Any = data
@@ -109,7 +109,7 @@ def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[Field
             yield path
 
 
-def _mark(model: BaseModel, path: FieldPath) -> None:
+def _set_unknown(model: BaseModel, path: FieldPath) -> None:
     """Set the placeholder at a path, or at the nearest enclosing block of the model."""
     at: Any = model
     for position, part in enumerate(path):

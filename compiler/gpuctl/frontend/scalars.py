@@ -52,15 +52,15 @@ def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
 def explain(node: YamlNode, shape: ScalarShape, path: FieldPath, field: str) -> tuple[str, str, str]:
     """Return code, message and hint for a scalar that a field does not accept. ``field``: its name in messages."""
     if shape.scalar is Scalar.TEXT:
-        return _no_choice(node, shape.choices, path, field)
+        return _choice_error(node, shape.choices, path, field)
     if shape.scalar is Scalar.BOOLEAN:
         low = node.value.lower()
         values = "`true`" if low in _LIKE_TRUE else "`false`" if low in _LIKE_FALSE else "`true` or `false`"
         return "GPU202", f"{field} is true or false, not `{shorten(node.value)}`", f"write {values}"
-    return _no_number(node, path, field, whole=shape.scalar is Scalar.INTEGER)
+    return _number_error(node, path, field, whole=shape.scalar is Scalar.INTEGER)
 
 
-def _no_choice(node: YamlNode, choices: tuple[str, ...], path: FieldPath, field: str) -> tuple[str, str, str]:
+def _choice_error(node: YamlNode, choices: tuple[str, ...], path: FieldPath, field: str) -> tuple[str, str, str]:
     named = [choice for choice in choices if choice]
     close = nearest(node.value, named)
     listed = ", ".join(named)
@@ -72,7 +72,7 @@ def _no_choice(node: YamlNode, choices: tuple[str, ...], path: FieldPath, field:
     return code, f"`{shorten(node.value)}` is not a value of {field}", hint
 
 
-def _no_number(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> tuple[str, str, str]:
+def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> tuple[str, str, str]:
     text: str = node.value
     expected = "a whole number" if whole else "a number"
     bare = text.strip()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 _DEEPEST = 20
 _LONGEST = 65536
-_LONGEST_REMEMBERED = 4096
+_LONGEST_CACHED = 4096
 _REDIRECTION = r"\d*(?:<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>"
 _OPERATOR = r"&&|\|\||;;|\|&|[;|&()\n]"
 _PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
@@ -21,7 +21,7 @@ _PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
 _BRACES = r"\{[^{}]*\}"
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?="
 # Words with a meaning of their own in a shell; a program of the same name does something else.
-_OF_A_SHELL = frozenset(
+_SHELL_WORDS = frozenset(
     {
         *("cd", "pushd", "popd", "export", "unset", "source", ".", "set", "shopt", "alias", "eval", "exec", "trap"),
         *(
@@ -44,7 +44,7 @@ _OF_A_SHELL = frozenset(
 _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 _BETWEEN = frozenset({"then", "do", "else", "elif", "!"})
 _TESTS = frozenset({"[", "[[", "test"})
-_NO_PROGRAMS = _OF_A_SHELL - {"time", "command"}
+_SHELL_ONLY = _SHELL_WORDS - {"time", "command"}
 """Shell words that common images do not have as a program."""
 # Ends of groups whose commands always run.
 _GROUPS = frozenset({"}", ")"})
@@ -102,13 +102,13 @@ def read_command(text: str) -> CommandText:
     words = tuple(token.word for token in tokens if token.word is not None)
     needs = lexer.special or len(words) < len(tokens) or any(map(_is_expanded, words))
     if words:
-        needs = needs or words[0].text in _OF_A_SHELL or re.match(_ASSIGNMENT, words[0].text) is not None
+        needs = needs or words[0].text in _SHELL_WORDS or re.match(_ASSIGNMENT, words[0].text) is not None
     return CommandText(words, needs)
 
 
 def is_shell_only(word: str) -> bool:
     """Return True if only a shell can run a command with this first word: builtin, keyword or assignment."""
-    return word in _NO_PROGRAMS or re.match(_ASSIGNMENT, word) is not None
+    return word in _SHELL_ONLY or re.match(_ASSIGNMENT, word) is not None
 
 
 def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
@@ -118,11 +118,11 @@ def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
     """
     if len(script) > _LONGEST:
         return ()
-    return _remembered(script) if len(script) <= _LONGEST_REMEMBERED else _read(script)
+    return _cached_commands(script) if len(script) <= _LONGEST_CACHED else _read(script)
 
 
 @lru_cache(maxsize=64)
-def _remembered(script: str) -> tuple[SimpleCommand, ...]:
+def _cached_commands(script: str) -> tuple[SimpleCommand, ...]:
     """Cache a script that several checks read."""
     return _read(script)
 

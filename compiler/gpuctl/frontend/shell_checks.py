@@ -33,7 +33,7 @@ _ONE_ITEM = "the script is one item"
 _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
 _ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
 _REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
-_OF_A_SERVICE = r"_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?\Z"
+_SERVICE_VARIABLE = r"_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?\Z"
 """Matches the end of variables that Kubernetes creates for the Services of a namespace."""
 _NAME = r"(?a)[A-Za-z_][\w.-]*\Z"
 _REGULAR_EXPRESSION = r"://|[\\^|()]|\.\*"
@@ -70,7 +70,7 @@ def check_words(document: Document, model: Job, settings: Settings) -> Iterator[
     """Report commands and values of variables that need a shell, or other words."""
     known = _known_variables(model, settings)
     for command in _commands(model, known):
-        found = next(_of_line(document, command), None)
+        found = next(_whole_lines(document, command), None)
         if found is not None:
             yield found
         else:
@@ -88,10 +88,10 @@ def _commands(model: Job, known: frozenset[str] | None) -> Iterator[CheckedComma
     patch = model.podPatch if isinstance(model.podPatch, dict) else {}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(_items(patch.get(field))):
-            yield from _of_container(container, ("podPatch", field, index), known)
+            yield from _container_commands(container, ("podPatch", field, index), known)
 
 
-def _of_container(
+def _container_commands(
     container: dict[str, object], path: FieldPath, known: frozenset[str] | None
 ) -> Iterator[CheckedCommand]:
     texts = {field: _texts(container.get(field)) for field in ("command", "args")}
@@ -140,7 +140,7 @@ def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic]:
+def _whole_lines(document: Document, command: CheckedCommand) -> Iterator[Diagnostic]:
     """Report whole lines in one item, and shell scripts that are not one item."""
     words = command.words
     first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
@@ -203,7 +203,7 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
     if script_of(inner) is not None:
         return
     program = inner[0].text.rpartition("/")[2] if inner else ""
-    if (place := _only_of_a_shell(command, program)) is not None:
+    if (place := _shell_only_index(command, program)) is not None:
         text = command.words[place].text
         message = f"`{shorten(text)}` is passed to the program as an argument: no shell reads this command"
         if not place:
@@ -221,7 +221,7 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
         if before not in _SCRIPT_OPTIONS and not (before == "-m" and len(word.text) > 200):
             found = None
             if program not in _OWN_DOLLARS:
-                found = _replaced(word.text, command.references)
+                found = _shell_replacement(word.text, command.references)
             if found is None and program not in _OWN_PATTERNS:
                 found = _pattern(word.text, before)
             if found is not None:
@@ -231,7 +231,7 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
         before = word.text
 
 
-def _only_of_a_shell(command: CheckedCommand, program: str) -> int | None:
+def _shell_only_index(command: CheckedCommand, program: str) -> int | None:
     """Return the index of the first word that is a shell operator, or of a first word that only a shell can run."""
     if command.words[0].path[-2] != "command":
         return None
@@ -242,7 +242,7 @@ def _only_of_a_shell(command: CheckedCommand, program: str) -> int | None:
     return 0 if is_shell_only(command.words[0].text) else None
 
 
-def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:
+def _shell_replacement(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:
     """Return severity, text and hint of the first part of a word that only a shell replaces; None without one."""
     shell = 'use ["bash", "-c", "..."]'
     for match in re.finditer(_ANY_VARIABLE, text):
@@ -260,7 +260,7 @@ def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, s
         if re.match(_NAME, name) is None:
             if re.match(r"[a-z]", name):
                 return Severity.WARNING, match[0], shell
-        elif references is not None and name not in references and not re.search(_OF_A_SERVICE, name):
+        elif references is not None and name not in references and not re.search(_SERVICE_VARIABLE, name):
             hint = f"set `{name}` in `env`: Kubernetes replaces only the container's variables" if references else shell
             return Severity.WARNING, match[0], hint
     value = text.partition("=")[2] if text.startswith("-") else text
@@ -296,7 +296,7 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
     """Report values of variables that contain shell syntax, which stays unexpanded."""
     in_list = isinstance(model.environment.env, list)
     for position, variable in enumerate(model.environment.variables):
-        found = _in_value(variable.value or "", variable.name, known or frozenset())
+        found = _unexpanded_part(variable.value or "", variable.name, known or frozenset())
         if found is not None:
             part, hint = found
             at: FieldPath = (position, "value") if in_list else (variable.name,)
@@ -305,7 +305,7 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
             yield document.within(diagnostic, part)
 
 
-def _in_value(text: str, own: str, known: frozenset[str]) -> tuple[str, str] | None:
+def _unexpanded_part(text: str, own: str, known: frozenset[str]) -> tuple[str, str] | None:
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
         if name != own and name in known:

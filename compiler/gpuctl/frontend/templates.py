@@ -68,7 +68,7 @@ def without_references(value: Any) -> Any:
     return value
 
 
-def _meant_root(root: str) -> str | None:
+def _nearest_root(root: str) -> str | None:
     """Return the root that a word is, or is a near miss of; None for words of other template languages."""
     if root in ROOTS:
         return root
@@ -83,7 +83,7 @@ def _meant_root(root: str) -> str | None:
 def escape(text: str) -> str:
     """Return text that :func:`expand` turns back into ``text``, for strings that are already expanded."""
     found = "{{" in text and re.finditer(_SPECIAL, text)
-    special = found and any(match[1] is None or _meant_root(match[1]) is not None for match in found)
+    special = found and any(match[1] is None or _nearest_root(match[1]) is not None for match in found)
     return text.replace("{{", "{{{{") if special else text
 
 
@@ -169,7 +169,7 @@ class _Expander:
         """Return the replacement of one mention; those of other template languages are returned unchanged."""
         if match[1] is None:
             return "{{"
-        meant = _meant_root(match[1])
+        meant = _nearest_root(match[1])
         if meant is None:
             return match[0]
         if meant != match[1]:

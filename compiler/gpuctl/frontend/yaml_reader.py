@@ -16,9 +16,9 @@ from gpuctl.language.kinds import ALIASES, KINDS
 
 _BOUNDARY = r"(?m)^---(?=[ \t\r\n]|\Z)"
 _DIRECTIVE = r"(?m)^%"
-_OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*[:：][ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
+_GPUCTL_KIND = rf"(?mi)^[\"']?kind[\"']?[ \t]*[:：][ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
 """Matches a line that identifies a document as gpuctl's, in text that is not valid YAML."""
-_OTHERS = (r"(?m)^apiVersion:[ \t]+\S", r"(?m)^kind:[ \t]+\S")
+_MANIFEST_LINES = (r"(?m)^apiVersion:[ \t]+\S", r"(?m)^kind:[ \t]+\S")
 """Match lines that identify a Kubernetes manifest, such as a Helm template, which is not valid YAML."""
 
 
@@ -36,10 +36,10 @@ def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]
                     empty = False
                     yield RawDocument(chunk, number, root)
         except ReadError as error:
-            if source.direct or re.search(_OURS, chunk.text):
+            if source.direct or re.search(_GPUCTL_KIND, chunk.text):
                 diagnostics.append(error.diagnostic)
             else:
-                code = "GPU105" if all(re.search(line, chunk.text) for line in _OTHERS) else "GPU107"
+                code = "GPU105" if all(re.search(line, chunk.text) for line in _MANIFEST_LINES) else "GPU107"
                 message = f"a document of another tool cannot be read as YAML: skipped ({error.diagnostic.message})"
                 diagnostics.append(Diagnostic(Severity.NOTE, code, message, error.diagnostic.span))
     if empty and len(diagnostics) == before:

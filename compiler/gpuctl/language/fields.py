@@ -83,7 +83,7 @@ def empty_dict() -> dict[str, Any]:
 
 
 # Pools, amounts, images and variables repeat across documents. Errors are not cached.
-_remembered = lru_cache(maxsize=4096)
+_cached = lru_cache(maxsize=4096)
 
 
 def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
@@ -106,7 +106,7 @@ def _dns_1035(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _dns_label(value: str) -> str:
     if not names.is_dns_label(value):
         what = "a legal name: at most 63 lower-case letters, digits and `-`, not starting or ending in `-`"
@@ -114,7 +114,7 @@ def _dns_label(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _object_name(value: str) -> str:
     if not names.is_dns_subdomain(value):
         what = "a legal object name: at most 253 lower-case letters, digits, `-` and `.`"
@@ -122,7 +122,7 @@ def _object_name(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _label_value(value: str) -> str:
     if not names.is_label_value(value):
         what = (
@@ -155,7 +155,7 @@ def _domain(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _env_name(value: str) -> str:
     if not names.is_env_name(value):
         what = "a legal environment variable name: letters, digits, `_`, `-` and `.`, not starting with a digit"
@@ -170,7 +170,7 @@ def _port_name(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def check_quantity(value: str) -> str:
     """Return a quantity as written, after checking that it is not negative."""
     amount = parse_quantity(value)
@@ -186,7 +186,7 @@ def check_quantity(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _positive_quantity(value: str) -> str:
     check_quantity(value)
     if parse_quantity(value) == 0:
@@ -194,7 +194,7 @@ def _positive_quantity(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _memory(value: str) -> str:
     _positive_quantity(value)
     amount = parse_quantity(value)
@@ -217,7 +217,7 @@ def _fraction(value: str) -> str | None:
     return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
 
 
-@_remembered
+@_cached
 def _share(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:
@@ -239,7 +239,7 @@ def _share(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _duration(value: str) -> str:
     if parse_duration(value) is None:
         if is_too_long(value):
@@ -254,7 +254,7 @@ def _duration(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _positive_duration(value: str) -> str:
     # A zero without a unit gets one useful hint, not first `0s` and then this.
     if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
@@ -262,7 +262,7 @@ def _positive_duration(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _percentage(value: str) -> str:
     if re.fullmatch(r"(?a)(100(\.0{1,3})?|\d{1,2}(\.\d{1,3})?) ?%?", value) is None or not percent(value):
         message = f"`{shorten(value)}` is not a percentage of more than 0 such as `5%`"
@@ -275,7 +275,7 @@ def percent(value: str) -> float:
     return float(value.rstrip("% "))
 
 
-@_remembered
+@_cached
 def _absolute_path(value: str) -> str:
     """Check a path to mount. The API server silently accepts relative paths and a ``:``; the kubelet does not."""
     if not value.startswith("/"):
@@ -299,7 +299,7 @@ def _absolute_path(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def normal_path(value: str) -> str:
     """Return a normalised path: ``/home/data/`` -> ``/home/data``. Two leading slashes become one."""
     return "/" + posixpath.normpath(value).lstrip("/")
@@ -312,7 +312,7 @@ def _relative_path(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
         raise field_error("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
@@ -323,7 +323,7 @@ def _url_path(value: str) -> str:
     return value
 
 
-@_remembered
+@_cached
 def _image(value: str) -> str:
     if not value:
         raise field_error("GPU205", "the image is empty", "name a container image")

@@ -110,11 +110,13 @@ def _masked_text(text: str, mask: Callable[[str], str]) -> str:
     if "://" in text:
         text = _compiled(_USER_INFO).sub(lambda match: match[1] + mask(match[2]) + match[3], text)
     text = _compiled(_AUTHORIZATION).sub(lambda match: match[1] + mask(match[2]), text)
-    text = _compiled(_GIVEN).sub(lambda match: match[1] + mask(match[2]) if _is_given(match) else match[0], text)
+    text = _compiled(_GIVEN).sub(
+        lambda match: match[1] + mask(match[2]) if _is_credential_value(match) else match[0], text
+    )
     return _compiled(CREDENTIAL).sub(lambda match: mask(match[0]), text)
 
 
-def _is_given(match: re.Match[str]) -> bool:
+def _is_credential_value(match: re.Match[str]) -> bool:
     """Return True if a match is a name with its value: ``--token x`` is, ``the token is`` is not."""
     start = match.start()
     before = match.string[max(0, start - _LONGEST_NAME) : start]
@@ -185,15 +187,15 @@ def _masked_map(value: dict[Any, Any], field: str) -> dict[Any, Any]:
 
 def masked_pair(old: Any, new: Any, path: str = "") -> tuple[Any, Any]:
     """Return two values of one field, both masked. If a masked value changed, the new one is marked as changed."""
-    return _told_apart(old, new, masked(old, path), masked(new, path))
+    return _marked_changes(old, new, masked(old, path), masked(new, path))
 
 
-def _told_apart(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any, Any]:
+def _marked_changes(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any, Any]:
     if old == new or old is None or new is None:
         return shown_old, shown_new
     if isinstance(shown_old, dict) and isinstance(shown_new, dict):
         both = shown_old.keys() & shown_new.keys()
-        pairs = {key: _told_apart(old[key], new[key], shown_old[key], shown_new[key]) for key in both}
+        pairs = {key: _marked_changes(old[key], new[key], shown_old[key], shown_new[key]) for key in both}
         return (
             {**shown_old, **{key: pair[0] for key, pair in pairs.items()}},
             {**shown_new, **{key: pair[1] for key, pair in pairs.items()}},
@@ -204,7 +206,7 @@ def _told_apart(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any
         for index, (item, key) in enumerate(zip(new, _places(new), strict=True)):
             if key in places:
                 before = places[key]
-                _, result[index] = _told_apart(old[before], item, shown_old[before], shown_new[index])
+                _, result[index] = _marked_changes(old[before], item, shown_old[before], shown_new[index])
         return shown_old, result
     if shown_old != shown_new:
         return shown_old, shown_new

@@ -11,7 +11,7 @@ Labels = Mapping[str, str]
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
-def selects(selector: Object | None, labels: Labels) -> bool:
+def selector_matches(selector: Object | None, labels: Labels) -> bool:
     """Return True if a label selector matches. None matches nothing, an empty selector everything.
 
     Source: ``apimachinery/pkg/apis/meta/v1/helpers.go``, LabelSelectorAsSelector.
@@ -19,10 +19,12 @@ def selects(selector: Object | None, labels: Labels) -> bool:
     if selector is None:
         return False
     pairs = (selector.get("matchLabels") or {}).items()
-    return pairs <= labels.items() and all(holds(item, labels) for item in selector.get("matchExpressions") or [])
+    return pairs <= labels.items() and all(
+        requirement_matches(item, labels) for item in selector.get("matchExpressions") or []
+    )
 
 
-def holds(expression: Object, labels: Labels) -> bool:
+def requirement_matches(expression: Object, labels: Labels) -> bool:
     """Return True if one requirement matches. Source: ``apimachinery/pkg/labels/selector.go``, Requirement.Matches."""
     operator: str = expression["operator"]
     value, wanted = labels.get(expression["key"]), [str(item) for item in expression.get("values") or []]

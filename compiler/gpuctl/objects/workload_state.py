@@ -43,7 +43,7 @@ def condition(obj: Object, kind: str) -> Any:
     return None
 
 
-def finished(obj: Object) -> str | None:
+def end_state(obj: Object) -> str | None:
     """Return ``finished`` or ``failed`` for a Job or JobSet that has ended, else None."""
     if obj["kind"] == "Job":
         if condition(obj, "Complete") or condition(obj, "SuccessCriteriaMet"):
@@ -60,7 +60,7 @@ _ENDS = {
 }
 
 
-def ended(obj: Object) -> str | None:
+def end_description(obj: Object) -> str | None:
     """Return ``finished 3h ago (Complete)`` for a Job or JobSet that has ended, else None.
 
     In brackets is the type of its end condition; it is ``Failed`` for a failed training.
@@ -72,15 +72,15 @@ def ended(obj: Object) -> str | None:
     return f"finished {age(since)} ago ({found['type']})" if since else f"finished ({found['type']})"
 
 
-def running(obj: Object) -> str | None:
+def running_description(obj: Object) -> str | None:
     """Return ``running for 3h`` if a workload's status shows pods, so that work may be lost; else None.
 
-    Pods that never started are counted; :func:`work_of` excludes them.
+    Pods that never started are counted; :func:`lost_work` excludes them.
     """
     status = obj.get("status") or {}
     since = obj["metadata"].get("creationTimestamp")
     kind = obj["kind"]
-    if finished(obj):
+    if end_state(obj):
         return None
     if kind == "Job":
         if not status.get("active"):
@@ -100,7 +100,7 @@ def running(obj: Object) -> str | None:
     return f"running for {age(since)}"
 
 
-def work_of(pods: Iterable[Object]) -> str | None:
+def lost_work(pods: Iterable[Object]) -> str | None:
     """Return the work that is lost with pods: ``running for 3h`` (since the first container started), or that they have
     run.
 
@@ -221,7 +221,7 @@ def recreatable(live: Object) -> Object:
             for label in _JOB_LABELS:
                 labels.pop(label, None)
         spec["template"].get("metadata", {}).pop("creationTimestamp", None)
-    if live["kind"] in _BATCH and finished(live):
+    if live["kind"] in _BATCH and end_state(live):
         result["spec"]["suspend"] = True
         hold(result)
     if live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":

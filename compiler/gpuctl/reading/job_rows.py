@@ -16,7 +16,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, replicas
-from gpuctl.objects.workload_state import condition, finished
+from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.node_devices import gpus_of_claims
@@ -310,7 +310,7 @@ def name_prefixes(name: str) -> Iterator[str]:
 
 def missing_pods(job: Job) -> int:
     """Return the number of pods that a job should have but has not."""
-    if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
+    if job.workload is None or end_state(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
         return 0
     return max(0, replicas(job.workload) - job.pods_in_pages - _made(job))
 

@@ -15,7 +15,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.objects.workload_state import condition, finished
+from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.job_rows import Job, group_by_job, newest_generation
 from gpuctl.reading.log_streams import (
     ContainerLog,
@@ -244,7 +244,7 @@ class LogFollower:
         if not all(pod.is_through(now) for pod in self._pods.values()):
             self._absent = None
             return False
-        if self._only is not None or (self._workload is not None and finished(self._workload)):
+        if self._only is not None or (self._workload is not None and end_state(self._workload)):
             return True
         if self._workload is not None:
             self._absent = None
@@ -268,7 +268,7 @@ class LogFollower:
             yield Notice(self._pods[self._only].end())
         elif self._workload is None:
             yield Notice(f"{title} is gone")
-        elif finished(self._workload) == "failed":
+        elif end_state(self._workload) == "failed":
             why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
             pods = [pod.object for pod in self._pods.values() if pod.gone is None]
             known = self._cause(Job(self._job.identity, self._workload, pods))

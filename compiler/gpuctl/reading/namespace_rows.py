@@ -15,7 +15,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import PodOnNode, is_finished, pod_on_node
@@ -145,7 +145,7 @@ def read_namespaces(found: NamespaceContents, settings: Settings, keys: Records)
                 obj["metadata"].get("creationTimestamp") if obj else None,
                 labels_of(obj) if obj else None,
                 obj is not None and is_ours(obj) and name != SYSTEM_NAMESPACE,
-                sum(finished(main) is None for main in mains),
+                sum(end_state(main) is None for main in mains),
                 len(mains),
                 tuple(quotas.get(name, ())),
                 tuple(sorted(holders.get(name, ()), key=lambda item: (item.name, item.pod))),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_rows import Job
 
 
@@ -21,7 +21,7 @@ def pausable_jobs(jobs: Iterable[Job], keys: Records) -> dict[str, str]:
     names = {}
     for job in found:
         workload, identity = job.workload, job.identity
-        if workload is None or workload["metadata"].get("deletionTimestamp") or finished(workload):
+        if workload is None or workload["metadata"].get("deletionTimestamp") or end_state(workload):
             continue
         if keys.paused in annotations_of(workload):
             continue

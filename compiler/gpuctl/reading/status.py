@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_held, is_queued, queue_of
-from gpuctl.objects.workload_state import condition, finished
+from gpuctl.objects.workload_state import condition, end_state
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
@@ -183,7 +183,7 @@ def job_status(workload: Object, pods: Iterable[Object], keys: Records, refusal:
     pods = list(pods)
     if workload["metadata"].get("deletionTimestamp"):
         return Status("Terminating", _TERMINATING)
-    ended = finished(workload)
+    ended = end_state(workload)
     if ended:
         return _finished(workload, ended)
     idle = _idle(workload, keys)

@@ -17,7 +17,7 @@ from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_queued
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_lookup import JobNotFound, find_job
 from gpuctl.reading.job_rows import Identity, Job, add_refusals, group_by_job, identity_of, newest_generation
 from gpuctl.reading.status import Status, pod_status
@@ -262,7 +262,7 @@ class _Wait:
             another = workload["metadata"]["uid"] != item.uid
             return self._outcome(item, "met", f"{title} was deleted, and made again") if another else None
         status = item.job.status(self._keys)
-        ended = finished(workload)
+        ended = end_state(workload)
         if ended == "failed":
             cause = cause_of(self._scope, item.job, self._keys, self._settings)
             text = f"{title} failed: {cause or status.reason or status.word}"

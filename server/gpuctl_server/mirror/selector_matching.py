@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpuctl.objects.api_resources import Object, labels_of
-from gpuctl.objects.selectors import holds
+from gpuctl.objects.selectors import requirement_matches
 
 _SET = re.compile(r"(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL = re.compile(r"(?P<key>[^\s!=(),]+)\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s!=(),]*)")
@@ -35,7 +35,7 @@ class LabelSelector:
     def matches(self, obj: Object) -> bool:
         """Return True if the labels of an object meet every requirement."""
         labels = labels_of(obj)
-        return all(holds(requirement, labels) for requirement in self.requirements)
+        return all(requirement_matches(requirement, labels) for requirement in self.requirements)
 
     def one_of(self, key: str) -> tuple[str, ...] | None:
         """Return the values that a label is limited to; None without a limit."""

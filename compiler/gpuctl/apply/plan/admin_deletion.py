@@ -18,7 +18,7 @@ from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, anno
 from gpuctl.objects.companion_names import config_map_name, pool_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.objects.workload_state import running
+from gpuctl.objects.workload_state import running_description
 
 _POLL = 0.5
 _NAMED = 5
@@ -182,14 +182,16 @@ def _contents(session: Session, name: str, keys: Records) -> str:
     workloads, others = (*WORKLOADS, "Pod"), _CONTENTS
     lists = dict(zip((*workloads, *others), session.each(read, (*workloads, *others)), strict=True))
     mains = [obj for kind in workloads for obj in lists[kind] if not is_controlled(obj)]
-    titles = [_title(obj, keys) for obj in sorted(mains, key=lambda obj: running(obj) is None)]
+    titles = [_title(obj, keys) for obj in sorted(mains, key=lambda obj: running_description(obj) is None)]
     more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
     parts = [*titles[:_NAMED], *more]
     for kind in others:
         number = sum(obj["metadata"]["name"] not in _BUILTIN for obj in lists[kind])
         if number:
             parts.append(f"{number} {RESOURCES[kind].plural if number > 1 else kind.lower()}")
-    unsaved = [_title(obj, keys) for obj in mains if keys.checkpoint in annotations_of(obj) and running(obj)]
+    unsaved = [
+        _title(obj, keys) for obj in mains if keys.checkpoint in annotations_of(obj) and running_description(obj)
+    ]
     return (", ".join(parts) or "nothing of note") + _not_saved(unsaved)
 
 
@@ -202,7 +204,7 @@ def _not_saved(titles: list[str]) -> str:
 
 def _title(obj: Object, keys: Records) -> str:
     kind = labels_of(obj).get(keys.job_type, obj["kind"].lower())
-    since = running(obj)
+    since = running_description(obj)
     return f"{kind}/{unhashed_name(obj)}" + (f" ({since})" if since else "")
 
 

@@ -10,7 +10,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import WORKLOADS, annotations_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.workload_state import running
+from gpuctl.objects.workload_state import running_description
 
 _SHOWN = 120
 
@@ -28,7 +28,7 @@ def _ends_work(step: Step) -> bool:
     """Return True if a step ends running pods: with their workload, or one by one by a new template."""
     if step.deletes:
         return step.key.kind in WORKLOADS and step.running is not None
-    if step.method != "put" or step.live is None or running(step.live) is None:
+    if step.method != "put" or step.live is None or running_description(step.live) is None:
         return False
     return any(change.path.startswith("spec.template.") for change in step.changes)
 

@@ -19,7 +19,7 @@ from gpuctl.language.display_text import first_few
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.selectors import holds
+from gpuctl.objects.selectors import requirement_matches
 
 Labels = dict[str, str]
 
@@ -221,7 +221,8 @@ def _is_in_terms(pod: DryRunPod, labels: Labels) -> bool:
     )
     terms = (affinity or {}).get("nodeSelectorTerms")
     return not terms or any(
-        all(holds(expression, labels) for expression in term.get("matchExpressions") or []) for term in terms
+        all(requirement_matches(expression, labels) for expression in term.get("matchExpressions") or [])
+        for term in terms
     )
 
 

@@ -12,7 +12,7 @@ from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
-from gpuctl.objects.workload_state import ended, pod_labels, pods_of_each, work_of
+from gpuctl.objects.workload_state import end_description, lost_work, pod_labels, pods_of_each
 
 # Kinds that are searched for dependents. Secrets are not: their owners could only be read by listing all Secrets.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
@@ -36,7 +36,7 @@ def note_finished(plan: Plan, request: ApplyRequest) -> None:
     its user has named the training. An object that a rollback restores is skipped too.
     """
     for step in plan.steps:
-        end = ended(step.live) if step.action in ("replace", "prune") and step.live is not None else None
+        end = end_description(step.live) if step.action in ("replace", "prune") and step.live is not None else None
         if end is None or step.key in request.instead:
             continue
         if step.action == "prune":
@@ -93,7 +93,7 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
         return
     pods = [pod for found in lists for pod in found]
     for step, mine in zip(steps, pods_of_each(pods, workloads), strict=True):
-        step.running = work_of(mine)
+        step.running = lost_work(mine)
 
 
 def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[Step]) -> None:

@@ -28,7 +28,7 @@ from gpuctl.language.display_text import first_few
 from gpuctl.language.drift_rules import BUILT_IN
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, stamp
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 
 What = Literal["differs", "gone", "unnamed"]
 # Maps to which webhooks add. In other maps a key that gpuctl did not write is a default of the API server.
@@ -145,7 +145,7 @@ class _Comparison:
         if wanted is not None and step.key.kind not in SHARED:
             paths = [one.path for one in fields]
             # An apply patches labels and annotations of a finished training, but cannot patch its pod template.
-            is_over = finished(live) is not None
+            is_over = end_state(live) is not None
             added = self._added(live, wanted, paths, holdings)
             fields += (one for one in added if not (is_over and is_pod_metadata(one.path)))
             found.expected += [

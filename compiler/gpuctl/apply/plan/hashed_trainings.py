@@ -18,7 +18,7 @@ from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, hashed_name_of, spec_digest
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import carried_over, finished, running
+from gpuctl.objects.workload_state import carried_over, end_state, running_description
 
 
 class HashedTraining(NamedTuple):
@@ -85,7 +85,7 @@ def keep_steps(built: HashedTraining, title: str, options: DecisionOptions) -> l
     They keep their names: all of them join the set that is applied, and are taken over together.
     """
     job, namespace = built.wanted.name, built.wanted.namespace
-    ended = finished(built.live)
+    ended = end_state(built.live)
     reason = (
         f"{ended}; {JobHint('rerun', job, namespace)} runs it again"
         if ended
@@ -115,7 +115,7 @@ def replace_hashed(
         return
     step.action, step.live = "replace", built.live
     step.reason = f"replaces {built.live['metadata']['name']}, which was created from a manifest of `build`"
-    step.running = running(built.live)
+    step.running = running_description(built.live)
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:
         step.changes = compare(built.wanted.kind, step.desired, built.live).changes

@@ -19,7 +19,7 @@ from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Ob
 from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.hashed_names import hashed_name_of, job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import running
+from gpuctl.objects.workload_state import running_description
 
 
 def plan_document_deletion(
@@ -145,7 +145,7 @@ def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -
     other = labels_of(live).get(keys.job_type, kind)
     if other != kind:
         return Step("skip", key, f"belongs to {other}/{labels_of(live).get('app', key.name)}", title=title)
-    return Step("delete", key, live=live, method="delete", title=title, running=running(live))
+    return Step("delete", key, live=live, method="delete", title=title, running=running_description(live))
 
 
 def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: str, kind: str) -> list[Object]:

@@ -32,7 +32,7 @@ from gpuctl.objects.api_resources import TRAININGS, WORKLOADS, Key, Object, anno
 from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
-from gpuctl.objects.workload_state import own_strategy, running
+from gpuctl.objects.workload_state import own_strategy, running_description
 
 
 @dataclass
@@ -347,7 +347,7 @@ def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Docume
         step = draft.workload(document.namespace, name)
         if step is not None and step.action == "create":
             step.action, step.live, step.reason = "replace", live, f"was a {kind}"
-            step.running = running(live)
+            step.running = running_description(live)
             assert step.desired is not None
             step.lost = lost_fields(live, step.desired, None, ())
 

@@ -18,7 +18,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Key, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 
 
 def check_pool_limits(
@@ -90,4 +90,4 @@ def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
     labels = f"{OURS},{keys.pool}={pool}"
     scope = Scope(session, None)
     found = [obj for kind in WORKLOADS for obj in scope.all_if_allowed(kind, labels=labels) or []]
-    return {key_of(obj) for obj in found if finished(obj) is None}
+    return {key_of(obj) for obj in found if end_state(obj) is None}

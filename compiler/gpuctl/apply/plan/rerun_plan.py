@@ -9,7 +9,7 @@ from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.queueing import as_submitted, release
-from gpuctl.objects.workload_state import finished, recreatable
+from gpuctl.objects.workload_state import end_state, recreatable
 
 
 class NotRerunnable(NotPossible):
@@ -28,7 +28,7 @@ def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | Non
             f"{title} in {key.namespace} is not a training: it runs until it is deleted",
             f"`kubectl rollout restart {key.resource.plural}/{key.name} -n {key.namespace}` restarts its pods",
         )
-    ended = finished(workload)
+    ended = end_state(workload)
     if ended is None:
         raise NotRerunnable(
             f"{title} in {key.namespace} has not ended", "it can run again when it has finished, failed or was deleted"

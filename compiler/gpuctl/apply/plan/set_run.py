@@ -21,7 +21,7 @@ from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
-from gpuctl.objects.workload_state import running
+from gpuctl.objects.workload_state import running_description
 
 _SHORT = 10
 
@@ -163,7 +163,17 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
             continue
         title = f"{labels_of(obj).get(keys.job_type, '')}/{key.name}".removeprefix("/")
         reason = f"no longer in the set {run.options.name}"
-        steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
+        steps.append(
+            Step(
+                "prune",
+                key,
+                reason,
+                live=obj,
+                method="delete",
+                title=title,
+                running=running_description(obj),
+            )
+        )
     steps.sort(key=lambda step: step.key)
     if steps and request.unread and not run.options.allow_skipped:
         plan.errors.append(_unread_error(request.unread, len(steps)))

@@ -24,7 +24,7 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, la
 from gpuctl.objects.hashed_names import CHANGEABLE
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.queueing import is_defaulted, is_held
-from gpuctl.objects.workload_state import finished, running
+from gpuctl.objects.workload_state import end_state, running_description
 
 
 def workload_step(
@@ -37,7 +37,7 @@ def workload_step(
     owned = target.taken if known and same else owned_fields(live, adopted=not known)
     metadata = metadata_changes(target.desired, live, owned, stays)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
-    if finished(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
+    if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
         # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
         # annotations.
         changes = [change for change in changes if not is_pod_metadata(change.path)]
@@ -60,7 +60,7 @@ def workload_step(
 
 
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
-    ended = finished(live)
+    ended = end_state(live)
     if ended:
         step.reason = f"{ended}; {JobHint('rerun', step.key.name, step.key.namespace)} runs it again"
     elif queue is not None and not is_held(live):
@@ -82,7 +82,7 @@ def _lasting_queue(desired: Object, live: Object) -> str | None:
 
 def _may_move(live: Object, options: DecisionOptions) -> bool:
     """Return True if a training may be replaced to move it into another queue."""
-    return options.relower and not is_held(live) and not finished(live)
+    return options.relower and not is_held(live) and not end_state(live)
 
 
 def _in_queue(desired: Object, queue: str) -> Object:
@@ -193,5 +193,5 @@ def replacement(
         changes=changes,
         lost=lost,
         title=target.title,
-        running=running(live),
+        running=running_description(live),
     )

@@ -19,7 +19,7 @@ from gpuctl.kube.session import MANAGER, Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.queueing import queue_of
-from gpuctl.objects.workload_state import finished, is_pod_of, pod_labels
+from gpuctl.objects.workload_state import end_state, is_pod_of, pod_labels
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
@@ -197,7 +197,7 @@ class StepWrites:
                 self.plan.outage = self.plan.outage or is_outage(second)
                 step.error += f"; nor could the old one: {second.message}"
                 raise ClusterError(step.error, f"{RecoverHint()} creates it when the cause is removed") from None
-            suspended = finished(step.live) and not (step.live.get("spec") or {}).get("suspend")
+            suspended = end_state(step.live) and not (step.live.get("spec") or {}).get("suspend")
             step.error += "; the old one was created again" + (
                 ", suspended because it had finished" if suspended else ""
             )

@@ -16,7 +16,7 @@ from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import is_queued
-from gpuctl.objects.workload_state import condition, finished
+from gpuctl.objects.workload_state import condition, end_state
 
 _TICK = 0.5
 _LEAVING = frozenset({"prune", "delete", "skip"})
@@ -135,7 +135,7 @@ def _is_done(
     obj = obj or session.get(key)
     if obj is None:
         raise deleted(key, plan)
-    if finished(obj) == "failed":
+    if end_state(obj) == "failed":
         why = condition(obj, "Failed") or {}
         said = explain(key) or why.get("message") or why.get("reason") or "its controller gives no reason"
         raise failed(key, plan, said)
@@ -169,7 +169,7 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
 def is_up(obj: Object) -> bool:
     """Return True if all pods of a workload are ready, or it needs none: finished, suspended, scaled to 0."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if finished(obj) or spec.get("suspend"):
+    if end_state(obj) or spec.get("suspend"):
         return True
     if obj["kind"] == "Job":
         wanted = min(spec.get("parallelism", 1), spec.get("completions") or spec.get("parallelism", 1))

@@ -22,7 +22,7 @@ from gpuctl.objects.hidden_names import in_namespace, prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import queue_of
-from gpuctl.objects.workload_state import finished
+from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import SERVING, scaler_of
 from gpuctl.reading.job_rows import Job, identity_of
@@ -267,7 +267,7 @@ def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object
 def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     """Read the quotas if pods are missing; None otherwise."""
     workload = job.workload
-    if workload is None or finished(workload) or len(pods) >= replicas(workload):
+    if workload is None or end_state(workload) or len(pods) >= replicas(workload):
         return None
     return scope.all_if_allowed("ResourceQuota", why="the numbers are those of the refusal")
 
@@ -301,7 +301,7 @@ def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], lis
 def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
     """Return the Workload of a job that Kueue holds back, and Kueue's objects."""
     workload = job.workload
-    if workload is None or not queue_of(workload) or finished(workload):
+    if workload is None or not queue_of(workload) or end_state(workload):
         return None, None
     if not (workload.get("spec") or {}).get("suspend"):
         if _lacks_kueue(scope):
@@ -341,7 +341,7 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     read.
     """
     workload = job.workload
-    if workload is None or finished(workload) or not any(map(is_ready, job.pods)):
+    if workload is None or end_state(workload) or not any(map(is_ready, job.pods)):
         return None
     why = "how it is reached is not known"
     subdomain = subdomain_of(workload)

@@ -23,7 +23,7 @@ from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
 from gpuctl.objects.hidden_names import is_hidden, prefixed, unique_names
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.workload_state import condition, finished
+from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import identity_of
 from gpuctl.reading.status import one_line
@@ -53,7 +53,7 @@ _HEAD = re.compile(
 def refused(evidence: Evidence) -> Finding | None:
     """Pods are missing because the API server rejects them."""
     workload = evidence.job.workload
-    if workload is None or finished(workload) or workload["metadata"].get("deletionTimestamp"):
+    if workload is None or end_state(workload) or workload["metadata"].get("deletionTimestamp"):
         return None
     missing = evidence.wanted - sum(_counts(pod) for pod in evidence.pods)
     if missing <= 0:

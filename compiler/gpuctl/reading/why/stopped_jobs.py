@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.queueing import is_held, queue_of
-from gpuctl.objects.workload_state import condition, finished
+from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.status import is_ready, job_status, one_line, pod_status
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
@@ -26,7 +26,7 @@ def how_to_run_again(evidence: Evidence) -> str:
     workload = evidence.job.workload
     if workload is None:
         return "no controller creates its pods: apply its document"
-    return command("rerun", evidence) if finished(workload) == "failed" else "its controller replaces the pod"
+    return command("rerun", evidence) if end_state(workload) == "failed" else "its controller replaces the pod"
 
 
 def succeeded(evidence: Evidence) -> Finding | None:
@@ -36,7 +36,7 @@ def succeeded(evidence: Evidence) -> Finding | None:
         pods = evidence.pods
         through = bool(pods) and all((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
         return Finding("succeeded", "nothing is wrong: its pods have finished") if through else None
-    if finished(workload) != "finished":
+    if end_state(workload) != "finished":
         return None
     status = workload.get("status") or {}
     numbers = {"succeededPods": status.get("succeeded"), "failedPods": status.get("failed") or 0}
@@ -138,7 +138,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
             fix = "raise `job.max_runtime` and apply again"
             fix += (
                 f", or run it again as it is: {how_to_run_again(evidence)}"
-                if workload and finished(workload) == "failed"
+                if workload and end_state(workload) == "failed"
                 else ""
             )
             return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told, name)
@@ -152,7 +152,7 @@ def _goes_on(evidence: Evidence) -> bool:
 def backoff_limit(evidence: Evidence) -> Finding | None:
     """The Job gave up. Other rules explain the failed pod while it exists."""
     workload = evidence.job.workload
-    if workload is None or finished(workload) != "failed":
+    if workload is None or end_state(workload) != "failed":
         return None
     failed = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
     if failed.get("reason") == "DeadlineExceeded":
@@ -177,7 +177,7 @@ def running(evidence: Evidence) -> Finding | None:
         # Only pods are left, or a user created them by hand.
         works = bool(pods) and all(pod_status(pod).word == "Running" and is_ready(pod) for pod in pods)
     else:
-        works = not finished(workload) and job_status(workload, evidence.job.pods, evidence.keys).word == "Running"
+        works = not end_state(workload) and job_status(workload, evidence.job.pods, evidence.keys).word == "Running"
     if not works:
         return None
     ready = sum(map(is_ready, pods))
