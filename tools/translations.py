@@ -26,7 +26,7 @@ from gpuctl.cli.output import usage_report_zh
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIX = ".zh-CN.md"
 REPORT = ROOT / "compiler" / "gpuctl" / "cli" / "output" / "usage_report.py"
-NOT_TRANSLATED = frozenset({"{}", "not known", "nothing"})
+NOT_TRANSLATED = frozenset({"{}", "unknown share", "nothing"})
 """Constants in the report's calls that are not texts of their own."""
 
 CODE = re.compile(r"`[^`]+`")

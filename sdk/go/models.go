@@ -15,42 +15,43 @@ type Administered struct {
 	Plan *PlanAnswer `json:"plan"`
 }
 
-// AllocationDetails: Who held GPUs at a moment; nothing where that was left out, or is not known any more.
+// AllocationDetails: The holders of GPUs at the time of a snapshot; empty if they were not requested or are no longer
+// kept.
 type AllocationDetails struct {
-	// Namespace -> what was held in it.
+	// Namespace -> GPUs held in it.
 	Namespaces  map[string]HeldInNamespace `json:"namespaces"`
 	Annotations map[string]string          `json:"annotations"`
 }
 
-// AllocationHistory: Snapshots, the earliest first.
+// AllocationHistory: Snapshots, earliest first.
 type AllocationHistory struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// AuditLine: A write, or the attempt of one.
+// AuditLine: A change, or an attempted one.
 type AuditLine struct {
 	Time string `json:"time"`
-	// Who asked; "" where nobody was recognised.
+	// The caller; "" if it was not authenticated.
 	Caller string `json:"caller"`
 	Action string `json:"action"`
-	// The names of the objects that it changed.
+	// The names of the changed objects.
 	Objects []string `json:"objects"`
-	// The status, and the name of the error; `begun` while it goes on, `interrupted` without an end.
+	// HTTP status and name of the error; `begun` while it runs, `interrupted` if it never ended.
 	Result    string `json:"result"`
 	RequestID string `json:"requestId"`
 }
 
-// AuditPage: Lines of the audit, the newest first.
+// AuditPage: Audit lines, newest first.
 type AuditPage struct {
 	Total int64       `json:"total"`
 	Items []AuditLine `json:"items"`
-	// `file`: the setting `audit`; `memory`: the last lines of the replica that answers.
+	// `file`: the file of the setting `audit`; `memory`: the last lines of the replica that responds.
 	Source string `json:"source"`
-	// Whether nothing is known to be missing: older lines, those of files that were rotated away, those of other replicas.
+	// False if lines may be missing: older ones, those of rotated files, or those of other replicas.
 	Complete bool `json:"complete"`
 	// Lines that cannot be read.
 	LeftOut int64 `json:"leftOut"`
@@ -62,7 +63,7 @@ type Batch struct {
 	Failed  []BatchFailure `json:"failed"`
 }
 
-// BatchFailure: An entry of a batch that was not: its place (from 0), the error's name and what it says.
+// BatchFailure: A failed entry of a batch: its index (from 0), the error's name and message.
 type BatchFailure struct {
 	Index   int64   `json:"index"`
 	Name    *string `json:"name"`
@@ -71,7 +72,7 @@ type BatchFailure struct {
 	Details []any   `json:"details"`
 }
 
-// BatchItem: A job of a batch that was created, or with `dryRun` would be (`jobId` is null then).
+// BatchItem: A created job of a batch; with `dryRun` one that would be created (`jobId` is null).
 type BatchItem struct {
 	// Remarks that do not stop the request, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
@@ -94,7 +95,7 @@ type BatchReport struct {
 	Nodes []ChangedNode `json:"nodes"`
 }
 
-// ChangedJob: A job that was changed, or (status `validated`) would be, with the plan.
+// ChangedJob: A changed job with the plan; with status `validated`, one that would be changed.
 type ChangedJob struct {
 	JobID     *string    `json:"jobId"`
 	Name      string     `json:"name"`
@@ -125,21 +126,21 @@ type ChangedPool struct {
 	Plan  PlanAnswer `json:"plan"`
 }
 
-// ClusterHour: A cluster in an hour.
+// ClusterHour: The usage of a cluster in an hour or step.
 type ClusterHour struct {
 	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// Where the hour or step begins, UTC.
+	// Start of the hour or step, UTC.
 	StatHour string `json:"stat_hour"`
-	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	// End of a step that is not an hour, UTC; the first and the last step end at the range.
 	EndTime string `json:"end_time"`
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
 	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
-	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	// Mean utilization of the measured GPUs over the measured time, percent; null if none was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
@@ -150,19 +151,19 @@ type ClusterHour struct {
 	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
-	// When it was computed last.
+	// Time of the last computation.
 	UpdatedAt string `json:"updated_at"`
-	// GPUs that there were, on the average.
+	// Average number of GPUs.
 	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
-	// GPUs that were held, on the average.
+	// Average number of held GPUs.
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
-	// Percent of the capacity.
+	// Held part of the capacity, percent.
 	AllocationRate *float64 `json:"allocation_rate"`
-	// Pieces of five minutes in which something was measured.
+	// Number of five-minute intervals with a measurement.
 	SampleCount int64 `json:"sample_count"`
 }
 
-// ClusterHourPage: A page of rows.
+// ClusterHourPage: A page of cluster hours.
 type ClusterHourPage struct {
 	// Rows of all pages.
 	Total      int64         `json:"total"`
@@ -172,7 +173,7 @@ type ClusterHourPage struct {
 	Data       []ClusterHour `json:"data"`
 }
 
-// ClusterHoursAfter: Rows after others.
+// ClusterHoursAfter: One page of cluster hours, in cursor order.
 type ClusterHoursAfter struct {
 	PageSize int64 `json:"page_size"`
 	// The `cursor` of the next page; null after the last row.
@@ -180,11 +181,11 @@ type ClusterHoursAfter struct {
 	Data       []ClusterHour `json:"data"`
 }
 
-// ClusterUsage: Hours of the cluster: all, or a page of them where pages are asked for.
+// ClusterUsage: Hours of the cluster: all of them, or one page if a page is requested.
 type ClusterUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
@@ -201,7 +202,7 @@ type CreatedQuota struct {
 	Users []string    `json:"users"`
 }
 
-// DatedLabel: A label, and since when it has been like this at the latest.
+// DatedLabel: A label, and the latest time since which it has had this value.
 type DatedLabel struct {
 	Key           string  `json:"key"`
 	Value         string  `json:"value"`
@@ -217,7 +218,7 @@ type DeletedLabel struct {
 	Notes    []string `json:"notes"`
 }
 
-// Dependent: An object that goes with another.
+// Dependent: An object that is deleted with another one.
 type Dependent struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -231,7 +232,7 @@ type DocumentCommit struct {
 	Repository *string `json:"repository"`
 }
 
-// DocumentWarning: A diagnostic of a document that is in order, as `gpuctl validate -o json` has it; `file` is the
+// DocumentWarning: A diagnostic of a valid document, in the form of `gpuctl validate -o json`; `file` is the request's
 // field.
 type DocumentWarning struct {
 	Severity  string         `json:"severity"`
@@ -247,7 +248,7 @@ type DocumentWarning struct {
 	Related   []RelatedPlace `json:"related"`
 }
 
-// EventsAlike: An event, or several of the same words.
+// EventsAlike: An event, or several events with the same text.
 type EventsAlike struct {
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`
@@ -257,7 +258,7 @@ type EventsAlike struct {
 	Time    string `json:"time"`
 }
 
-// FitAnswer: `gpuctl fit`, with what it prints beside the jobs.
+// FitAnswer: The result of `gpuctl fit`, with notes and diagnostics.
 type FitAnswer struct {
 	Jobs []FitJob `json:"jobs"`
 	// What the answer does not take into account.
@@ -268,15 +269,15 @@ type FitAnswer struct {
 	Messages []string `json:"messages"`
 }
 
-// FitEnding: Work that ends.
+// FitEnding: A job that ends.
 type FitEnding struct {
 	Namespace string `json:"namespace"`
 	Job       string `json:"job"`
-	// The latest time at which it has left its nodes; null if several jobs are merged.
+	// The latest time by which it has left its nodes; null if several jobs are merged.
 	EndsBy *string `json:"endsBy"`
 }
 
-// FitJob: The answer about a job. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`.
+// FitJob: The result for a job. Names of amounts contain their units: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`.
 type FitJob struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -288,36 +289,36 @@ type FitJob struct {
 	VictimsCertain bool `json:"victimsCertain"`
 	// True if no choice of the scheduler changes the verdict, the pods or the victims.
 	Certain bool `json:"certain"`
-	// 1 if no other order of pods changes the verdict; null if that is not known.
+	// 1 if no other order of pods changes the verdict; null if unknown.
 	Likelihood   *float64 `json:"likelihood"`
 	Pods         int64    `json:"pods"`
 	StartingPods int64    `json:"startingPods"`
-	// Resources that the pods that start hold while the others of their job have no room.
+	// Resources held by those pods of the job that can start, while its other pods do not fit.
 	HeldByStartingPods map[string]float64 `json:"heldByStartingPods"`
 	// Resources of all pods; those of one pod are in `perPod`.
 	Need map[string]any     `json:"need"`
 	Free map[string]float64 `json:"free"`
-	// The node with the most room, by `name`, and what is free of it.
+	// The node with the most free resources: `name`, and the free amounts.
 	LargestNode map[string]any `json:"largestNode"`
-	// Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.
+	// The holders of the scarce resource: `namespace`, `job`, `priority`, `pods`, and the amounts.
 	HeldBy []map[string]any `json:"heldBy"`
 	Reason string           `json:"reason"`
 	// True if its Kueue queue admits it now; null without a queue, or if that is unknown.
 	Admitted *bool `json:"admitted"`
-	// When it will find room, where that is known.
+	// When the job will fit; null if unknown.
 	Opening        *FitOpening `json:"opening"`
 	SmallestChange *string     `json:"smallestChange"`
-	// With `suggest`, of a job that does not fit: the smallest change of each kind.
+	// With `suggest`, for a job that does not fit: the smallest change of each kind.
 	Suggestions []FitSuggestion `json:"suggestions"`
 }
 
-// FitOpening: The time at which a job that has no room now will have room.
+// FitOpening: The time at which a job will fit that does not fit now.
 type FitOpening struct {
 	// The latest such time, by the clock of the API server.
 	By string `json:"by"`
 	// The time at which the cluster was read.
 	TakenAt string `json:"takenAt"`
-	// The work that has to end before, in the order in which it ends.
+	// The jobs that have to end before, in the order in which they end.
 	After []FitEnding `json:"after"`
 }
 
@@ -342,13 +343,13 @@ type FitVictim struct {
 	Likelihood *float64 `json:"likelihood"`
 }
 
-// GpuLabelPage: A page of nodes; `total` of all pages.
+// GpuLabelPage: A page of nodes; `total` counts all pages.
 type GpuLabelPage struct {
 	Total int64       `json:"total"`
 	Items []GpuLabels `json:"items"`
 }
 
-// GpuLabels: The labels of a node that tell a type of GPU, those that jobs select on first.
+// GpuLabels: The GPU type labels of a node, those that jobs select on first.
 type GpuLabels struct {
 	NodeName   string      `json:"nodeName"`
 	GPULabels  []LabelPair `json:"gpuLabels"`
@@ -356,13 +357,13 @@ type GpuLabels struct {
 	BoundPools []string    `json:"boundPools"`
 }
 
-// GpuPage: A page of nodes that have GPUs; `total` of all pages.
+// GpuPage: A page of nodes with GPUs; `total` counts all pages.
 type GpuPage struct {
 	Total int64        `json:"total"`
 	Items []GpusOfNode `json:"items"`
 }
 
-// GpuTypeItem: A type of GPU: how many there are, and where. GPUs are null where pods may not be read.
+// GpuTypeItem: A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read.
 type GpuTypeItem struct {
 	// `unknown` for GPUs that no label names.
 	GPUType  string   `json:"gpuType"`
@@ -376,7 +377,7 @@ type GpuTypeItem struct {
 	BoundPools []string `json:"boundPools"`
 }
 
-// GpuTypeList: The types of GPU that nodes have.
+// GpuTypeList: The GPU types of the nodes.
 type GpuTypeList struct {
 	Total int64         `json:"total"`
 	Items []GpuTypeItem `json:"items"`
@@ -384,9 +385,9 @@ type GpuTypeList struct {
 
 // GpusOfJobs: `GET /gpu-use`: GPUs that jobs hold and wait for.
 type GpusOfJobs struct {
-	// GPUs of pods of jobs on nodes.
+	// GPUs of the jobs' pods that are on nodes.
 	Allocated int64 `json:"allocated"`
-	// GPUs of all nodes; null of one namespace, or if nodes may not be read.
+	// GPUs of all nodes; null for a single namespace, or if nodes may not be read.
 	Total *int64 `json:"total"`
 	// GPUs that jobs wait for.
 	Waiting int64 `json:"waiting"`
@@ -401,14 +402,14 @@ type GpusOfNode struct {
 	GPUs     []NodeGpu `json:"gpus"`
 }
 
-// HeldByWorkload: The GPUs of a workload at a moment.
+// HeldByWorkload: The GPUs that a workload holds at the time of a snapshot.
 type HeldByWorkload struct {
 	Uid          string  `json:"uid"`
 	Name         string  `json:"name"`
 	Namespace    string  `json:"namespace"`
 	Kind         string  `json:"kind"`
 	AllocatedGPU float64 `json:"allocated_gpu"`
-	// Percent; null where it was not measured.
+	// Mean utilization, percent; null if not measured.
 	Utilization *float64 `json:"utilization"`
 }
 
@@ -417,21 +418,21 @@ type HeldIdle struct {
 	Cluster   string `json:"cluster"`
 	StartTime string `json:"start_time"`
 	EndTime   string `json:"end_time"`
-	// Until when it is known who holds GPUs.
+	// Time of the latest data on GPU holders.
 	KnownUntil string `json:"known_until"`
-	// Percent.
+	// Utilization below which an hour is idle, percent.
 	IdleBelow float64 `json:"idle_below"`
-	// For so long it has to be idle to be listed.
+	// Minimum number of idle hours of a listed workload.
 	IdleAfterHours float64 `json:"idle_after_hours"`
 	Currency       *string `json:"currency"`
-	// Total of all allocated GPUs; null for callers who may not see all namespaces.
+	// Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces.
 	TotalIdleGPUHours *float64 `json:"total_idle_gpu_hours"`
-	// Their cost; null under the same condition.
+	// Cost of these GPU-hours; null under the same condition.
 	TotalIdleCost *float64   `json:"total_idle_cost"`
 	Workloads     []IdleGpus `json:"workloads"`
 }
 
-// HeldInNamespace: The GPUs of a namespace at a moment.
+// HeldInNamespace: The GPUs that a namespace holds at the time of a snapshot.
 type HeldInNamespace struct {
 	AllocatedGPU  float64          `json:"allocated_gpu"`
 	Utilization   *float64         `json:"utilization"`
@@ -439,7 +440,7 @@ type HeldInNamespace struct {
 	Workloads     []HeldByWorkload `json:"workloads"`
 }
 
-// HeldModel: GPU-seconds that a workload held of one GPU model.
+// HeldModel: GPU-seconds of one GPU model that a workload held.
 type HeldModel struct {
 	Namespace    string `json:"namespace"`
 	WorkloadType string `json:"workload_type"`
@@ -455,7 +456,7 @@ type HeldModel struct {
 	AllocatedGPUSeconds float64 `json:"allocated_gpu_seconds"`
 }
 
-// HeldModelPage: A page of them.
+// HeldModelPage: A page of held GPU models.
 type HeldModelPage struct {
 	// Rows of all pages.
 	Total      int64       `json:"total"`
@@ -469,31 +470,31 @@ type HeldModelPage struct {
 type HeldModelsAnswer struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// HoldingPod: A pod that holds room on a node, or waits for some.
+// HoldingPod: A pod that runs on a node, or waits for one.
 type HoldingPod struct {
 	Pod string `json:"pod"`
 	// The name of its job.
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Null for a pod that is no job of gpuctl's.
+	// Null for a pod that gpuctl does not manage.
 	Kind     *string `json:"kind"`
 	GPU      int64   `json:"gpu"`
 	NodeName *string `json:"nodeName"`
 }
 
-// IdleGpus: A workload that holds GPUs and has not used them for a while.
+// IdleGpus: A workload that holds GPUs and has been idle.
 type IdleGpus struct {
 	Namespace string `json:"namespace"`
-	// Its kind.
+	// The workload's kind.
 	WorkloadType string `json:"workload_type"`
 	WorkloadName string `json:"workload_name"`
 	OwnerUid     string `json:"owner_uid"`
-	// Whose it is: the first that it has of the labels, then the annotations, team, creator, project, app.
+	// The owner: the first of its labels, then annotations, team, creator, project, app.
 	Owner       *string           `json:"owner"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -501,23 +502,22 @@ type IdleGpus struct {
 	GPUCount float64 `json:"gpu_count"`
 	// GPUs by model.
 	GPUModels map[string]float64 `json:"gpu_models"`
-	// Pods that hold them.
+	// Pods that hold these GPUs.
 	PodCount  int64  `json:"pod_count"`
 	IdleSince string `json:"idle_since"`
-	// For how long, without a break.
+	// Consecutive idle hours until now.
 	IdleHours float64 `json:"idle_hours"`
-	// Percent, in that time.
+	// Mean utilization in the idle hours, percent.
 	AvgUtilization *float64 `json:"avg_utilization"`
-	// Held, measured and not used in the time that is asked about; null where nothing was measured.
+	// GPU-hours of the requested time that were measured and not used; null if none was measured.
 	IdleGPUHours *float64 `json:"idle_gpu_hours"`
-	// Held in that time.
+	// GPU-hours held in the requested time.
 	AllocatedGPUHours float64 `json:"allocated_gpu_hours"`
-	// Measured part of it, 0 to 1.
+	// Measured part of the held GPU-hours, 0 to 1.
 	Coverage *float64 `json:"coverage"`
 	// Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set.
 	IdleCost *float64 `json:"idle_cost"`
-	// The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not by
-	// whoever asks.
+	// The job that holds them, by its name for `gpuctl pause`; null if it cannot be paused, or not by the caller.
 	Pause *string `json:"pause"`
 }
 
@@ -531,7 +531,7 @@ type JobAddresses struct {
 	PortForward *string `json:"portForward"`
 }
 
-// JobCause: The cause that has to be solved first, its evidence, and what was ruled out.
+// JobCause: The cause to solve first, its evidence, and the causes that were ruled out.
 type JobCause struct {
 	Job       string  `json:"job"`
 	Namespace string  `json:"namespace"`
@@ -555,16 +555,16 @@ type JobDescription struct {
 	Kind        string  `json:"kind"`
 	Version     *string `json:"version"`
 	Description *string `json:"description"`
-	// The document, without credentials; null if the objects were changed into what no document says.
+	// The document, without credentials; null if no document describes the changed objects.
 	YAMLContent *string `json:"yamlContent"`
 	Status      string  `json:"status"`
 	Phase       string  `json:"phase"`
 	Reason      *string `json:"reason"`
-	// Pods that are ready, of those that the job is to have.
+	// Ready pods, of the pods that the job should have.
 	Ready    string  `json:"ready"`
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
-	// Who applied it last, as far as it is known.
+	// The user who applied it last; null if unknown.
 	AppliedBy    *string      `json:"appliedBy"`
 	Resources    JobResources `json:"resources"`
 	Metrics      JobMetrics   `json:"metrics"`
@@ -583,16 +583,16 @@ type JobDetails struct {
 	Kind        string  `json:"kind"`
 	Version     *string `json:"version"`
 	Description *string `json:"description"`
-	// The document, without credentials; null if the objects were changed into what no document says.
+	// The document, without credentials; null if no document describes the changed objects.
 	YAMLContent *string `json:"yamlContent"`
 	Status      string  `json:"status"`
 	Phase       string  `json:"phase"`
 	Reason      *string `json:"reason"`
-	// Pods that are ready, of those that the job is to have.
+	// Ready pods, of the pods that the job should have.
 	Ready    string  `json:"ready"`
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
-	// Who applied it last, as far as it is known.
+	// The user who applied it last; null if unknown.
 	AppliedBy    *string             `json:"appliedBy"`
 	Resources    JobResources        `json:"resources"`
 	Metrics      *JobMetrics         `json:"metrics"`
@@ -606,7 +606,7 @@ type JobDetails struct {
 	Access       JobAddresses        `json:"access"`
 	// Null if nothing keeps the job from running.
 	Why *JobCause `json:"why"`
-	// Null where they may not be read.
+	// Null if they may not be read.
 	Events []EventsAlike `json:"events"`
 	// The uid of the job's main object; null if only pods are left.
 	Uid *string `json:"uid"`
@@ -614,32 +614,32 @@ type JobDetails struct {
 	Notes []string `json:"notes"`
 }
 
-// JobDocument: A document of a job as it was applied, without credentials.
+// JobDocument: An applied document of a job, without credentials.
 type JobDocument struct {
 	Revision  int64           `json:"revision"`
 	Kind      string          `json:"kind"`
 	CreatedAt *string         `json:"createdAt"`
 	Who       *string         `json:"who"`
 	Commit    *DocumentCommit `json:"commit"`
-	// The version that applied it.
+	// The gpuctl version that applied it.
 	Gpuctl string `json:"gpuctl"`
 	// `applied`, `rolled back`, or `found` in the cluster.
 	Cause string `json:"cause"`
-	// The revision that was gone back to.
+	// The revision that was applied again; null for other causes.
 	To *int64 `json:"to"`
-	// The fields that differ from the revision before, each with `path`, `from` and `to`.
+	// The fields that differ from the previous revision, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
 	// Fields whose values are not kept.
 	Masked []string `json:"masked"`
 }
 
-// JobDocuments: The history of a job, with what was passed over.
+// JobDocuments: The history of a job, with the objects that were skipped.
 type JobDocuments struct {
 	Name      string        `json:"name"`
 	Namespace string        `json:"namespace"`
 	Items     []JobDocument `json:"items"`
 	Total     int64         `json:"total"`
-	// Objects that are marked as history and were skipped, with the reason.
+	// Skipped objects that are marked as history, with the reason.
 	Notes []string `json:"notes"`
 }
 
@@ -651,22 +651,22 @@ type JobItem struct {
 	Kind      string  `json:"kind"`
 	Pool      *string `json:"pool"`
 	Status    string  `json:"status"`
-	// More about the status, if there is anything.
+	// Details of the status; null without any.
 	Reason *string `json:"reason"`
-	// GPUs of all its pods together.
+	// Total GPUs of its pods.
 	GPU       int64   `json:"gpu"`
 	GPUType   *string `json:"gpuType"`
 	CreatedAt *string `json:"createdAt"`
 	StartedAt *string `json:"startedAt"`
-	// Who applied it last, as far as it is known.
+	// The user who applied it last; null if unknown.
 	AppliedBy *string `json:"appliedBy"`
-	// Percent, where a training's log says it.
+	// Progress from the training's log, percent; null if the log has none.
 	Progress *int64 `json:"progress"`
 	// The name of its main object: with a hash if a GitOps controller applies the job.
 	ObjectName string `json:"objectName"`
 }
 
-// JobMetrics: The newest measurements; null where nothing measures it.
+// JobMetrics: The latest measurements; null if not measured.
 type JobMetrics struct {
 	GPUUtilization *float64 `json:"gpuUtilization"`
 	MemoryUsage    *string  `json:"memoryUsage"`
@@ -681,24 +681,23 @@ type JobObjects struct {
 	Pods    []string `json:"pods"`
 }
 
-// JobOnNodes: A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of
-// gpuctl's.
+// JobOnNodes: A job with pods in a pool or on a node. `jobId` and `kind` are null for pods that gpuctl does not manage.
 type JobOnNodes struct {
 	JobID     *string `json:"jobId"`
 	Name      string  `json:"name"`
 	Namespace string  `json:"namespace"`
 	Kind      *string `json:"kind"`
-	// GPUs that it holds there.
+	// GPUs that it holds in the pool or on the node.
 	GPU int64 `json:"gpu"`
 }
 
-// JobPage: `GET /jobs`: `total` of all pages, `items` of this one.
+// JobPage: `GET /jobs`. `total` counts all pages, `items` are those of this page.
 type JobPage struct {
 	Total int64     `json:"total"`
 	Items []JobItem `json:"items"`
 }
 
-// JobPod: A pod of the job: a row of `gpuctl get jobs -o json`, and how often its containers were restarted.
+// JobPod: A pod of the job: a row of `gpuctl get jobs -o json`, and the number of restarts of its containers.
 type JobPod struct {
 	// The job's id.
 	JobID string `json:"jobId"`
@@ -718,7 +717,7 @@ type JobPod struct {
 	GPU       int64   `json:"gpu"`
 	GPUType   *string `json:"gpuType"`
 	Priority  *string `json:"priority"`
-	// Who applied the job last.
+	// The user who applied the job last; null if unknown.
 	AppliedBy *string `json:"appliedBy"`
 	Reason    *string `json:"reason"`
 	Restarts  int64   `json:"restarts"`
@@ -733,47 +732,47 @@ type JobResources struct {
 	MemoryBytes *int64   `json:"memoryBytes"`
 }
 
-// JobRevision: A document of a job's history, whole.
+// JobRevision: A revision of a job with its whole document.
 type JobRevision struct {
 	Revision  int64           `json:"revision"`
 	Kind      string          `json:"kind"`
 	CreatedAt *string         `json:"createdAt"`
 	Who       *string         `json:"who"`
 	Commit    *DocumentCommit `json:"commit"`
-	// The version that applied it.
+	// The gpuctl version that applied it.
 	Gpuctl string `json:"gpuctl"`
 	// `applied`, `rolled back`, or `found` in the cluster.
 	Cause string `json:"cause"`
-	// The revision that was gone back to.
+	// The revision that was applied again; null for other causes.
 	To *int64 `json:"to"`
-	// The fields that differ from the revision before, each with `path`, `from` and `to`.
+	// The fields that differ from the previous revision, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
 	// Fields whose values are not kept.
 	Masked   []string       `json:"masked"`
 	Document map[string]any `json:"document"`
 }
 
-// JobState: A job that is deleted, paused or resumed, or (status `validated`) would be.
+// JobState: A deleted, paused or resumed job; with status `validated`, one that would be.
 type JobState struct {
 	JobID   string `json:"jobId"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// Only in a dry run: the plan, with what would be done to which objects.
+	// Only in a dry run: the plan, with the action on each object.
 	Plan *PlanAnswer `json:"plan"`
 }
 
-// JobTimeline: `GET /jobs/{jobId}/timeline`: what happened to a job.
+// JobTimeline: `GET /jobs/{jobId}/timeline`: the history of a job's pods, conditions and events.
 type JobTimeline struct {
 	Timeline   []PodTimeline       `json:"timeline"`
 	Conditions []WorkloadCondition `json:"conditions"`
-	// Null where they may not be read.
+	// Null if they may not be read.
 	Events []EventsAlike `json:"events"`
 }
 
-// JobsWaitAnswer: The jobs for which there is nothing more to wait; ask again for the others.
+// JobsWaitAnswer: The jobs for which the wait has ended; repeat the request for the others.
 type JobsWaitAnswer struct {
 	Items []WaitedItem `json:"items"`
-	// The condition that is waited for in the other jobs; null if there are none.
+	// The condition for which the other jobs are waited for; null if there are no others.
 	Message *string `json:"message"`
 }
 
@@ -783,21 +782,21 @@ type KeptLabel struct {
 	Label    DatedLabel `json:"label"`
 }
 
-// LabelHour: A value of a label or annotation in an hour.
+// LabelHour: The usage of a value of a label or annotation in an hour or step.
 type LabelHour struct {
 	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// Where the hour or step begins, UTC.
+	// Start of the hour or step, UTC.
 	StatHour string `json:"stat_hour"`
-	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	// End of a step that is not an hour, UTC; the first and the last step end at the range.
 	EndTime string `json:"end_time"`
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
 	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
-	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	// Mean utilization of the measured GPUs over the measured time, percent; null if none was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
@@ -805,19 +804,19 @@ type LabelHour struct {
 	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
-	// When it was computed last.
+	// Time of the last computation.
 	UpdatedAt     string `json:"updated_at"`
 	DimensionType string `json:"dimension_type"`
 	DimensionKey  string `json:"dimension_key"`
-	// `__unset__` is what workloads without it held: with it the values add up to the cluster.
+	// `__unset__` stands for workloads without the label, so that the values add up to the cluster.
 	DimensionValue string `json:"dimension_value"`
-	// GPUs that were held, on the average.
+	// Average number of held GPUs.
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
 	// Workloads that held GPUs.
 	ActiveWorkloadCount int64 `json:"active_workload_count"`
 }
 
-// LabelHourPage: A page of rows.
+// LabelHourPage: A page of label hours.
 type LabelHourPage struct {
 	// Rows of all pages.
 	Total      int64       `json:"total"`
@@ -827,7 +826,7 @@ type LabelHourPage struct {
 	Data       []LabelHour `json:"data"`
 }
 
-// LabelHoursAfter: Rows after others.
+// LabelHoursAfter: One page of label hours, in cursor order.
 type LabelHoursAfter struct {
 	PageSize int64 `json:"page_size"`
 	// The `cursor` of the next page; null after the last row.
@@ -835,7 +834,7 @@ type LabelHoursAfter struct {
 	Data       []LabelHour `json:"data"`
 }
 
-// LabelPage: A page of labels; `total` of all pages.
+// LabelPage: A page of labels; `total` counts all pages.
 type LabelPage struct {
 	Total int64       `json:"total"`
 	Items []NodeLabel `json:"items"`
@@ -851,28 +850,28 @@ type LabelPair struct {
 type LabelUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// LatestAllocation: The last snapshot.
+// LatestAllocation: The latest snapshot.
 type LatestAllocation struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string         `json:"message"`
 	Data    LatestSnapshot `json:"data"`
 }
 
-// LatestSnapshot: Who held GPUs at the last moment that is known.
+// LatestSnapshot: The latest known allocation of GPUs.
 type LatestSnapshot struct {
 	ID               int64    `json:"id"`
 	ClusterName      string   `json:"cluster_name"`
 	SnapshotTime     string   `json:"snapshot_time"`
 	DimensionType    string   `json:"dimension_type"`
 	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
-	// For somebody who sees certain namespaces, what was held in those; null where it is not known.
+	// GPUs held in the namespaces that the caller may see; null if unknown.
 	AllocatedGPUCount *float64          `json:"allocated_gpu_count"`
 	AllocationDetails AllocationDetails `json:"allocation_details"`
 	CreatedAt         string            `json:"created_at"`
@@ -884,12 +883,12 @@ type LatestSnapshot struct {
 type LedgerAnswer struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// LedgerPage: A page of rows.
+// LedgerPage: A page of ledger rows.
 type LedgerPage struct {
 	// Rows of all pages.
 	Total      int64       `json:"total"`
@@ -902,15 +901,15 @@ type LedgerPage struct {
 // LedgerRow: The GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
 // `allocated` + `free` + `unusable` + `unsized`.
 type LedgerRow struct {
-	// Where the step begins, UTC.
+	// Start of the step, UTC.
 	Time string `json:"time"`
-	// Where it ends; the first and the last are cut.
+	// End of the step; the first and the last step end at the range.
 	EndTime string `json:"end_time"`
 	// Seconds of the step for which usage is known. All amounts cover only these.
 	KnownSeconds float64 `json:"known_seconds"`
 	// First moment of the step for which usage is known, UTC.
 	KnownFrom string `json:"known_from"`
-	// Last moment, UTC.
+	// Last moment of the step for which usage is known, UTC.
 	KnownUntil string `json:"known_until"`
 	// True if amounts may still change: an hour has just ended, or measurements are missing.
 	Provisional bool   `json:"provisional"`
@@ -928,15 +927,15 @@ type LedgerRow struct {
 	CapacityGPUSeconds *float64 `json:"capacity_gpu_seconds"`
 	// GPU-seconds allocated to pods.
 	AllocatedGPUSeconds float64 `json:"allocated_gpu_seconds"`
-	// Measured, times their utilisation.
+	// Measured GPU-seconds times their utilization.
 	BusyGPUSeconds float64 `json:"busy_gpu_seconds"`
-	// Measured, and not used.
+	// Measured GPU-seconds that were not used.
 	HeldIdleGPUSeconds float64 `json:"held_idle_gpu_seconds"`
-	// Held, and not measured.
+	// Held GPU-seconds that were not measured.
 	HeldUnobservedGPUSeconds float64 `json:"held_unobserved_gpu_seconds"`
-	// Held by nobody, of nodes that take pods.
+	// GPU-seconds not held, on nodes that take pods.
 	FreeGPUSeconds *float64 `json:"free_gpu_seconds"`
-	// Held by nobody, of nodes that take no pods.
+	// GPU-seconds not held, on nodes that take no pods.
 	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
 	// On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or free.
 	// Null for groups that own no GPUs.
@@ -947,15 +946,15 @@ type LedgerRow struct {
 	ByProcessGPUSeconds float64 `json:"by_process_gpu_seconds"`
 	// Use of shared cards beyond the share of their pods. Not part of `busy`.
 	BeyondHeldGPUSeconds float64 `json:"beyond_held_gpu_seconds"`
-	// Percent, of what was measured.
+	// Mean utilization of the measured GPU-seconds, percent.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Measured part of the allocated GPU-seconds, 0 to 1.
 	Coverage *float64 `json:"coverage"`
-	// True if the parts add up. A ledger that does not is an error of the service.
+	// True if the parts add up. If not, this is an error of the service.
 	Closes bool `json:"closes"`
 }
 
-// LedgerRowsAfter: Rows after others.
+// LedgerRowsAfter: One page of ledger rows, in cursor order.
 type LedgerRowsAfter struct {
 	PageSize int64 `json:"page_size"`
 	// The `cursor` of the next page; null after the last row.
@@ -963,7 +962,7 @@ type LedgerRowsAfter struct {
 	Data       []LedgerRow `json:"data"`
 }
 
-// ListedPod: An item of `GET /pods`: a pod, or (`pod` is null) a job without pods, or the pods that a job lacks.
+// ListedPod: An item of `GET /pods`: a pod; with `pod` null, a job without pods or the missing pods of a job.
 type ListedPod struct {
 	// The job's id.
 	JobID string `json:"jobId"`
@@ -983,7 +982,7 @@ type ListedPod struct {
 	GPU       int64   `json:"gpu"`
 	GPUType   *string `json:"gpuType"`
 	Priority  *string `json:"priority"`
-	// Who applied the job last.
+	// The user who applied the job last; null if unknown.
 	AppliedBy *string `json:"appliedBy"`
 	Reason    *string `json:"reason"`
 	// The name of the job's main object: with a hash if a GitOps controller applies the job.
@@ -992,20 +991,20 @@ type ListedPod struct {
 	Uid *string `json:"uid"`
 }
 
-// ListedSnapshot: Who held GPUs at a moment.
+// ListedSnapshot: The allocation of GPUs at one time.
 type ListedSnapshot struct {
 	ID               int64    `json:"id"`
 	ClusterName      string   `json:"cluster_name"`
 	SnapshotTime     string   `json:"snapshot_time"`
 	DimensionType    string   `json:"dimension_type"`
 	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
-	// For somebody who sees certain namespaces, what was held in those; null where it is not known.
+	// GPUs held in the namespaces that the caller may see; null if unknown.
 	AllocatedGPUCount *float64          `json:"allocated_gpu_count"`
 	AllocationDetails AllocationDetails `json:"allocation_details"`
 	CreatedAt         string            `json:"created_at"`
 }
 
-// LogLineValue: A line, and whose it is.
+// LogLineValue: A line, with its pod and container.
 type LogLineValue struct {
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
@@ -1013,19 +1012,20 @@ type LogLineValue struct {
 	Text      string `json:"text"`
 }
 
-// LogProblemValue: The reason why a log, or a part of it, is missing. `pod` is null if it is about no certain pod.
+// LogProblemValue: The reason why a log, or a part of it, is missing. `pod` is null if the reason concerns no
+// particular pod.
 type LogProblemValue struct {
 	Pod     *string `json:"pod"`
 	Message string  `json:"message"`
 }
 
-// LogsValue: The logs of the pods of a job.
+// LogsValue: The logs of a job's pods.
 type LogsValue struct {
-	// The texts of the lines, in the order of time.
+	// The texts of the lines, ordered by time.
 	Logs []string `json:"logs"`
-	// When the last of them was written.
+	// The time of the last line.
 	LastTimestamp *string `json:"lastTimestamp"`
-	// The same lines, with whose they are.
+	// The same lines, with pod and container.
 	Lines []LogLineValue `json:"lines"`
 	// Pods whose log could not be read, with the reason.
 	Problems []LogProblemValue `json:"problems"`
@@ -1056,21 +1056,21 @@ type NamespaceDetail struct {
 	AllJobs int64 `json:"allJobs"`
 }
 
-// NamespaceHour: A namespace in an hour.
+// NamespaceHour: The usage of a namespace in an hour or step.
 type NamespaceHour struct {
 	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// Where the hour or step begins, UTC.
+	// Start of the hour or step, UTC.
 	StatHour string `json:"stat_hour"`
-	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	// End of a step that is not an hour, UTC; the first and the last step end at the range.
 	EndTime string `json:"end_time"`
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
 	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
-	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	// Mean utilization of the measured GPUs over the measured time, percent; null if none was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
@@ -1078,20 +1078,20 @@ type NamespaceHour struct {
 	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
-	// When it was computed last.
+	// Time of the last computation.
 	UpdatedAt string `json:"updated_at"`
 	Namespace string `json:"namespace"`
-	// GPUs of its quota on the average, of the cluster while it had none; null where neither is known.
+	// Average GPUs that its quota allowed; without a quota, those of the cluster; null if unknown.
 	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
-	// GPUs that were held, on the average.
+	// Average number of held GPUs.
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
-	// Percent of the capacity; more than 100 where a quota was lowered below what was held.
+	// Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs.
 	AllocationRate *float64 `json:"allocation_rate"`
 	// Workloads that held GPUs.
 	ActiveWorkloadCount int64 `json:"active_workload_count"`
 }
 
-// NamespaceHourPage: A page of rows.
+// NamespaceHourPage: A page of namespace hours.
 type NamespaceHourPage struct {
 	// Rows of all pages.
 	Total      int64           `json:"total"`
@@ -1101,7 +1101,7 @@ type NamespaceHourPage struct {
 	Data       []NamespaceHour `json:"data"`
 }
 
-// NamespaceHoursAfter: Rows after others.
+// NamespaceHoursAfter: One page of namespace hours, in cursor order.
 type NamespaceHoursAfter struct {
 	PageSize int64 `json:"page_size"`
 	// The `cursor` of the next page; null after the last row.
@@ -1142,7 +1142,7 @@ type NamespaceQuota struct {
 	MaxJobs          *float64     `json:"maxJobs"`
 	JobsUsed         *float64     `json:"jobsUsed"`
 	Resources        []QuotaLimit `json:"resources"`
-	// The requests of containers that state none.
+	// The requests of containers that set none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
 	CreatedAt      *string           `json:"createdAt"`
 	// False for a ResourceQuota that gpuctl did not make.
@@ -1153,12 +1153,12 @@ type NamespaceQuota struct {
 type NamespaceUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// NodeAmount: A resource of a node: cores, bytes or pieces. `vendor` is null for what is no GPU.
+// NodeAmount: A resource of a node: cores, bytes or a count. `vendor` is null for resources other than GPUs.
 type NodeAmount struct {
 	Resource string  `json:"resource"`
 	Vendor   *string `json:"vendor"`
@@ -1168,7 +1168,7 @@ type NodeAmount struct {
 	Used *float64 `json:"used"`
 }
 
-// NodeConditions: A node as Kubernetes has it; conditions, taints and addresses in its own form.
+// NodeConditions: The status of a node in Kubernetes; conditions, taints and addresses in Kubernetes' form.
 type NodeConditions struct {
 	Conditions              []map[string]any `json:"conditions"`
 	Schedulable             bool             `json:"schedulable"`
@@ -1191,29 +1191,29 @@ type NodeDetail struct {
 	GPUDetail  []NodeGpu      `json:"gpuDetail"`
 	Labels     []LabelPair    `json:"labels"`
 	BoundPools []string       `json:"boundPools"`
-	// Jobs on it, of those that may be seen.
+	// Jobs on it that the caller may see.
 	RunningJobs   []JobOnNodes `json:"runningJobs"`
 	CreatedAt     *string      `json:"createdAt"`
 	LastUpdatedAt *string      `json:"lastUpdatedAt"`
 	// Labels of the node that name a type of GPU; jobs select by the first.
 	GPULabels []LabelPair `json:"gpuLabels"`
-	// All that pods can have: GPUs, cores, memory, other devices.
+	// All resources for pods: GPUs, cores, memory, other devices.
 	Amounts []NodeAmount `json:"amounts"`
 	// The pods of `runningJobs`.
 	Pods []HoldingPod `json:"pods"`
 }
 
-// NodeFailure: The reason for which a node was not changed.
+// NodeFailure: The reason why a node was not changed.
 type NodeFailure struct {
 	NodeName string `json:"nodeName"`
-	// The word for programs.
+	// The name of the error, for programs.
 	Error   string `json:"error"`
 	Message string `json:"message"`
 	// The cluster could not be reached, or refused the service.
 	IsOutage bool `json:"isOutage"`
 }
 
-// NodeGpu: A GPU of a node; `utilization`, in percent, and `memoryUsage` are null where nothing measures them.
+// NodeGpu: A GPU of a node. `utilization` (percent) and `memoryUsage` are null if not measured.
 type NodeGpu struct {
 	GPUID       string   `json:"gpuId"`
 	Type        *string  `json:"type"`
@@ -1222,7 +1222,7 @@ type NodeGpu struct {
 	MemoryUsage *string  `json:"memoryUsage"`
 }
 
-// NodeItem: A node in a list.
+// NodeItem: A node of a list.
 type NodeItem struct {
 	NodeName   string   `json:"nodeName"`
 	Status     string   `json:"status"`
@@ -1238,7 +1238,7 @@ type NodeItem struct {
 	CreatedAt *string `json:"createdAt"`
 	// Its address inside the cluster.
 	Address *string `json:"address"`
-	// Its state as kubectl has it.
+	// Its state in kubectl's words.
 	K8sState *string `json:"k8sState"`
 }
 
@@ -1249,13 +1249,13 @@ type NodeLabel struct {
 	LabelValue string `json:"labelValue"`
 }
 
-// NodePage: A page of nodes; `total` of all pages.
+// NodePage: A page of nodes; `total` counts all pages.
 type NodePage struct {
 	Total int64      `json:"total"`
 	Items []NodeItem `json:"items"`
 }
 
-// NodeResources: The resources of a node: total, requested by pods, and free. Cores are numbers, memory has quantities.
+// NodeResources: The resources of a node: total, requested by pods, and free. Cores are numbers, memory is a quantity.
 type NodeResources struct {
 	CPUTotal     float64  `json:"cpuTotal"`
 	CPUUsed      *float64 `json:"cpuUsed"`
@@ -1269,7 +1269,7 @@ type NodeResources struct {
 	GPUUnhealthy int64    `json:"gpuUnhealthy"`
 }
 
-// OtherCause: A cause that comes after the first.
+// OtherCause: A further cause.
 type OtherCause struct {
 	Cause   string  `json:"cause"`
 	Message string  `json:"message"`
@@ -1284,7 +1284,7 @@ type PausedJobAnswer struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Status    string `json:"status"`
-	// False if it was paused, or running, before.
+	// False if the job already had this state.
 	Changed bool   `json:"changed"`
 	Message string `json:"message"`
 }
@@ -1294,15 +1294,15 @@ type PausedJobs struct {
 	Items []PausedJobAnswer `json:"items"`
 }
 
-// PlanAnswer: A plan: what is done to each object. `questions` have to be confirmed, `errors` stand against it.
+// PlanAnswer: A plan: the action on each object. `questions` need confirmation, `errors` prevent the plan.
 type PlanAnswer struct {
 	Steps []PlanStep `json:"steps"`
-	// Action -> objects.
+	// Action -> number of objects.
 	Summary   map[string]int64 `json:"summary"`
 	Notes     []string         `json:"notes"`
 	Questions []string         `json:"questions"`
 	Errors    []string         `json:"errors"`
-	// The set that the documents are, if they are one.
+	// The name of the set of the documents; null without one.
 	Set *string `json:"set"`
 	// Steps that first complete or undo an interrupted run.
 	Recovery []PlanStep `json:"recovery"`
@@ -1314,13 +1314,13 @@ type PlanAnswer struct {
 	Lacking []string `json:"lacking"`
 	// Indexes of the finished steps, in the order in which they finished.
 	Finished []int64 `json:"finished"`
-	// The plan was carried out; `result` of each step says how it went.
+	// The plan was carried out; `result` of each step has its outcome.
 	CarriedOut bool `json:"carriedOut"`
 	// Steps failed because the cluster failed, or did not allow them.
 	Outage bool `json:"outage"`
 	// The signal that stopped the run; 0 without any.
 	Interrupted int64 `json:"interrupted"`
-	// A journal remains: `POST /recoveries` finishes what was begun.
+	// A journal remains: `POST /recoveries` finishes the run.
 	Unfinished bool `json:"unfinished"`
 	// Messages of the run.
 	Messages []string `json:"messages"`
@@ -1339,23 +1339,23 @@ type PlanStep struct {
 	Reason     *string `json:"reason"`
 	// The fields that change, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
-	// The verdict of `fit` on its pods; null if it was not asked.
+	// The verdict of `fit` on its pods; null if it was not checked.
 	Verdict *string `json:"verdict"`
-	// Whose pods its own would evict.
+	// Jobs whose pods its pods would evict.
 	Victims []PlanVictim `json:"victims"`
-	// The reasons for which its pods would wait.
+	// Reasons why its pods would wait.
 	Waits []PlanWait `json:"waits"`
 	// Fields of other managers that are overwritten: as in `changes`, with `manager`.
 	Lost []map[string]any `json:"lost"`
 	// Objects that garbage collection deletes with it.
 	Dependents []Dependent `json:"dependents"`
-	// Kinds that may not be looked through for dependents.
+	// Kinds that may not be listed, so that dependents of them are unknown.
 	Unseen []string `json:"unseen"`
-	// How long the work that ends has been running; null if no work ends.
+	// How long the work that the step ends has been running; null if it ends none.
 	Running *string `json:"running"`
-	// When the training that runs again, or is pruned, finished; null for all others.
+	// When the training finished that runs again or is pruned; null for other steps.
 	Finished *string `json:"finished"`
-	// Who applied the job last that ends or runs again; null if that is the caller, or unknown.
+	// The user who last applied the job that ends or runs again; null if the caller or unknown.
 	AppliedBy *string `json:"appliedBy"`
 	// How running work saves its progress before it ends; null if nothing runs or has a checkpoint.
 	Checkpoint *string `json:"checkpoint"`
@@ -1374,29 +1374,29 @@ type PlanStep struct {
 	After map[string]any `json:"after"`
 }
 
-// PlanVictim: A job whose pods would be evicted; of one that may not be seen only how important it is and how long it
-// runs.
+// PlanVictim: A job whose pods would be evicted. For a job that the caller may not see, only priority and runtime are
+// set.
 type PlanVictim struct {
 	Namespace *string  `json:"namespace"`
 	Job       *string  `json:"job"`
 	Priority  int64    `json:"priority"`
 	Pods      []string `json:"pods"`
-	// For how long they run.
+	// How long its pods have been running.
 	Runtime *string `json:"runtime"`
-	// Whose it is: its label `team`, `creator` or `project`.
+	// The owner: its label `team`, `creator` or `project`.
 	Owner *string `json:"owner"`
 }
 
-// PlanWait: A reason for which the pods of a job wait, or may wait.
+// PlanWait: A reason why the pods of a job wait, or may wait.
 type PlanWait struct {
 	// `quota`, `queue` or `room`.
 	Cause   string `json:"cause"`
 	Message string `json:"message"`
-	// 1 if they wait in any case; null if that depends on the order in which pods come.
+	// 1 if they wait in any case; null if that depends on the order in which pods are created.
 	Likelihood *float64 `json:"likelihood"`
 }
 
-// PodPage: `GET /pods`: `total` of all pages, `items` of this one.
+// PodPage: `GET /pods`. `total` counts all pages, `items` are those of this page.
 type PodPage struct {
 	Total int64       `json:"total"`
 	Items []ListedPod `json:"items"`
@@ -1406,14 +1406,14 @@ type PodPage struct {
 	Notes []string `json:"notes"`
 }
 
-// PodStage: A stage that a pod has reached, and the seconds since the one before.
+// PodStage: A stage that a pod has reached, and the seconds since the previous stage.
 type PodStage struct {
 	Stage   string  `json:"stage"`
 	Time    string  `json:"time"`
 	Seconds float64 `json:"seconds"`
 }
 
-// PodTimeline: The stages of a pod, in their order.
+// PodTimeline: The stages of a pod, in order.
 type PodTimeline struct {
 	Pod    string     `json:"pod"`
 	Stages []PodStage `json:"stages"`
@@ -1435,11 +1435,11 @@ type PoolDetail struct {
 	Status  string           `json:"status"`
 	Nodes   []string         `json:"nodes"`
 	Quota   PoolQuota        `json:"quota"`
-	// Jobs in it, of those that may be seen.
+	// Jobs in it that the caller may see.
 	Jobs []JobOnNodes `json:"jobs"`
-	// Nodes that its definition names and that are not in it.
+	// Nodes of its definition that are not in the pool.
 	MissingNodes []string `json:"missingNodes"`
-	// Jobs of it that wait for room.
+	// Jobs of the pool that wait.
 	WaitingJobs []JobOnNodes `json:"waitingJobs"`
 	// True if it has a definition; false if it only has nodes.
 	IsDefined bool `json:"isDefined"`
@@ -1449,7 +1449,7 @@ type PoolDetail struct {
 	WaitingPods []HoldingPod `json:"waitingPods"`
 }
 
-// PoolItem: A pool in a list. GPUs are null where pods may not be read.
+// PoolItem: A pool of a list. GPUs are null if pods may not be read.
 type PoolItem struct {
 	Name        string  `json:"name"`
 	Description *string `json:"description"`
@@ -1470,13 +1470,13 @@ type PoolList struct {
 	Items []PoolItem `json:"items"`
 }
 
-// PoolQuota: The limits of a pool; null is no limit.
+// PoolQuota: The limits of a pool; null: no limit.
 type PoolQuota struct {
 	MaxJobs      *int64 `json:"maxJobs"`
 	MaxGPUPerJob *int64 `json:"maxGpuPerJob"`
 }
 
-// Quota: The quota of a user, who is a namespace.
+// Quota: The quota of a user, which is a namespace.
 type Quota struct {
 	Name             string       `json:"name"`
 	Namespace        string       `json:"namespace"`
@@ -1491,12 +1491,12 @@ type Quota struct {
 	MaxJobs          *float64     `json:"maxJobs"`
 	JobsUsed         *float64     `json:"jobsUsed"`
 	Resources        []QuotaLimit `json:"resources"`
-	// The requests of containers that state none.
+	// The requests of containers that set none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
 	CreatedAt      *string           `json:"createdAt"`
 }
 
-// QuotaLimit: One limit: `resource` is Kubernetes' key, `name` the short one.
+// QuotaLimit: One limit. `resource`: Kubernetes' key; `name`: the short name.
 type QuotaLimit struct {
 	Resource    string   `json:"resource"`
 	Name        string   `json:"name"`
@@ -1514,7 +1514,7 @@ type QuotaList struct {
 	Total int64   `json:"total"`
 }
 
-// RecoveredObject: The recovery of an object that a killed run left.
+// RecoveredObject: The recovery of an object after an interrupted run.
 type RecoveredObject struct {
 	Kind       string `json:"kind"`
 	ApiVersion string `json:"apiVersion"`
@@ -1524,25 +1524,26 @@ type RecoveredObject struct {
 	Message    string `json:"message"`
 }
 
-// Recoveries: Interrupted runs: what will be recovered, what was, and what could not be.
+// Recoveries: Interrupted runs: the planned steps, the recovered objects, and the failures.
 type Recoveries struct {
-	// Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.
+	// Steps like those of a plan. A step that creates an object also has `object`, and `ifRefused`, which is tried if
+	// `object` is refused.
 	Planned   []RecoveryStep    `json:"planned"`
 	Recovered []RecoveredObject `json:"recovered"`
 	Problems  []RecoveryFailure `json:"problems"`
 	Questions []string          `json:"questions"`
 	// Interrupted runs.
 	Journals int64 `json:"journals"`
-	// Namespace -> who may still be applying in it.
+	// Namespace -> user whose run may still be active in it.
 	Working map[string]string `json:"working"`
 }
 
-// RecoveryFailure: An object that could not be recovered, with the reason.
+// RecoveryFailure: An object that could not be recovered, and the reason.
 type RecoveryFailure struct {
 	Namespace *string `json:"namespace"`
 	Message   string  `json:"message"`
 	Hint      *string `json:"hint"`
-	// By a decision; false after a failure of the cluster.
+	// True if gpuctl decided so; false after a failure of the cluster.
 	Refused bool `json:"refused"`
 }
 
@@ -1557,36 +1558,36 @@ type RecoveryStep struct {
 	Reason     *string `json:"reason"`
 	// The fields that change, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
-	// The verdict of `fit` on its pods; null if it was not asked.
+	// The verdict of `fit` on its pods; null if it was not checked.
 	Verdict *string `json:"verdict"`
-	// Whose pods its own would evict.
+	// Jobs whose pods its pods would evict.
 	Victims []PlanVictim `json:"victims"`
-	// The reasons for which its pods would wait.
+	// Reasons why its pods would wait.
 	Waits []PlanWait `json:"waits"`
 	// Fields of other managers that are overwritten: as in `changes`, with `manager`.
 	Lost []map[string]any `json:"lost"`
 	// Objects that garbage collection deletes with it.
 	Dependents []Dependent `json:"dependents"`
-	// Kinds that may not be looked through for dependents.
+	// Kinds that may not be listed, so that dependents of them are unknown.
 	Unseen []string `json:"unseen"`
-	// How long the work that ends has been running; null if no work ends.
+	// How long the work that the step ends has been running; null if it ends none.
 	Running *string `json:"running"`
-	// When the training that runs again, or is pruned, finished; null for all others.
+	// When the training finished that runs again or is pruned; null for other steps.
 	Finished *string `json:"finished"`
-	// Who applied the job last that ends or runs again; null if that is the caller, or unknown.
+	// The user who last applied the job that ends or runs again; null if the caller or unknown.
 	AppliedBy *string `json:"appliedBy"`
 	// How running work saves its progress before it ends; null if nothing runs or has a checkpoint.
 	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.
 	Result string  `json:"result"`
 	Error  *string `json:"error"`
-	// The object that is created, whole.
+	// The whole object that is created.
 	Object map[string]any `json:"object"`
 	// The object that is created if `object` is refused.
 	IfRefused map[string]any `json:"ifRefused"`
 }
 
-// RelatedPlace: Another place that a diagnostic is about. Lines and columns count from 1.
+// RelatedPlace: Another place to which a diagnostic refers. Lines and columns count from 1.
 type RelatedPlace struct {
 	Message   string `json:"message"`
 	File      string `json:"file"`
@@ -1596,7 +1597,7 @@ type RelatedPlace struct {
 	EndColumn int64  `json:"endColumn"`
 }
 
-// RerunJob: A training that runs again, under an id of its own, or (status `validated`) would.
+// RerunJob: A training that runs again under a new id; with status `validated`, one that would.
 type RerunJob struct {
 	JobID   string     `json:"jobId"`
 	Status  string     `json:"status"`
@@ -1612,7 +1613,7 @@ type RightAnswer struct {
 	Message string `json:"message"`
 }
 
-// SetLabel: A label that was set; `notes` are worth knowing.
+// SetLabel: A label that was set, with notes on the change.
 type SetLabel struct {
 	NodeName string    `json:"nodeName"`
 	Label    LabelPair `json:"label"`
@@ -1630,7 +1631,7 @@ type SnapshotPage struct {
 	Data       []ListedSnapshot `json:"data"`
 }
 
-// Submitted: The first created job; of several documents all are in `jobs`.
+// Submitted: The first created job; `jobs` has all of them if there were several documents.
 type Submitted struct {
 	// Remarks that do not stop the request, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
@@ -1644,13 +1645,13 @@ type Submitted struct {
 	Status    string   `json:"status"`
 	CreatedAt *string  `json:"createdAt"`
 	Message   string   `json:"message"`
-	// All of several documents.
+	// All jobs, if there were several documents.
 	Jobs []SubmittedJob `json:"jobs"`
 	// Diagnostics of the documents.
 	Warnings []DocumentWarning `json:"warnings"`
 }
 
-// SubmittedJob: A job that was created, or (status `validated`) would be. Of a pool or quota `jobId` is null.
+// SubmittedJob: A created job; with status `validated`, one that would be created. `jobId` is null for a pool or quota.
 type SubmittedJob struct {
 	JobID     *string `json:"jobId"`
 	Name      string  `json:"name"`
@@ -1662,11 +1663,11 @@ type SubmittedJob struct {
 	Message   string  `json:"message"`
 }
 
-// UsageNames: Names, in order.
+// UsageNames: Names, sorted.
 type UsageNames struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string   `json:"message"`
 	Data    []string `json:"data"`
 }
@@ -1688,7 +1689,7 @@ type WaitItem struct {
 	Reason    *string `json:"reason"`
 }
 
-// WaitedItem: A job for which there is nothing more to wait.
+// WaitedItem: A job for which the wait has ended.
 type WaitedItem struct {
 	Name      string  `json:"name"`
 	Namespace *string `json:"namespace"`
@@ -1698,19 +1699,19 @@ type WaitedItem struct {
 	Message   string  `json:"message"`
 	Status    *string `json:"status"`
 	Reason    *string `json:"reason"`
-	// The place of the job in `jobs`, from 0.
+	// The index of the job in `jobs`, from 0.
 	Index int64 `json:"index"`
 	// `late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition.
 	Outcome string `json:"outcome"`
-	// Why it is late or has failed, where that is known.
+	// The cause why it is late or has failed; null if unknown.
 	Cause *string `json:"cause"`
 }
 
-// WasteAnswer: Workloads that hold GPUs and do not use them, those with the most of them for longest first.
+// WasteAnswer: Idle workloads that hold GPUs, ordered by held GPUs times idle time, largest first.
 type WasteAnswer struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string   `json:"message"`
 	Data    HeldIdle `json:"data"`
 }
@@ -1742,7 +1743,7 @@ type WhyEvidence struct {
 	Time *string `json:"time"`
 }
 
-// WorkloadCondition: A condition of what runs the job.
+// WorkloadCondition: A condition of the job's main object.
 type WorkloadCondition struct {
 	Type               *string `json:"type"`
 	Status             *string `json:"status"`
@@ -1751,21 +1752,21 @@ type WorkloadCondition struct {
 	LastTransitionTime *string `json:"lastTransitionTime"`
 }
 
-// WorkloadHour: A workload in an hour.
+// WorkloadHour: The usage of a workload in an hour or step.
 type WorkloadHour struct {
 	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// Where the hour or step begins, UTC.
+	// Start of the hour or step, UTC.
 	StatHour string `json:"stat_hour"`
-	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	// End of a step that is not an hour, UTC; the first and the last step end at the range.
 	EndTime string `json:"end_time"`
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
 	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
-	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	// Mean utilization of the measured GPUs over the measured time, percent; null if none was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
@@ -1776,28 +1777,28 @@ type WorkloadHour struct {
 	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
-	// When it was computed last.
+	// Time of the last computation.
 	UpdatedAt    string `json:"updated_at"`
 	Namespace    string `json:"namespace"`
 	WorkloadName string `json:"workload_name"`
-	// Its kind.
+	// The workload's kind.
 	WorkloadType string `json:"workload_type"`
-	// GPUs that it held, on the average.
+	// Average number of held GPUs.
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
-	// GPUs of as many pods as it had at most, whatever part of the hour it was there.
+	// GPUs at its maximum number of pods, in any part of the hour.
 	RequestedGPUCount *float64 `json:"requested_gpu_count"`
-	// GiB of a GPU.
+	// Average used memory per GPU, GiB.
 	AvgGPUMemoryUsed  *float64 `json:"avg_gpu_memory_used"`
 	MaxGPUMemoryUsed  *float64 `json:"max_gpu_memory_used"`
 	AvgGPUMemoryTotal *float64 `json:"avg_gpu_memory_total"`
-	// Pods that held GPUs, over the whole hour.
+	// Average number of pods that held GPUs, over the whole hour.
 	AvgReplicaCount *float64 `json:"avg_replica_count"`
 	MaxReplicaCount int64    `json:"max_replica_count"`
-	// While there was any.
+	// Minimum number of pods while the workload had any.
 	MinReplicaCount int64 `json:"min_replica_count"`
-	// At the end of the hour, as far as its pods tell.
+	// Status at the end of the hour, from its pods.
 	WorkloadStatus *string `json:"workload_status"`
-	// Measurements that count.
+	// Number of measurements used.
 	SampleCount int64 `json:"sample_count"`
 	// The uid of the topmost owner of its pods.
 	OwnerUid    string            `json:"owner_uid"`
@@ -1806,7 +1807,7 @@ type WorkloadHour struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// WorkloadHourPage: A page of rows.
+// WorkloadHourPage: A page of workload hours.
 type WorkloadHourPage struct {
 	// Rows of all pages.
 	Total      int64          `json:"total"`
@@ -1816,7 +1817,7 @@ type WorkloadHourPage struct {
 	Data       []WorkloadHour `json:"data"`
 }
 
-// WorkloadHoursAfter: Rows after others.
+// WorkloadHoursAfter: One page of workload hours, in cursor order.
 type WorkloadHoursAfter struct {
 	PageSize int64 `json:"page_size"`
 	// The `cursor` of the next page; null after the last row.
@@ -1824,25 +1825,25 @@ type WorkloadHoursAfter struct {
 	Data       []WorkloadHour `json:"data"`
 }
 
-// WorkloadUsage: Hours of workloads, a page of them.
+// WorkloadUsage: One page of workload hours.
 type WorkloadUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
-	// `success`, or what has to be said about it.
+	// `success`, or a remark on the response.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// JobsWaitQuestion: Several jobs, the condition that they are waited for, and for how long.
+// JobsWaitQuestion: Jobs to wait for, the condition, and the time limit.
 type JobsWaitQuestion struct {
 	Jobs []WaitedName `json:"jobs"`
 	// `started`: all pods are ready, or the job needs none, as it has finished or is paused.
 	Condition string `json:"condition"`
-	// Seconds until this request is answered at the latest.
+	// Maximum time until the response, seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
-	// Seconds after which a job is late, in all requests together; without it never.
+	// Seconds, over all requests, after which a job is late; null: never.
 	Limit float64 `json:"limit,omitempty"`
-	// Seconds of `limit` that earlier requests have waited.
+	// Part of `limit` that earlier requests have waited, seconds.
 	Waited *float64 `json:"waited,omitempty"`
 }
 
@@ -1864,9 +1865,9 @@ type NamesBody struct {
 	Names []string `json:"names"`
 }
 
-// PoolBody: A pool. Of nodes whose GPUs no label tells, the type is the one of `gpuType`.
+// PoolBody: A pool. `gpuType` applies to nodes whose labels name no GPU type.
 type PoolBody struct {
-	// Its name; of a pool that is changed, that of the path.
+	// Its name; when a pool is changed, the path has it.
 	Name        string `json:"name,omitempty"`
 	Description string `json:"description,omitempty"`
 	// Its nodes, by name.
@@ -1885,37 +1886,37 @@ type NewLabel struct {
 	Key string `json:"key"`
 	// Its value.
 	Value string `json:"value"`
-	// Replace another value.
+	// Replace an existing value.
 	Overwrite bool `json:"overwrite,omitempty"`
 	// Only check; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// NewLabels: A label to set at several nodes.
+// NewLabels: A label to set on several nodes.
 type NewLabels struct {
 	// The label's key.
 	Key string `json:"key"`
 	// Its value.
 	Value string `json:"value"`
-	// Replace another value.
+	// Replace an existing value.
 	Overwrite bool `json:"overwrite,omitempty"`
 	// Only check; nothing is written.
 	DryRun    bool     `json:"dryRun,omitempty"`
 	NodeNames []string `json:"nodeNames"`
 }
 
-// LabelChanges: Labels to set at several nodes, and to delete there.
+// LabelChanges: Labels to set or delete on several nodes.
 type LabelChanges struct {
 	NodeNames []string `json:"nodeNames"`
 	// Only check; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Key -> value; null deletes the label.
 	Labels map[string]*string `json:"labels"`
-	// Replace other values.
+	// Replace existing values.
 	Overwrite bool `json:"overwrite,omitempty"`
 }
 
-// LabelDeletions: Labels to delete at several nodes.
+// LabelDeletions: Labels to delete on several nodes.
 type LabelDeletions struct {
 	NodeNames []string `json:"nodeNames"`
 	// Only check; nothing is written.
@@ -1923,7 +1924,7 @@ type LabelDeletions struct {
 	Keys   []string `json:"keys"`
 }
 
-// QuotaBody: Quotas of users: what each may request in the namespace of that name.
+// QuotaBody: Quotas of users: the limits of the namespace with the user's name.
 type QuotaBody struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -1931,7 +1932,7 @@ type QuotaBody struct {
 	Users map[string]any `json:"users,omitempty"`
 	// The same as `users`.
 	Namespace map[string]any `json:"namespace,omitempty"`
-	// Fills in what an entry leaves out.
+	// Values for entries that omit them.
 	Default map[string]any `json:"default,omitempty"`
 	// Only check; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
@@ -1965,14 +1966,14 @@ type RightQuestion struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// WaitedName: A job that is waited for.
+// WaitedName: A job to wait for.
 type WaitedName struct {
 	// A jobId, a job's name, or the name of one of its pods.
 	Job string `json:"job"`
-	// Where the job is.
+	// Namespace of the job; required if the name is ambiguous.
 	Namespace string `json:"namespace,omitempty"`
 	// Its kind, if jobs of several kinds have the name.
 	Kind string `json:"kind,omitempty"`
-	// The id that the job had before: with another one it was made again since.
+	// The job's id of an earlier response: if it differs, the job was created again since.
 	JobID string `json:"jobId,omitempty"`
 }

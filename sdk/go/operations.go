@@ -66,7 +66,7 @@ func (c *Client) AllJobs(ctx context.Context, options *ListJobsOptions) *Iterato
 
 // CreateJobsOptions are the optional parameters of CreateJobs.
 type CreateJobsOptions struct {
-	// Only check them; nothing is written.
+	// Only check; nothing is written.
 	DryRun bool
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
@@ -117,7 +117,7 @@ func (c *Client) GetJob(ctx context.Context, jobID string, options *GetJobOption
 
 // UpdateJobOptions are the optional parameters of UpdateJob.
 type UpdateJobOptions struct {
-	// Only check them; nothing is written.
+	// Only check; nothing is written.
 	DryRun bool
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
@@ -401,10 +401,10 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 
 // ApplyDocumentsOptions are the optional parameters of ApplyDocuments.
 type ApplyDocumentsOptions struct {
-	// Only check them; nothing is written.
+	// Only check; nothing is written.
 	DryRun bool
 	Files  []map[string]any
-	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
@@ -475,10 +475,10 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 
 // DeleteDocumentsOptions are the optional parameters of DeleteDocuments.
 type DeleteDocumentsOptions struct {
-	// Only check them; nothing is written.
+	// Only check; nothing is written.
 	DryRun bool
 	Files  []map[string]any
-	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
@@ -534,10 +534,10 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 
 // PlanDocumentsOptions are the optional parameters of PlanDocuments.
 type PlanDocumentsOptions struct {
-	// Only check them; nothing is written.
+	// Only check; nothing is written.
 	DryRun bool
 	Files  []map[string]any
-	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
@@ -1528,10 +1528,10 @@ func (c *Client) GetNamespace(ctx context.Context, namespaceName string) (*Names
 
 // FitDocumentsOptions are the optional parameters of FitDocuments.
 type FitDocumentsOptions struct {
-	// Only check them; nothing is written.
+	// Only check; nothing is written.
 	DryRun bool
 	Files  []map[string]any
-	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// Namespace of jobs whose documents do not have one.
 	Namespace string

@@ -1,4 +1,4 @@
-"""Pools and quotas as bodies."""
+"""Request bodies for pools and quotas."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class PoolLimits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    maxJobs: int | None = Field(None, ge=1, description="Most unfinished jobs.")  # noqa: N815 - as the body has it
-    maxGpuPerJob: int | None = Field(None, ge=1, description="Most GPUs of one job.")  # noqa: N815
+    maxJobs: int | None = Field(None, ge=1, description="Maximum number of unfinished jobs; null: no limit.")  # noqa: N815 - as the body has it
+    maxGpuPerJob: int | None = Field(None, ge=1, description="Maximum GPUs of one job; null: no limit.")  # noqa: N815
 
 
 class PoolBody(BaseModel):
-    """A pool. Of nodes whose GPUs no label tells, the type is the one of ``gpuType``."""
+    """A pool. ``gpuType`` applies to nodes whose labels name no GPU type."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -31,7 +31,7 @@ class PoolBody(BaseModel):
         },
     )
 
-    name: str | None = Field(None, max_length=63, description="Its name; of a pool that is changed, that of the path.")
+    name: str | None = Field(None, max_length=63, description="Its name; when a pool is changed, the path has it.")
     description: str | None = None
     nodes: list[str] = Field(default_factory=list, description="Its nodes, by name.")
     gpuType: list[str] = Field(default_factory=list, description="The types of its GPUs.")  # noqa: N815
@@ -40,7 +40,7 @@ class PoolBody(BaseModel):
 
 
 class QuotaBody(BaseModel):
-    """Quotas of users: what each may request in the namespace of that name."""
+    """Quotas of users: the limits of the namespace with the user's name."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -58,5 +58,5 @@ class QuotaBody(BaseModel):
     description: str | None = None
     users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
     namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
-    default: dict[str, JsonValue] | None = Field(None, description="Fills in what an entry leaves out.")
+    default: dict[str, JsonValue] | None = Field(None, description="Values for entries that omit them.")
     dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815

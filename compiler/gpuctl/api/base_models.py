@@ -1,4 +1,4 @@
-"""The base classes of what the REST API answers and takes: fields are in camelCase in JSON."""
+"""Base classes of the models of the REST API. JSON fields are in camelCase."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pydantic.alias_generators import to_camel
 
 
 class ApiModel(BaseModel):
-    """An answer. A client ignores fields that it does not know: the service may be of a later version."""
+    """A response. Clients ignore unknown fields, because the service may be newer."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as JSON has it, fields in the order of the class. Fields that were not set are left out."""
+        """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 class SharedModel(ApiModel):
-    """An answer that the command line prints, or reads from a service.
+    """A response that the command line prints, or reads from a service.
 
-    A field that has a default may be missing in the answer of an earlier version; every answer of this version has it.
+    A field with a default may be missing in a response of an earlier version; responses of this version have it.
     """
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as JSON has it, with all fields, in the order of the class."""
+        """Return the response as JSON with all fields, in their order."""
         return self.model_dump(mode="json", by_alias=True)
 
 

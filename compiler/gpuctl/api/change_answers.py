@@ -1,4 +1,4 @@
-"""The JSON of jobs that were paused or resumed."""
+"""JSON of paused and resumed jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PausedJobAnswer(ApiModel):
     namespace: str = Field(examples=["team-a"])
     kind: str = Field(examples=["training"])
     status: str = Field(examples=["paused"])
-    changed: bool = Field(description="False if it was paused, or running, before.", examples=[True])
+    changed: bool = Field(description="False if the job already had this state.", examples=[True])
     message: str = Field(examples=["is paused; its pod ends"])
 
 
@@ -28,7 +28,7 @@ class PausedJobs(ApiModel):
 
 
 def paused_job(job: Job, result: PauseResult) -> PausedJobAnswer:
-    """Return what became of a job that was paused or resumed."""
+    """Return the result of pausing or resuming a job."""
     return PausedJobAnswer(
         job_id=job_id(job),
         name=job.identity.name,

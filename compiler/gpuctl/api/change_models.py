@@ -1,4 +1,4 @@
-"""Changes as the REST API takes and answers them."""
+"""Request bodies and responses of changes in the REST API."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PLAN: dict[str, JsonValue] = {
     "questions": [],
     "errors": [],
 }
-"""An example of a plan."""
+"""Example of a plan."""
 
 
 EXAMPLE = """\
@@ -66,11 +66,11 @@ resources:
   pool: training-pool
   gpu: 1
 """
-"""A document that can be sent as it is."""
+"""Example of a complete document."""
 
 
 class DocumentsBody(BaseModel):
-    """Documents as a field of JSON."""
+    """Documents as a text field."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -79,11 +79,11 @@ class DocumentsBody(BaseModel):
     )
 
     yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
-    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
 
 
 MOST_NAMES = 100
-"""The most names in one request."""
+"""Maximum number of names in one request."""
 _CONFIRMED: Any = Field(
     None,
     description="The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is "
@@ -98,12 +98,14 @@ class SentFile(Body):
     name: str = Field(max_length=4096, description="Its name in diagnostics.", examples=["jobs/train.yaml"])
     text: str = Field(examples=[EXAMPLE])
     in_directory: bool = Field(
-        False, description="It was found in a directory: documents of other tools are left out with a note."
+        False, description="True if it was found in a directory: documents of other tools are then skipped with a note."
     )
 
 
 class SentPlatform(Body):
-    """The platform file beside the documents. It is not used; a message says how it differs from the service's."""
+    """The platform file that belongs to the documents. It is not used; a message reports how it differs from the
+    service's.
+    """
 
     name: str = Field(max_length=4096, examples=["platform.yaml"])
     value: dict[str, JsonValue] = Field(examples=[{"labelDomain": "runwhere.ai"}])
@@ -124,7 +126,7 @@ class ChangesBody(FilesBody):
 
 
 class ConfirmedBody(BaseModel):
-    """The body of a change that needs none."""
+    """The body of a change without parameters in its body."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -144,7 +146,7 @@ class NamesBody(ConfirmedBody):
 
 
 class SubmittedJob(BaseModel):
-    """A job that was created, or (status ``validated``) would be. Of a pool or quota ``jobId`` is null."""
+    """A created job; with status ``validated``, one that would be created. ``jobId`` is null for a pool or quota."""
 
     model_config = ConfigDict(json_schema_extra={"example": _JOB})
 
@@ -162,7 +164,7 @@ _NOTE = "no node has the labels runwhere.ai/pool=trainig-pool (did you mean runw
 
 
 class PlanRemarks(BaseModel):
-    """Findings of the plan's checks that do not forbid it."""
+    """Findings of the plan's checks that do not prevent it."""
 
     notes: list[str] = Field(
         default_factory=list,
@@ -177,14 +179,14 @@ class PlanRemarks(BaseModel):
 
 
 class Submitted(SubmittedJob, PlanRemarks):
-    """The first created job; of several documents all are in ``jobs``."""
+    """The first created job; ``jobs`` has all of them if there were several documents."""
 
-    jobs: list[SubmittedJob] | None = Field(None, description="All of several documents.")
+    jobs: list[SubmittedJob] | None = Field(None, description="All jobs, if there were several documents.")
     warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
 
 class BatchItem(PlanRemarks):
-    """A job of a batch that was created, or with ``dryRun`` would be (``jobId`` is null then)."""
+    """A created job of a batch; with ``dryRun`` one that would be created (``jobId`` is null)."""
 
     jobId: str | None = Field(examples=["task1-1x8k2"])  # noqa: N815
     name: str = Field(examples=["task1"])
@@ -193,7 +195,7 @@ class BatchItem(PlanRemarks):
 
 
 class BatchFailure(BaseModel):
-    """An entry of a batch that was not: its place (from 0), the error's name and what it says."""
+    """A failed entry of a batch: its index (from 0), the error's name and message."""
 
     index: int = Field(examples=[1])
     name: str | None = Field(examples=["task2"])
@@ -210,7 +212,7 @@ class Batch(BaseModel):
 
 
 class ChangedJob(SubmittedJob):
-    """A job that was changed, or (status ``validated``) would be, with the plan."""
+    """A changed job with the plan; with status ``validated``, one that would be changed."""
 
     model_config = ConfigDict(json_schema_extra={"example": {**_JOB, "plan": PLAN}})
 
@@ -219,7 +221,7 @@ class ChangedJob(SubmittedJob):
 
 
 class ShortState(BaseModel):
-    """A job that was acted on, under its id."""
+    """A job and the result of an action on it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -233,15 +235,13 @@ class ShortState(BaseModel):
 
 
 class JobState(ShortState):
-    """A job that is deleted, paused or resumed, or (status ``validated``) would be."""
+    """A deleted, paused or resumed job; with status ``validated``, one that would be."""
 
-    plan: PlanAnswer | None = Field(
-        None, description="Only in a dry run: the plan, with what would be done to which objects."
-    )
+    plan: PlanAnswer | None = Field(None, description="Only in a dry run: the plan, with the action on each object.")
 
 
 class RerunJob(ShortState):
-    """A training that runs again, under an id of its own, or (status ``validated``) would."""
+    """A training that runs again under a new id; with status ``validated``, one that would."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,4 +1,4 @@
-"""A plan for several clusters, before it is carried out and afterwards."""
+"""Plans for several clusters, before and after they are carried out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.kube.api_errors import ClusterError
 
 
 def clusters_value(plans: Sequence[ClusterPlan], *, error: str | None = None) -> dict[str, Any]:
-    """The plans of all clusters, masked; ``error`` says why nothing was changed anywhere."""
+    """Return the plans of all clusters, masked. ``error``: why no cluster was changed."""
     value: dict[str, Any] = {"clusters": [_cluster(item) for item in plans]}
     if error is not None:
         value["error"] = error
@@ -26,12 +26,14 @@ def _cluster(item: ClusterPlan) -> dict[str, Any]:
 
 
 def clusters_preview_code(plans: Sequence[ClusterPlan]) -> int:
-    """The exit code of plans that were only looked at: that of the worst."""
+    """Return the exit code of plans that were not carried out: the highest one."""
     return max(_failed(item.error) if item.error is not None else preview_code(item.plan or Plan()) for item in plans)
 
 
 def clusters_difference_code(plans: Sequence[ClusterPlan]) -> int:
-    """The exit code of a comparison with several clusters: 0 the same, 1 a difference, above: it cannot be told."""
+    """Return the exit code of a comparison with several clusters: 0 no differences, 1 differences, 2 or more
+    undetermined.
+    """
     return max(
         max(2, _failed(item.error)) if item.error is not None else difference_code(item.plan or Plan())
         for item in plans
@@ -39,7 +41,7 @@ def clusters_difference_code(plans: Sequence[ClusterPlan]) -> int:
 
 
 def clusters_result_code(plans: Sequence[ClusterPlan]) -> int:
-    """The exit code of plans that were carried out: that of the one that was begun last."""
+    """Return the exit code of plans that were carried out: that of the last one started."""
     codes = (
         _failed(item.error) if item.error is not None else result_code(item.plan or Plan())
         for item in plans

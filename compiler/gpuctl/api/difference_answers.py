@@ -1,4 +1,4 @@
-"""Answers of ``diff --against`` and ``impact``: what differs between manifests, or between revisions."""
+"""JSON of ``diff --against`` and ``impact``: differences between manifests or revisions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DifferencesAnswer(ApiModel):
 
     @classmethod
     def of(cls, changes: Iterable[ObjectChange]) -> DifferencesAnswer:
-        """Return differences as JSON has them."""
+        """Return the JSON model of differences."""
         steps = list(map(_step, changes))
         return cls(set=None, steps=steps, summary=dict(Counter(step.action for step in steps)))
 
@@ -73,7 +73,7 @@ def _step(change: ObjectChange) -> DifferenceStep:
 
 
 class ImpactBreakage(ApiModel):
-    """Something that does not fit after a change. ``new``: the change causes it, or makes it worse."""
+    """Something that does not fit after a change. ``new``: the change causes it or makes it worse."""
 
     message: str
     new: bool
@@ -94,32 +94,32 @@ class JobName(ApiModel):
 
 
 class ImpactRestart(JobName):
-    """A job that starts anew."""
+    """A job that restarts."""
 
     reason: str
 
 
 class ImpactDemand(ApiModel):
-    """The request of a job. GPUs are null for a share in memory."""
+    """The requests of a job. GPUs are null for a job with a share of a GPU's memory."""
 
     pool: str
     gpu_type: str | None
     gpus: Number | None
     gpus_at_most: Number | None
     pods: int
-    queued: bool = Field(description="True if it waits for room in a queue of Kueue.")
+    queued: bool = Field(description="True if it waits in a queue of Kueue.")
     finished: bool
 
 
 class ImpactJob(JobName):
-    """A job before and after a change; null where it does not exist."""
+    """A job before and after a change; null if it does not exist."""
 
     before: ImpactDemand | None
     after: ImpactDemand | None
 
 
 class ImpactGpus(ApiModel):
-    """GPUs that jobs request at their fewest and most replicas, and how many there are; null if that is unknown."""
+    """GPUs that jobs request at their minimum and maximum replicas, and the existing GPUs; null if unknown."""
 
     gpus: Number
     gpus_at_most: Number
@@ -128,7 +128,7 @@ class ImpactGpus(ApiModel):
 
 
 class ImpactPool(ApiModel):
-    """The GPUs of a pool. ``gpu_type`` is null for the whole pool, ``any`` for jobs that take any type."""
+    """The GPUs of a pool. ``gpu_type``: null for the whole pool, ``any`` for jobs that accept any type."""
 
     pool: str
     gpu_type: str | None
@@ -137,7 +137,7 @@ class ImpactPool(ApiModel):
 
 
 class ImpactLimit(ApiModel):
-    """The request of a namespace's jobs, and its limit; null without one."""
+    """The requests of a namespace's jobs, and its limit; null without a limit."""
 
     asked: Number
     hard: Number | None
@@ -153,7 +153,7 @@ class ImpactQuota(ApiModel):
 
 
 class ImpactPrice(ApiModel):
-    """The price per hour at the fewest and most replicas."""
+    """The price per hour at minimum and maximum replicas."""
 
     least: Number
     most: Number
@@ -237,7 +237,7 @@ class ImpactAnswer(ApiModel):
 
     @classmethod
     def of(cls, impact: Impact, live: LiveImpact | None = None) -> ImpactAnswer:
-        """Return an impact as JSON has it."""
+        """Return the JSON model of an impact."""
         return cls(
             fits=not impact.breakages,
             breakages=[ImpactBreakage(message=item.message, new=item.new) for item in impact.breakages],

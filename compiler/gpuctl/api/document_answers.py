@@ -15,7 +15,7 @@ from gpuctl.release import __version__
 
 
 class RelatedPlace(ApiModel):
-    """Another place that a diagnostic is about. Lines and columns count from 1."""
+    """Another place to which a diagnostic refers. Lines and columns count from 1."""
 
     message: str = Field(examples=["the first is here"])
     file: str = Field(examples=["yamlContent"])
@@ -26,7 +26,7 @@ class RelatedPlace(ApiModel):
 
 
 class DocumentWarning(ApiModel):
-    """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
+    """A diagnostic of a valid document, in the form of ``gpuctl validate -o json``; ``file`` is the request's field."""
 
     severity: str = Field(examples=["warning"])
     code: str = Field(examples=["GPU501"])
@@ -42,7 +42,7 @@ class DocumentWarning(ApiModel):
 
 
 def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    """``validate -o json``; lines and columns count from 1, in code points."""
+    """Return the JSON of ``validate -o json``; lines and columns count from 1, in code points."""
     told = list(diagnostics)
     return {
         "diagnostics": [diagnostic.to_dict() for diagnostic in told],
@@ -52,5 +52,7 @@ def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 
 def version_answer() -> dict[str, Any]:
-    """``version -o json``: gpuctl's version, the language's, and the Kubernetes versions that can be validated for."""
+    """Return the JSON of ``version -o json``: versions of gpuctl and of the language, and supported Kubernetes
+    versions.
+    """
     return {"gpuctl": __version__, "language": VERSION, "kubernetes": list(VERSIONS)}

@@ -1,4 +1,4 @@
-"""Answers of ``drift``, which its webhook gets as well: how a cluster differs from documents."""
+"""JSON of ``drift``, which is also sent to its webhook: how a cluster differs from documents."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class DriftManager(ApiModel):
 
     manager: str
     operation: str | None = Field(description="Apply or Update.")
-    time: str | None = Field(description="When it last wrote any of its fields.")
+    time: str | None = Field(description="The time of its last write to any of its fields.")
 
     @classmethod
     def of(cls, holder: FieldHolder) -> DriftManager:
-        """Return a field manager as JSON has it."""
+        """Return the JSON model of a field manager."""
         return cls(manager=holder.manager, operation=holder.operation or None, time=holder.time or None)
 
 
@@ -30,20 +30,20 @@ class DriftField(ApiModel):
 
     path: str
     live: Any = Field(description="The value in the cluster.")
-    wanted: Any = Field(description="The value of the documents; null if they do not state the field.")
-    added: bool = Field(description="True if the documents do not state the field, so that an apply keeps it.")
+    wanted: Any = Field(description="The value of the documents; null if they do not set the field.")
+    added: bool = Field(description="True if the documents do not set the field; apply then keeps it.")
     by: list[DriftManager]
 
     @classmethod
     def of(cls, field: DriftedField) -> DriftField:
-        """Return a field as JSON has it."""
+        """Return the JSON model of a field."""
         live, wanted = masked_pair(field.live, field.wanted, field.path)
         by = list(map(DriftManager.of, field.holders))
         return cls(path=field.path, live=live, wanted=wanted, added=field.is_added, by=by)
 
 
 class DriftObject(ApiModel):
-    """An object that differs, is gone, or is in no document."""
+    """An object that differs, is missing, or is in no document."""
 
     what: Literal["differs", "gone", "unnamed"]
     api_version: str
@@ -58,7 +58,7 @@ class DriftObject(ApiModel):
 
     @classmethod
     def of(cls, one: DriftedObject) -> DriftObject:
-        """Return an object as JSON has it."""
+        """Return the JSON model of an object."""
         return cls(
             what=one.what,
             api_version=one.key.resource.api_version,
@@ -74,7 +74,7 @@ class DriftObject(ApiModel):
 
 
 class DriftSummary(ApiModel):
-    """Numbers of objects."""
+    """Counts of objects."""
 
     differs: int
     gone: int
@@ -97,7 +97,7 @@ class DriftAnswer(ApiModel):
 
     @classmethod
     def of(cls, drift: Drift, server: str, cluster: str | None, revision: str) -> DriftAnswer:
-        """Return a comparison as JSON has it."""
+        """Return the JSON model of a comparison."""
         found = [one.what for one in drift.objects]
         return cls(
             drifted=True if drift.objects else None if drift.problems else False,

@@ -1,4 +1,4 @@
-"""Which error means what: the exit code of a command, the status of a REST API and the word for programs, once."""
+"""The meaning of each error: exit code of a command, HTTP status of the REST API, and name for programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 class ErrorMeaning(NamedTuple):
     """The meaning of an error.
 
-    ``exit_code``: 1 the answer is no, 2 the question lacks something, 3 the cluster or the way to it failed. ``status``
-    is HTTP's, ``name`` what a program compares.
+    ``exit_code``: 1 a negative result, 2 wrong usage, 3 a failure of the cluster or the connection. ``status``: the
+    HTTP status. ``name``: the name that programs compare.
     """
 
     exit_code: int
@@ -58,7 +58,7 @@ MEANINGS: dict[str, ErrorMeaning] = {
     "RevisionError": ErrorMeaning(2, 400, "InvalidRevision"),
     "ServiceRefusal": ErrorMeaning(3, 503, "ServiceUnavailable"),
 }
-"""By the name of the class: to import all that can fail would cost more than most of what does fail."""
+"""Class name -> meaning. Names, because importing all modules that raise these errors would slow down the start."""
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _ANSWERS = {
@@ -69,11 +69,11 @@ _ANSWERS = {
     413: "RequestEntityTooLarge",
     429: "TooManyRequests",
 }
-"""Statuses of the API server that are those of a REST API before it, with Kubernetes' own words for them."""
+"""Statuses of the API server that the REST API passes on, with Kubernetes' reasons."""
 
 
 def meaning_of(error: BaseException) -> ErrorMeaning | None:
-    """Return the meaning of an error by the nearest of its classes; None for an error that gpuctl does not raise."""
+    """Return the meaning of an error by its class or nearest base class; None for errors of other packages."""
     for kind in type(error).__mro__:
         if kind.__module__.startswith(_PACKAGE) and kind.__name__ in MEANINGS:
             found = MEANINGS[kind.__name__]
@@ -84,7 +84,7 @@ def meaning_of(error: BaseException) -> ErrorMeaning | None:
 
 
 def _of_service(error: Any) -> ErrorMeaning:
-    """Return the meaning of a service's error: that of the error that it names."""
+    """Return the meaning of a service's error, by the error's name."""
     named = {meaning.name: meaning for meaning in MEANINGS.values()}.get(error.name)
     code = named.exit_code if named is not None else 1 if error.status in (400, 404, 409, 413) else 3
     return ErrorMeaning(code, error.status, error.name)
@@ -100,5 +100,5 @@ def _of_answer(error: Any, found: ErrorMeaning) -> ErrorMeaning:
 
 
 def failure_value(error: Any) -> dict[str, str | None]:
-    """An error as ``-o json`` prints it where there is nothing else to print."""
+    """Return the JSON of a command that failed and has no other output."""
     return {"error": error.message, "hint": error.hint}

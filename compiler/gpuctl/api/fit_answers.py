@@ -1,4 +1,4 @@
-"""Answers of ``fit``: for each job, whether its pods find room."""
+"""JSON of ``fit``: whether the pods of each job fit."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class FitVictim(ApiModel):
 
 
 class FitEnding(ApiModel):
-    """Work that ends."""
+    """A job that ends."""
 
     namespace: str = Field(examples=["team-b"])
     job: str = Field(examples=["Job/llama3-pretrain"])
     ends_by: str | None = Field(
-        description="The latest time at which it has left its nodes; null if several jobs are merged.",
+        description="The latest time by which it has left its nodes; null if several jobs are merged.",
         examples=["2026-01-01T14:05:00Z"],
     )
 
 
 class FitOpening(ApiModel):
-    """The time at which a job that has no room now will have room."""
+    """The time at which a job will fit that does not fit now."""
 
     by: str = Field(
         description="The latest such time, by the clock of the API server.", examples=["2026-01-01T14:05:00Z"]
     )
     taken_at: str = Field(description="The time at which the cluster was read.", examples=["2026-01-01T10:45:00Z"])
-    after: list[FitEnding] = Field(description="The work that has to end before, in the order in which it ends.")
+    after: list[FitEnding] = Field(description="The jobs that have to end before, in the order in which they end.")
 
 
 class FitSuggestion(ApiModel):
@@ -65,7 +65,7 @@ class FitSuggestion(ApiModel):
 
 
 class FitJob(ApiModel):
-    """The answer about a job. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
+    """The result for a job. Names of amounts contain their units: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
@@ -77,13 +77,13 @@ class FitJob(ApiModel):
         description="True if no choice of the scheduler changes the verdict, the pods or the victims.", examples=[True]
     )
     likelihood: float | None = Field(
-        description="1 if no other order of pods changes the verdict; null if that is not known.",
+        description="1 if no other order of pods changes the verdict; null if unknown.",
         examples=[1.0],
     )
     pods: int = Field(examples=[2])
     starting_pods: int = Field(examples=[2])
     held_by_starting_pods: dict[str, int | float] = Field(
-        description="Resources that the pods that start hold while the others of their job have no room.",
+        description="Resources held by those pods of the job that can start, while its other pods do not fit.",
         examples=[{"nvidia.com/gpu": 24}],
     )
     need: dict[str, Any] = Field(
@@ -92,11 +92,11 @@ class FitJob(ApiModel):
     )
     free: dict[str, int | float] = Field(examples=[{"nvidia.com/gpu": 16, "cpuCores": 96.5}])
     largest_node: dict[str, Any] | None = Field(
-        description="The node with the most room, by `name`, and what is free of it.",
+        description="The node with the most free resources: `name`, and the free amounts.",
         examples=[{"name": "node-2", "nvidia.com/gpu": 8}],
     )
     held_by: list[dict[str, Any]] = Field(
-        description="Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.",
+        description="The holders of the scarce resource: `namespace`, `job`, `priority`, `pods`, and the amounts.",
         examples=[[{"namespace": "team-b", "job": "wide", "priority": 0, "pods": 2, "nvidia.com/gpu": 8}]],
     )
     reason: str = Field(examples=["both pods find room"])
@@ -104,10 +104,10 @@ class FitJob(ApiModel):
         description="True if its Kueue queue admits it now; null without a queue, or if that is unknown.",
         examples=[None],
     )
-    opening: FitOpening | None = Field(description="When it will find room, where that is known.")
+    opening: FitOpening | None = Field(description="When the job will fit; null if unknown.")
     smallest_change: str | None = Field(examples=[None])
     suggestions: list[FitSuggestion] = Field(
-        [], description="With `suggest`, of a job that does not fit: the smallest change of each kind."
+        [], description="With `suggest`, for a job that does not fit: the smallest change of each kind."
     )
 
 
@@ -118,7 +118,7 @@ class FitJobs(ApiModel):
 
     @property
     def fits(self) -> bool | None:
-        """True if every job finds room, perhaps by evicting others; None if that is not known of one."""
+        """True if every job fits, possibly by evicting others; None if this is unknown for one."""
         verdicts = {job.verdict for job in self.jobs}
         if verdicts & LACKING:
             return False
@@ -126,7 +126,7 @@ class FitJobs(ApiModel):
 
 
 class FitAnswer(FitJobs):
-    """``gpuctl fit``, with what it prints beside the jobs."""
+    """The result of ``gpuctl fit``, with notes and diagnostics."""
 
     notes: list[str] = Field(description="What the answer does not take into account.", examples=[[]])
     warnings: list[DocumentWarning] = Field([], description="Diagnostics of the documents.")
@@ -134,20 +134,20 @@ class FitAnswer(FitJobs):
 
 
 def fit_jobs(fits: Iterable[Fit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJobs:
-    """Return the answer for jobs.
+    """Return the result for jobs.
 
-    :param suggestions: the changes with which jobs would fit; None if there is no search for them.
+    :param suggestions: changes with which jobs would fit; None if they were not requested.
     """
     return FitJobs(jobs=[fit_job(item, suggestions) for item in fits])
 
 
 def fit_failure(message: str) -> dict[str, Any]:
-    """Return ``fit -o json`` of a command that failed."""
+    """Return the JSON of a ``fit -o json`` that failed."""
     return {"jobs": [], "error": message}
 
 
 def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJob:
-    """Return the answer for one job."""
+    """Return the result for one job."""
     demand, found, opening = answer.demand, answer.balance, answer.opening
     victims = [
         FitVictim(

@@ -1,4 +1,4 @@
-"""Waits and logs of jobs as JSON: ``wait`` and ``logs``."""
+"""JSON of ``wait`` and ``logs``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def wait_answer(results: Iterable[WaitResult]) -> dict[str, Any]:
-    """``wait -o json``."""
+    """Return the JSON of ``wait -o json``."""
     return {"items": [wait_result(result) for result in results]}
 
 
@@ -33,12 +33,14 @@ def wait_result(result: WaitResult) -> dict[str, Any]:
 
 
 def log_line(pod: str, container: str, line: LogLine) -> dict[str, Any]:
-    """A line of ``logs -f -o json``, and an item of ``logs`` in ``logs -o json``; what is not UTF-8 becomes U+FFFD."""
+    """Return a line of ``logs -f -o json``, or an item of ``logs -o json``; bytes that are not UTF-8 become U+FFFD."""
     return {"pod": pod, "container": container, "timestamp": line.stamp, "text": line.text.decode("utf-8", "replace")}
 
 
 def log_event(pod: str, container: str, line: LogLine) -> dict[str, Any]:
-    """Return a line as an event of REST: with its bytes if they are not UTF-8, and marked if more of it follows."""
+    """Return a line as an event of the REST API: with its bytes if they are not UTF-8, and a mark if the line
+    continues.
+    """
     value = log_line(pod, container, line)
     if "\ufffd" in value["text"] and value["text"].encode() != line.text:
         value["base64"] = b64encode(line.text).decode()
@@ -48,14 +50,14 @@ def log_event(pod: str, container: str, line: LogLine) -> dict[str, Any]:
 
 
 def log_problem(problem: LogProblem) -> dict[str, Any]:
-    """Return why a log, or a part of it, is not shown."""
+    """Return why a log, or a part of it, is missing."""
     return {"pod": problem.pod, "message": problem.message}
 
 
 def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:
-    """Return the fields of ``logs -o json`` beside ``logs``.
+    """Return the fields of ``logs -o json`` other than ``logs``.
 
-    :param last: the time of the last line, None without lines.
+    :param last: time of the last line; None without lines.
     """
     return {
         "lastTimestamp": last,

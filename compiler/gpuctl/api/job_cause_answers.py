@@ -21,7 +21,7 @@ class WhyEvidence(SharedModel):
 
 
 class OtherCause(SharedModel):
-    """A cause that comes after the first."""
+    """A further cause."""
 
     cause: str = Field(examples=["image-not-found"])
     message: str = Field(examples=["the image app:v9 cannot be pulled"])
@@ -30,7 +30,7 @@ class OtherCause(SharedModel):
 
 
 class JobCause(SharedModel):
-    """The cause that has to be solved first, its evidence, and what was ruled out."""
+    """The cause to solve first, its evidence, and the causes that were ruled out."""
 
     job: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
@@ -66,12 +66,12 @@ class WhyAnswer(JobCause):
 
 
 def job_cause(answer: Explanation) -> JobCause:
-    """Return an answer as ``describe job`` has it."""
+    """Return an answer in the form of ``describe job``."""
     return JobCause(**_fields(answer))
 
 
 def why_answer(answer: Explanation) -> WhyAnswer:
-    """Return an answer as ``why`` has it."""
+    """Return an answer in the form of ``why``."""
     return WhyAnswer(**_fields(answer), notes=list(answer.notes))
 
 

@@ -1,4 +1,4 @@
-"""All about one job, as JSON: ``describe job``, and the paths below ``/jobs/{jobId}`` that describe it."""
+"""Details of one job: ``describe job``, and the paths below ``/jobs/{jobId}``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobResources(SharedModel):
 
 
 class JobMetrics(SharedModel):
-    """The newest measurements; null where nothing measures it."""
+    """The latest measurements; null if not measured."""
 
     gpu_utilization: float | None = Field(None, examples=[89.2])
     memory_usage: str | None = Field(None, examples=["68Gi/80Gi"])
@@ -44,14 +44,14 @@ class JobObjects(SharedModel):
 
 
 class JobPod(JobRow):
-    """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
+    """A pod of the job: a row of ``gpuctl get jobs -o json``, and the number of restarts of its containers."""
 
     pod: str = Field(description="The pod's name.", examples=["qwen2-7b-sft-x7k2p"])
     restarts: int = Field(examples=[0])
 
 
 class JobBasics(SharedModel):
-    """A job by its own objects, without events and nodes."""
+    """A job from its own objects, without events and nodes."""
 
     job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])
     name: str = Field(examples=["qwen2-7b-sft"])
@@ -61,16 +61,18 @@ class JobBasics(SharedModel):
     description: str | None = Field(None, examples=["llama3"])
     yaml_content: str | None = Field(
         None,
-        description="The document, without credentials; null if the objects were changed into what no document says.",
+        description="The document, without credentials; null if no document describes the changed objects.",
         examples=["kind: training\nversion: v0.1\n..."],
     )
     status: str = Field(examples=["running"])
     phase: str = Field(examples=["running"])
     reason: str | None = Field(None, examples=[None])
-    ready: str = Field(description="Pods that are ready, of those that the job is to have.", examples=["4/4"])
+    ready: str = Field(description="Ready pods, of the pods that the job should have.", examples=["4/4"])
     pool: str | None = Field(None, examples=["training-pool"])
     priority: str | None = Field(None, examples=["high"])
-    applied_by: str | None = Field(None, description="Who applied it last, as far as it is known.", examples=["anna"])
+    applied_by: str | None = Field(
+        None, description="The user who applied it last; null if unknown.", examples=["anna"]
+    )
     resources: JobResources
     metrics: JobMetrics | None = None
     created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
@@ -92,7 +94,7 @@ class JobDescription(JobBasics):
 
 
 class PodStage(SharedModel):
-    """A stage that a pod has reached, and the seconds since the one before."""
+    """A stage that a pod has reached, and the seconds since the previous stage."""
 
     stage: str = Field(examples=["started"])
     time: str = Field(examples=["2024-06-01T10:05:00Z"])
@@ -100,14 +102,14 @@ class PodStage(SharedModel):
 
 
 class PodTimeline(SharedModel):
-    """The stages of a pod, in their order."""
+    """The stages of a pod, in order."""
 
     pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
     stages: list[PodStage]
 
 
 class WorkloadCondition(SharedModel):
-    """A condition of what runs the job."""
+    """A condition of the job's main object."""
 
     type: str | None = Field(None, examples=["Complete"])
     status: str | None = Field(None, examples=["True"])
@@ -117,7 +119,7 @@ class WorkloadCondition(SharedModel):
 
 
 class EventsAlike(SharedModel):
-    """An event, or several of the same words."""
+    """An event, or several events with the same text."""
 
     type: str = Field(examples=["Warning"])
     reason: str = Field(examples=["FailedScheduling"])
@@ -128,11 +130,11 @@ class EventsAlike(SharedModel):
 
 
 class JobTimeline(SharedModel):
-    """``GET /jobs/{jobId}/timeline``: what happened to a job."""
+    """``GET /jobs/{jobId}/timeline``: the history of a job's pods, conditions and events."""
 
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
-    events: list[EventsAlike] | None = Field(None, description="Null where they may not be read.")
+    events: list[EventsAlike] | None = Field(None, description="Null if they may not be read.")
 
     def as_json(self) -> dict[str, Any]:
         """Return the timeline without credentials."""
@@ -155,17 +157,17 @@ class JobAddresses(SharedModel):
 
 
 class DescribedJob(JobBasics):
-    """``gpuctl describe job -o json``, without the use of its GPUs."""
+    """``gpuctl describe job -o json``, without GPU usage."""
 
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
     access: JobAddresses
     why: JobCause | None = Field(None, description="Null if nothing keeps the job from running.")
-    events: list[EventsAlike] | None = Field(None, description="Null where they may not be read.")
+    events: list[EventsAlike] | None = Field(None, description="Null if they may not be read.")
 
     def as_json(self) -> dict[str, Any]:
         """Return the job without credentials."""
-        # A cause masks itself: its fixes stay.
+        # A cause masks itself, except for its fixes.
         why = None if self.why is None else self.why.as_json()
         return {**super().as_json(), "why": why}
 
@@ -182,7 +184,7 @@ class JobDetails(DescribedJob):
 
 
 def job_description(job_id: str, facts: JobFacts, metrics: JobMetrics, gpu_type: str | None) -> JobDescription:
-    """Return a job as ``GET /jobs/{jobId}`` has it."""
+    """Return a job in the form of ``GET /jobs/{jobId}``."""
     fields = _basics(facts)
     resources = fields["resources"].model_copy(update={"gpu_type": gpu_type})
     changed = {"job_id": job_id, "status": fields["phase"], "metrics": metrics, "resources": resources}
@@ -190,17 +192,17 @@ def job_description(job_id: str, facts: JobFacts, metrics: JobMetrics, gpu_type:
 
 
 def described_job(detail: JobDetail) -> DescribedJob:
-    """Return a job as ``describe job`` has it."""
+    """Return a job in the form of ``describe job``."""
     return DescribedJob(**_details(detail))
 
 
 def job_details(detail: JobDetail, notes: Iterable[str]) -> JobDetails:
-    """Return a job as ``GET /jobs/{jobId}/details`` has it."""
+    """Return a job in the form of ``GET /jobs/{jobId}/details``."""
     return JobDetails(**_details(detail), uid=uid_of(detail), notes=list(notes))
 
 
 def job_timeline(history: JobHistory) -> JobTimeline:
-    """Return what happened to a job."""
+    """Return the timeline of a job."""
     return JobTimeline(**_history(history))
 
 

@@ -1,4 +1,4 @@
-"""The history of a job: its documents as they were applied."""
+"""The history of a job: its applied documents."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ class DocumentCommit(ApiModel):
 
 
 class JobDocument(ApiModel):
-    """A document of a job as it was applied, without credentials."""
+    """An applied document of a job, without credentials."""
 
     revision: int = Field(examples=[3])
     kind: str = Field(examples=["inference"])
     created_at: str | None = Field(examples=["2024-06-01T10:00:00Z"])
     who: str | None = Field(examples=["ann"])
     commit: DocumentCommit | None
-    gpuctl: str = Field(description="The version that applied it.", examples=["0.1.0"])
+    gpuctl: str = Field(description="The gpuctl version that applied it.", examples=["0.1.0"])
     cause: str = Field(description="`applied`, `rolled back`, or `found` in the cluster.", examples=["applied"])
-    to: int | None = Field(description="The revision that was gone back to.", examples=[None])
+    to: int | None = Field(description="The revision that was applied again; null for other causes.", examples=[None])
     changes: list[dict[str, Any]] = Field(
-        description="The fields that differ from the revision before, each with `path`, `from` and `to`.",
+        description="The fields that differ from the previous revision, each with `path`, `from` and `to`.",
         examples=[[{"path": "environment.image", "from": "app:v1", "to": "app:v2"}]],
     )
     masked: list[str] = Field(description="Fields whose values are not kept.", examples=[["environment.env.TOKEN"]])
 
     @classmethod
     def of(cls, row: HistoryRow) -> JobDocument:
-        """Return a revision as JSON has it."""
+        """Return the JSON model of a revision."""
         return cls(**_fields(row))
 
 
 class JobRevision(JobDocument):
-    """A document of a job's history, whole."""
+    """A revision of a job with its whole document."""
 
     document: dict[str, Any] = Field(examples=[{"kind": "inference", "version": "v0.1", "job": {"name": "chat"}}])
 
     @classmethod
     def of(cls, row: HistoryRow) -> JobRevision:
-        """Return a revision as JSON has it."""
+        """Return the JSON model of a revision."""
         return cls(**_fields(row), document=row.past.document)
 
 
 class HistoryAnswer(ApiModel):
-    """``gpuctl history -o json``: the newest first."""
+    """``gpuctl history -o json``, newest revision first."""
 
     name: str = Field(examples=["chat"])
     namespace: str = Field(examples=["team-a"])
@@ -65,29 +65,27 @@ class HistoryAnswer(ApiModel):
 
     @classmethod
     def of(cls, history: DocumentHistory) -> HistoryAnswer:
-        """Return a history as JSON has it."""
+        """Return the JSON model of a history."""
         items = list(map(JobDocument.of, history.rows))
         return cls(name=history.name, namespace=history.namespace, items=items, total=len(items))
 
 
 class JobDocuments(HistoryAnswer):
-    """The history of a job, with what was passed over."""
+    """The history of a job, with the objects that were skipped."""
 
-    notes: list[str] = Field(
-        description="Objects that are marked as history and were skipped, with the reason.", examples=[[]]
-    )
+    notes: list[str] = Field(description="Skipped objects that are marked as history, with the reason.", examples=[[]])
 
 
 class RevisionChanges(ApiModel):
     """``gpuctl history --diff -o json``."""
 
-    old: int = Field(alias="from", description="The revision that is compared.")
-    new: int = Field(alias="to", description="The revision that it is compared with.")
+    old: int = Field(alias="from", description="The first revision.")
+    new: int = Field(alias="to", description="The second revision.")
     changes: list[dict[str, Any]] = Field(description="`path`, `from` and `to` of each field that differs.")
 
     @classmethod
     def of(cls, old: PastDocument, new: PastDocument) -> RevisionChanges:
-        """Return the changes from one document to another as JSON has them."""
+        """Return the JSON model of the changes from one document to another."""
         changes = _changes(value_changes(old.document, new.document))
         return cls(old=old.revision, new=new.revision, changes=changes)
 

@@ -1,4 +1,4 @@
-"""Jobs and their pods in lists, as JSON: ``get jobs`` and ``get pods``, ``GET /jobs`` and ``GET /pods``."""
+"""Lists of jobs and pods: ``get jobs`` and ``get pods``, ``GET /jobs`` and ``GET /pods``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuctl.reading.job_rows import JobTableRow
 
 
 class JobRow(SharedModel):
-    """A pod of a job, or a job. ``ready`` counts containers of a pod, and pods of a job."""
+    """A pod of a job, or a job. ``ready`` counts the containers of a pod, or the pods of a job."""
 
     job_id: str = Field(description="The job's id.", examples=["qwen2-7b-sft-4k2p9"])
     pod: str | None = Field(
@@ -32,7 +32,9 @@ class JobRow(SharedModel):
     gpu: int = Field(examples=[4])
     gpu_type: str | None = Field(None, examples=["a100-80g"])
     priority: str | None = Field(None, examples=["high"])
-    applied_by: str | None = Field(None, description="Who applied the job last.", examples=["anna"])
+    applied_by: str | None = Field(
+        None, description="The user who applied the job last; null if unknown.", examples=["anna"]
+    )
     reason: str | None = Field(None, examples=[None])
 
 
@@ -44,7 +46,7 @@ class JobRows(SharedModel):
 
 
 class ListedPod(JobRow):
-    """An item of ``GET /pods``: a pod, or (``pod`` is null) a job without pods, or the pods that a job lacks."""
+    """An item of ``GET /pods``: a pod; with ``pod`` null, a job without pods or the missing pods of a job."""
 
     object_name: str | None = Field(
         None,
@@ -59,7 +61,7 @@ class ListedPod(JobRow):
 
 
 class PodPage(SharedModel):
-    """``GET /pods``: ``total`` of all pages, ``items`` of this one."""
+    """``GET /pods``. ``total`` counts all pages, ``items`` are those of this page."""
 
     total: int = Field(examples=[42])
     items: list[ListedPod]
@@ -75,9 +77,9 @@ class PodPage(SharedModel):
 class GpusOfJobs(SharedModel):
     """``GET /gpu-use``: GPUs that jobs hold and wait for."""
 
-    allocated: int = Field(description="GPUs of pods of jobs on nodes.", examples=[24])
+    allocated: int = Field(description="GPUs of the jobs' pods that are on nodes.", examples=[24])
     total: int | None = Field(
-        None, description="GPUs of all nodes; null of one namespace, or if nodes may not be read.", examples=[32]
+        None, description="GPUs of all nodes; null for a single namespace, or if nodes may not be read.", examples=[32]
     )
     waiting: int = Field(description="GPUs that jobs wait for.", examples=[8])
     notes: list[str] = Field([], description="What could not be read.", examples=[[]])
@@ -92,13 +94,17 @@ class JobItem(SharedModel):
     kind: str = Field(examples=["training"])
     pool: str | None = Field(None, examples=["training-pool"])
     status: str = Field(examples=["running"])
-    reason: str | None = Field(None, description="More about the status, if there is anything.", examples=[None])
-    gpu: int = Field(description="GPUs of all its pods together.", examples=[4])
+    reason: str | None = Field(None, description="Details of the status; null without any.", examples=[None])
+    gpu: int = Field(description="Total GPUs of its pods.", examples=[4])
     gpu_type: str | None = Field(None, examples=["a100-80g"])
     created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
     started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
-    applied_by: str | None = Field(None, description="Who applied it last, as far as it is known.", examples=["anna"])
-    progress: int | None = Field(None, description="Percent, where a training's log says it.", examples=[65])
+    applied_by: str | None = Field(
+        None, description="The user who applied it last; null if unknown.", examples=["anna"]
+    )
+    progress: int | None = Field(
+        None, description="Progress from the training's log, percent; null if the log has none.", examples=[65]
+    )
     object_name: str = Field(
         description="The name of its main object: with a hash if a GitOps controller applies the job.",
         examples=["qwen2-7b-sft"],
@@ -106,30 +112,30 @@ class JobItem(SharedModel):
 
 
 class JobPage(SharedModel):
-    """``GET /jobs``: ``total`` of all pages, ``items`` of this one."""
+    """``GET /jobs``. ``total`` counts all pages, ``items`` are those of this page."""
 
     total: int = Field(examples=[42])
     items: list[JobItem]
 
 
 def job_row(row: JobTableRow) -> JobRow:
-    """Return a row as ``-o json`` has it."""
+    """Return a row in the form of ``-o json``."""
     return JobRow(**row_fields(row))
 
 
 def job_rows(rows: Iterable[JobTableRow]) -> JobRows:
-    """Return a list of rows as ``-o json`` has it."""
+    """Return a list of rows in the form of ``-o json``."""
     items = list(map(job_row, rows))
     return JobRows(items=items, total=len(items))
 
 
 def listed_pod(row: JobTableRow) -> ListedPod:
-    """Return a row as ``GET /pods`` has it."""
+    """Return a row in the form of ``GET /pods``."""
     return ListedPod(**row_fields(row), object_name=row.identity.object_name, uid=row.uid)
 
 
 def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str | None) -> JobItem:
-    """Return the row of a job as ``GET /jobs`` has it.
+    """Return the row of a job in the form of ``GET /jobs``.
 
     :param progress: percent.
     """

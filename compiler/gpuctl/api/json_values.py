@@ -1,4 +1,4 @@
-"""Parts of answers: lists with their length, and amounts as JSON numbers."""
+"""Parts of responses: lists with their length, and amounts as JSON numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 
 def listed(items: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The form of every list: ``items``, and how many they are in ``total``."""
+    """Return a list in the common form: ``items``, and their number as ``total``."""
     found = list(items)
     return {"items": found, "total": len(found)}
 
 
 def number(value: Fraction | None) -> int | float | None:
-    """An exact amount as a number: whole where it is whole, null where it is not known."""
+    """Return an exact amount as a number: an int if it is whole; None stays None."""
     if value is None:
         return None
     return value.numerator if value.denominator == 1 else float(value)
 
 
 def to_json(value: Any) -> str:
-    """An answer as text, as the commands print it: two blanks of indentation, a line break at the end."""
+    """Return a response as text: indented by two, with a line break at the end."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""Logs as answers. Fields are those of ``gpuctl logs -o json``."""
+"""Logs in the REST API. The fields are those of ``gpuctl logs -o json``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuctl.api.base_models import ApiModel
 
 
 class LogLineValue(ApiModel):
-    """A line, and whose it is."""
+    """A line, with its pod and container."""
 
     pod: str = Field(examples=["qwen2-7b-sft-xxxxx-0"])
     container: str = Field(examples=["main"])
@@ -17,17 +17,17 @@ class LogLineValue(ApiModel):
 
 
 class LogProblemValue(ApiModel):
-    """The reason why a log, or a part of it, is missing. ``pod`` is null if it is about no certain pod."""
+    """The reason why a log, or a part of it, is missing. ``pod`` is null if the reason concerns no particular pod."""
 
     pod: str | None = Field(examples=["qwen2-7b-sft-xxxxx-1"])
     message: str = Field(examples=["Pending: ImagePullBackOff: Back-off pulling image"])
 
 
 class LogsValue(ApiModel):
-    """The logs of the pods of a job."""
+    """The logs of a job's pods."""
 
     logs: list[str] = Field(
-        description="The texts of the lines, in the order of time.",
+        description="The texts of the lines, ordered by time.",
         examples=[
             [
                 "2024-06-01 10:06:00 [INFO] Starting training...",
@@ -35,8 +35,6 @@ class LogsValue(ApiModel):
             ]
         ],
     )
-    last_timestamp: str | None = Field(
-        description="When the last of them was written.", examples=["2024-06-01T10:06:30Z"]
-    )
-    lines: list[LogLineValue] = Field(description="The same lines, with whose they are.")
+    last_timestamp: str | None = Field(description="The time of the last line.", examples=["2024-06-01T10:06:30Z"])
+    lines: list[LogLineValue] = Field(description="The same lines, with pod and container.")
     problems: list[LogProblemValue] = Field(description="Pods whose log could not be read, with the reason.")

@@ -1,4 +1,4 @@
-"""Namespaces, with what limits them and what runs in them."""
+"""Namespaces, with their quotas and pods."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
 from gpuctl.reading.quota_rows import QuotaState
 
 QuotaForm = TypeVar("QuotaForm")
-"""A quota: its name or the quota itself."""
+"""A quota: its name, or the quota itself."""
 
 
 class NamespaceFields(ApiModel, Generic[QuotaForm]):
-    """The fields that every answer about a namespace has."""
+    """Fields of every response about a namespace."""
 
     name: str = Field(examples=["team-a"])
     status: str | None = Field(examples=["Active"])
@@ -36,7 +36,7 @@ class NamespaceItem(NamespaceFields[str]):
 
     @classmethod
     def of(cls, row: NamespaceRow) -> NamespaceItem:
-        """Return a row of a list as JSON has it."""
+        """Return the JSON model of a row of a list."""
         return cls(**_fields(row), quotas=list(row.quotas))
 
 
@@ -48,7 +48,7 @@ class NamespaceList(ApiModel):
 
     @classmethod
     def of(cls, rows: Iterable[NamespaceRow]) -> NamespaceList:
-        """Return a list of namespaces as JSON has it."""
+        """Return the JSON model of a list of namespaces."""
         items = list(map(NamespaceItem.of, rows))
         return cls(items=items, total=len(items))
 
@@ -66,7 +66,7 @@ class NamespaceAnswer(NamespaceContents[Quota]):
 
     @classmethod
     def of(cls, namespace: Namespace) -> NamespaceAnswer:
-        """Return a namespace as JSON has it."""
+        """Return the JSON model of a namespace."""
         return cls(**_contents(namespace), quotas=list(map(Quota.of, namespace.quotas)))
 
 
@@ -77,7 +77,7 @@ class NamespaceQuota(Quota):
 
     @classmethod
     def of(cls, quota: QuotaState) -> NamespaceQuota:
-        """Return a quota as JSON has it."""
+        """Return the JSON model of a quota."""
         return cls(**dict(Quota.of(quota)), is_managed=quota.is_ours)
 
 
@@ -88,7 +88,7 @@ class NamespaceDetail(NamespaceContents[NamespaceQuota]):
 
     @classmethod
     def of(cls, namespace: Namespace) -> NamespaceDetail:
-        """Return a namespace as the REST API answers it."""
+        """Return the REST model of a namespace."""
         quotas = list(map(NamespaceQuota.of, namespace.quotas))
         return cls(**_contents(namespace), quotas=quotas, all_jobs=namespace.all_jobs)
 

@@ -1,4 +1,4 @@
-"""Nodes and their GPUs as JSON: ``get`` and ``describe`` of nodes and GPU types, and the same paths of the REST API."""
+"""Nodes and their GPUs: ``get`` and ``describe`` of nodes and GPU types, and the same paths of the REST API."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpuctl.reading.node_rows import GpuOnNode, GpuStatus, NodeDetails, NodeGpus
 
 
 class HoldingPod(ApiModel):
-    """A pod that holds room on a node, or waits for some."""
+    """A pod that runs on a node, or waits for one."""
 
     pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
     name: str = Field(description="The name of its job.", examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
-    kind: str | None = Field(description="Null for a pod that is no job of gpuctl's.", examples=["training"])
+    kind: str | None = Field(description="Null for a pod that gpuctl does not manage.", examples=["training"])
     gpu: int = Field(examples=[4])
     node: str | None = Field(alias="nodeName", examples=["node-1"])
 
     @classmethod
     def of(cls, pod: PodOnNode) -> HoldingPod:
-        """Return a pod as JSON has it."""
+        """Return the JSON model of a pod."""
         return cls(pod=pod.pod, name=pod.name, namespace=pod.namespace, kind=pod.kind, gpu=pod.gpu, node=pod.node)
 
     @classmethod
@@ -39,20 +39,20 @@ class HoldingPod(ApiModel):
 
 
 class JobOnNodes(ApiModel):
-    """A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of gpuctl's."""
+    """A job with pods in a pool or on a node. `jobId` and `kind` are null for pods that gpuctl does not manage."""
 
     job_id: str | None = Field(examples=["qwen2-7b-sft-k3x9q"])
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
     kind: str | None = Field(examples=["training"])
-    gpu: int = Field(description="GPUs that it holds there.", examples=[4])
+    gpu: int = Field(description="GPUs that it holds in the pool or on the node.", examples=[4])
 
 
 Holder = TypeVar("Holder", HoldingPod, JobOnNodes)
 
 
 class NodeItem(ApiModel):
-    """A node in a list."""
+    """A node of a list."""
 
     node_name: str = Field(examples=["node-1"])
     status: NodeStatus = Field(examples=["active"])
@@ -66,12 +66,12 @@ class NodeItem(ApiModel):
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
     address: str | None = Field(None, description="Its address inside the cluster.", examples=["10.0.0.7"])
     k8s_state: str | None = Field(
-        None, alias="k8sState", description="Its state as kubectl has it.", examples=["Ready,SchedulingDisabled"]
+        None, alias="k8sState", description="Its state in kubectl's words.", examples=["Ready,SchedulingDisabled"]
     )
 
     @classmethod
     def of(cls, node: NodeRow) -> NodeItem:
-        """Return a node as lists have it."""
+        """Return the list item of a node."""
         return cls(
             node_name=node.name,
             status=node.status,
@@ -89,14 +89,14 @@ class NodeItem(ApiModel):
 
 
 class NodePage(ApiModel):
-    """A page of nodes; `total` of all pages."""
+    """A page of nodes; `total` counts all pages."""
 
     total: int = Field(examples=[5])
     items: list[NodeItem]
 
 
 class NodeConditions(ApiModel):
-    """A node as Kubernetes has it; conditions, taints and addresses in its own form."""
+    """The status of a node in Kubernetes; conditions, taints and addresses in Kubernetes' form."""
 
     conditions: list[dict[str, Any]] = Field(
         examples=[[{"type": "Ready", "status": "True", "lastHeartbeatTime": "2024-06-02T14:30:00Z"}]]
@@ -112,7 +112,7 @@ class NodeConditions(ApiModel):
 
     @classmethod
     def of(cls, node: NodeDetails) -> NodeConditions:
-        """Return what Kubernetes says of a node."""
+        """Return the Kubernetes status of a node."""
         status, spec = node.object.get("status") or {}, node.object.get("spec") or {}
         info = status.get("nodeInfo") or {}
         return cls(
@@ -129,7 +129,7 @@ class NodeConditions(ApiModel):
 
 
 class NodeResources(ApiModel):
-    """The resources of a node: total, requested by pods, and free. Cores are numbers, memory has quantities."""
+    """The resources of a node: total, requested by pods, and free. Cores are numbers, memory is a quantity."""
 
     cpu_total: int | float = Field(examples=[64])
     cpu_used: int | float | None = Field(examples=[32])
@@ -168,7 +168,7 @@ def _total_used_free(node: NodeDetails, resource: str) -> tuple[Fraction, Fracti
 
 
 class NodeAmount(ApiModel):
-    """A resource of a node: cores, bytes or pieces. `vendor` is null for what is no GPU."""
+    """A resource of a node: cores, bytes or a count. `vendor` is null for resources other than GPUs."""
 
     resource: str = Field(examples=["nvidia.com/gpu"])
     vendor: str | None = Field(examples=["nvidia"])
@@ -190,7 +190,7 @@ class NodeAmount(ApiModel):
 
 
 class NodeGpu(ApiModel):
-    """A GPU of a node; `utilization`, in percent, and `memoryUsage` are null where nothing measures them."""
+    """A GPU of a node. `utilization` (percent) and `memoryUsage` are null if not measured."""
 
     gpu_id: str = Field(examples=["gpu-0"])
     type: str | None = Field(examples=["a100-80g"])
@@ -200,7 +200,7 @@ class NodeGpu(ApiModel):
 
     @classmethod
     def of(cls, gpus: Iterable[GpuOnNode]) -> list[NodeGpu]:
-        """Return GPUs. Their use is null where no service has measured it."""
+        """Return the JSON models of GPUs."""
         return [
             cls(
                 gpu_id=gpu.name,
@@ -221,7 +221,7 @@ class LabelPair(ApiModel):
 
     @classmethod
     def of(cls, labels: Mapping[str, str]) -> list[LabelPair]:
-        """Return labels in their order."""
+        """Return labels in the order of the mapping."""
         return [cls(key=key, value=value) for key, value in labels.items()]
 
 
@@ -236,13 +236,13 @@ class NodeFields(ApiModel, Generic[Holder]):
     gpu_detail: list[NodeGpu]
     labels: list[LabelPair]
     bound_pools: list[str] = Field(examples=[["training-pool"]])
-    running_jobs: list[Holder] | None = Field(description="Jobs on it, of those that may be seen.")
+    running_jobs: list[Holder] | None = Field(description="Jobs on it that the caller may see.")
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
     last_updated_at: str | None = Field(examples=["2024-06-02T14:30:00Z"])
     gpu_labels: list[LabelPair] = Field(
         [], description="Labels of the node that name a type of GPU; jobs select by the first."
     )
-    amounts: list[NodeAmount] = Field([], description="All that pods can have: GPUs, cores, memory, other devices.")
+    amounts: list[NodeAmount] = Field([], description="All resources for pods: GPUs, cores, memory, other devices.")
 
 
 class NodeDetail(NodeFields[JobOnNodes]):
@@ -252,7 +252,7 @@ class NodeDetail(NodeFields[JobOnNodes]):
 
 
 class NodeReport(NodeFields[HoldingPod]):
-    """A node as ``gpuctl describe node`` shows it: its jobs are pods."""
+    """A node in ``gpuctl describe node``; its jobs are listed as pods."""
 
     @classmethod
     def of(cls, node: NodeDetails, gpus: PlatformGpus) -> NodeReport:
@@ -277,13 +277,13 @@ class NodeReport(NodeFields[HoldingPod]):
 
     @property
     def k8s_state(self) -> str:
-        """Return its state as kubectl has it."""
+        """Return the node's state in kubectl's words."""
         ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in self.k8s_status.conditions)
         return ("Ready" if ready else "NotReady") + ("" if self.k8s_status.schedulable else ",SchedulingDisabled")
 
     @property
     def address(self) -> str | None:
-        """Return its address inside the cluster."""
+        """Return the node's address inside the cluster."""
         found = (item["address"] for item in self.k8s_status.addresses if item.get("type") == "InternalIP")
         return next(found, None)
 
@@ -297,19 +297,19 @@ class GpusOfNode(ApiModel):
 
     @classmethod
     def of(cls, node: NodeGpus) -> GpusOfNode:
-        """Return the GPUs of a node, in order or not."""
+        """Return the GPUs of a node, healthy or not."""
         return cls(node_name=node.node, gpu_count=node.total, gpus=NodeGpu.of(node.gpus))
 
 
 class GpuPage(ApiModel):
-    """A page of nodes that have GPUs; `total` of all pages."""
+    """A page of nodes with GPUs; `total` counts all pages."""
 
     total: int = Field(examples=[5])
     items: list[GpusOfNode]
 
 
 class GpuTypeItem(ApiModel):
-    """A type of GPU: how many there are, and where. GPUs are null where pods may not be read."""
+    """A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read."""
 
     gpu_type: str = Field(description="`unknown` for GPUs that no label names.", examples=["a100-80g"])
     vendors: list[str] = Field(examples=[["nvidia"]])
@@ -321,7 +321,7 @@ class GpuTypeItem(ApiModel):
 
     @classmethod
     def of(cls, item: GpuType) -> GpuTypeItem:
-        """Return a type as lists have it."""
+        """Return the list item of a type."""
         return cls(
             gpu_type=item.name,
             vendors=list(item.vendors),
@@ -334,7 +334,7 @@ class GpuTypeItem(ApiModel):
 
 
 class GpuTypeList(ApiModel):
-    """The types of GPU that nodes have."""
+    """The GPU types of the nodes."""
 
     total: int = Field(examples=[3])
     items: list[GpuTypeItem]

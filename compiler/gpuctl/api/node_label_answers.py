@@ -1,4 +1,4 @@
-"""Labels of nodes, and results of changes of nodes, as JSON: bodies and answers of the REST API, and ``-o json``."""
+"""Node labels and results of changes of nodes: request bodies and responses of the REST API, and ``-o json``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.api.node_answers import LabelPair
 from gpuctl.reading.label_rows import GpuLabelRow, LabelRow
 
 MOST_NODES = 500
-"""The most nodes in one request."""
+"""Maximum number of nodes in one request."""
 MOST_LABELS = 100
 NodeName = Annotated[str, Field(max_length=253)]
 Text = Annotated[str, Field(max_length=512)]
@@ -28,12 +28,12 @@ class NewLabel(Body):
 
     key: str = _KEY
     value: str = _VALUE
-    overwrite: bool = Field(False, description="Replace another value.")
+    overwrite: bool = Field(False, description="Replace an existing value.")
     dry_run: bool = Field(False, description="Only check; nothing is written.")
 
 
 class NewLabels(NewLabel):
-    """A label to set at several nodes."""
+    """A label to set on several nodes."""
 
     node_names: list[NodeName] = Field(min_length=1, max_length=MOST_NODES, examples=[["node-2", "node-3"]])
 
@@ -46,7 +46,7 @@ class NodeNames(Body):
 
 
 class LabelChanges(NodeNames):
-    """Labels to set at several nodes, and to delete there."""
+    """Labels to set or delete on several nodes."""
 
     labels: dict[Text, Text | None] = Field(
         min_length=1,
@@ -54,11 +54,11 @@ class LabelChanges(NodeNames):
         description="Key -> value; null deletes the label.",
         examples=[{"nvidia.com/gpu-type": "a100-80g", "example.com/rack": None}],
     )
-    overwrite: bool = Field(False, description="Replace other values.")
+    overwrite: bool = Field(False, description="Replace existing values.")
 
 
 class LabelDeletions(NodeNames):
-    """Labels to delete at several nodes."""
+    """Labels to delete on several nodes."""
 
     keys: list[Text] = Field(min_length=1, max_length=MOST_LABELS, examples=[["example.com/rack"]])
 
@@ -70,7 +70,7 @@ class PoolMembers(NodeNames):
 
 
 class SetLabel(ApiModel):
-    """A label that was set; `notes` are worth knowing."""
+    """A label that was set, with notes on the change."""
 
     node_name: str = Field(examples=["node-1"])
     label: LabelPair
@@ -79,10 +79,10 @@ class SetLabel(ApiModel):
 
 
 class NodeFailure(ApiModel):
-    """The reason for which a node was not changed."""
+    """The reason why a node was not changed."""
 
     node_name: str = Field(examples=["node-3"])
-    error: str = Field(description="The word for programs.", examples=["NodeNotFound"])
+    error: str = Field(description="The name of the error, for programs.", examples=["NodeNotFound"])
     message: str = Field(examples=["there is no node node-3"])
     is_outage: bool = Field(
         False, description="The cluster could not be reached, or refused the service.", examples=[False]
@@ -107,7 +107,7 @@ class BatchReport(ApiModel):
 
     @classmethod
     def of(cls, report: NodeChangeReport, done: str) -> BatchReport:
-        """Return a report as JSON has it.
+        """Return the JSON model of a report.
 
         :param done: the change as a participle, such as ``labelled``.
         """
@@ -142,19 +142,19 @@ class NodeLabel(ApiModel):
 
     @classmethod
     def of(cls, label: LabelRow) -> NodeLabel:
-        """Return a label as lists have it."""
+        """Return the list item of a label."""
         return cls(node_name=label.node, label_key=label.key, label_value=label.value)
 
 
 class LabelPage(ApiModel):
-    """A page of labels; `total` of all pages."""
+    """A page of labels; `total` counts all pages."""
 
     total: int = Field(examples=[5])
     items: list[NodeLabel]
 
 
 class DatedLabel(LabelPair):
-    """A label, and since when it has been like this at the latest."""
+    """A label, and the latest time since which it has had this value."""
 
     created_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
     last_updated_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
@@ -176,7 +176,7 @@ class KeptLabel(ApiModel):
 
 
 class GpuLabels(ApiModel):
-    """The labels of a node that tell a type of GPU, those that jobs select on first."""
+    """The GPU type labels of a node, those that jobs select on first."""
 
     node_name: str = Field(examples=["node-1"])
     gpu_labels: list[LabelPair]
@@ -185,7 +185,7 @@ class GpuLabels(ApiModel):
 
     @classmethod
     def of(cls, node: GpuLabelRow) -> GpuLabels:
-        """Return the labels of a node that tell a type of GPU."""
+        """Return the GPU type labels of a node."""
         return cls(
             node_name=node.node,
             gpu_labels=LabelPair.of(node.labels),
@@ -195,7 +195,7 @@ class GpuLabels(ApiModel):
 
 
 class GpuLabelPage(ApiModel):
-    """A page of nodes; `total` of all pages."""
+    """A page of nodes; `total` counts all pages."""
 
     total: int = Field(examples=[5])
     items: list[GpuLabels]

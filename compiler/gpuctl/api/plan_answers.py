@@ -1,4 +1,4 @@
-"""A plan of ``apply``, ``create``, ``delete``, ``diff`` and others, before it is carried out and afterwards."""
+"""Plans of ``apply``, ``create``, ``delete``, ``diff`` and other commands, before and after they are carried out."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records
 
 FAILED = frozenset({"failed", "restored", "rolled-back"})
-"""Results of steps that did not bring about what was wanted."""
+"""Results of steps that failed or were undone."""
 SIGNALLED = 128
 
 
 class Dependent(ApiModel):
-    """An object that goes with another."""
+    """An object that is deleted with another one."""
 
     kind: str = Field(examples=["Pod"])
     name: str = Field(examples=["qwen2-7b-sft-x7k2p"])
 
 
 class PlanVictim(ApiModel):
-    """A job whose pods would be evicted; of one that may not be seen only how important it is and how long it runs."""
+    """A job whose pods would be evicted. For a job that the caller may not see, only priority and runtime are set."""
 
     namespace: str | None = Field(examples=["team-b"])
     job: str | None = Field(examples=["llama3-pretrain"])
     priority: int = Field(examples=[1000])
     pods: list[str] = Field(examples=[["llama3-pretrain-8c4fn"]])
-    runtime: str | None = Field(description="For how long they run.", examples=["3h12m"])
-    owner: str | None = Field(description="Whose it is: its label `team`, `creator` or `project`.", examples=["anna"])
+    runtime: str | None = Field(description="How long its pods have been running.", examples=["3h12m"])
+    owner: str | None = Field(description="The owner: its label `team`, `creator` or `project`.", examples=["anna"])
 
 
 class PlanWait(ApiModel):
-    """A reason for which the pods of a job wait, or may wait."""
+    """A reason why the pods of a job wait, or may wait."""
 
     cause: str = Field(description="`quota`, `queue` or `room`.", examples=["quota"])
     message: str = Field(
         examples=["quota gpu-quota in team-a: asks 8 nvidia.com/gpu, 3 free; held by training/sft (5)"]
     )
     likelihood: float | None = Field(
-        description="1 if they wait in any case; null if that depends on the order in which pods come.",
+        description="1 if they wait in any case; null if that depends on the order in which pods are created.",
         examples=[1.0],
     )
 
 
 class StepFields(ApiModel):
-    """A step as ``-o json`` prints it."""
+    """A step in the form of ``-o json``."""
 
     action: str = Field(description="create, update, replace, delete, unchanged and others.", examples=["replace"])
     api_version: str = Field(examples=["batch/v1"])
@@ -69,25 +69,28 @@ class StepFields(ApiModel):
         examples=[[{"path": "spec.template.spec.containers[0].image", "from": "app:v1", "to": "app:v2"}]],
     )
     verdict: str | None = Field(
-        description="The verdict of `fit` on its pods; null if it was not asked.", examples=["fits"]
+        description="The verdict of `fit` on its pods; null if it was not checked.", examples=["fits"]
     )
-    victims: list[PlanVictim] = Field(description="Whose pods its own would evict.")
-    waits: list[PlanWait] = Field(description="The reasons for which its pods would wait.", examples=[[]])
+    victims: list[PlanVictim] = Field(description="Jobs whose pods its pods would evict.")
+    waits: list[PlanWait] = Field(description="Reasons why its pods would wait.", examples=[[]])
     lost: list[dict[str, Any]] = Field(
         description="Fields of other managers that are overwritten: as in `changes`, with `manager`.",
         examples=[[{"path": "spec.parallelism", "from": 4, "to": 2, "manager": "kubectl-edit"}]],
     )
     dependents: list[Dependent] = Field(description="Objects that garbage collection deletes with it.")
-    unseen: list[str] = Field(description="Kinds that may not be looked through for dependents.", examples=[[]])
+    unseen: list[str] = Field(
+        description="Kinds that may not be listed, so that dependents of them are unknown.", examples=[[]]
+    )
     running: str | None = Field(
-        description="How long the work that ends has been running; null if no work ends.", examples=["running for 3h"]
+        description="How long the work that the step ends has been running; null if it ends none.",
+        examples=["running for 3h"],
     )
     finished: str | None = Field(
-        description="When the training that runs again, or is pruned, finished; null for all others.",
+        description="When the training finished that runs again or is pruned; null for other steps.",
         examples=["finished 21d ago (Complete): runs again; its pods and logs are deleted"],
     )
     applied_by: str | None = Field(
-        description="Who applied the job last that ends or runs again; null if that is the caller, or unknown.",
+        description="The user who last applied the job that ends or runs again; null if the caller or unknown.",
         examples=["anna"],
     )
     checkpoint: str | None = Field(
@@ -115,22 +118,24 @@ class PlanStep(StepFields):
 
 
 class PlanFields(ApiModel):
-    """The fields of every plan."""
+    """Fields of every plan."""
 
     steps: list[StepFields]
-    summary: dict[str, int] = Field(description="Action -> objects.", examples=[{"replace": 1, "unchanged": 2}])
+    summary: dict[str, int] = Field(
+        description="Action -> number of objects.", examples=[{"replace": 1, "unchanged": 2}]
+    )
     notes: list[str] = Field(examples=[["the job starts anew"]])
 
 
 class PlanOutput(PlanFields):
-    """``apply -o json`` and the like; ``error`` says why nothing, or not everything, was done."""
+    """``apply -o json`` and similar output. ``error``: why nothing, or not everything, was done."""
 
     set: str | None
     recovery: list[StepFields] = Field([])
     error: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as JSON has it. Fields that were not set are left out."""
+        """Return the output as JSON. Fields that were not set are omitted."""
         value = super().as_json()
         return {
             name: value[name] for name in ("set", "steps", "summary", "notes", "recovery", "error") if name in value
@@ -138,12 +143,14 @@ class PlanOutput(PlanFields):
 
 
 class PlanAnswer(PlanFields):
-    """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
+    """A plan: the action on each object. ``questions`` need confirmation, ``errors`` prevent the plan."""
 
     steps: list[PlanStep]  # type: ignore[assignment]
     questions: list[str] = Field(examples=[["training/qwen2-7b-sft runs: it is ended, and starts again"]])
     errors: list[str] = Field(examples=[[]])
-    set: str | None = Field(None, description="The set that the documents are, if they are one.", examples=[None])
+    set: str | None = Field(
+        None, description="The name of the set of the documents; null without one.", examples=[None]
+    )
     recovery: list[PlanStep] = Field([], description="Steps that first complete or undo an interrupted run.")
     courtesies: list[str] = Field(
         [],
@@ -156,10 +163,10 @@ class PlanAnswer(PlanFields):
     finished: list[int] = Field(
         [], description="Indexes of the finished steps, in the order in which they finished.", examples=[[0]]
     )
-    carried_out: bool = Field(False, description="The plan was carried out; `result` of each step says how it went.")
+    carried_out: bool = Field(False, description="The plan was carried out; `result` of each step has its outcome.")
     outage: bool = Field(False, description="Steps failed because the cluster failed, or did not allow them.")
     interrupted: int = Field(0, description="The signal that stopped the run; 0 without any.", examples=[0])
-    unfinished: bool = Field(False, description="A journal remains: `POST /recoveries` finishes what was begun.")
+    unfinished: bool = Field(False, description="A journal remains: `POST /recoveries` finishes the run.")
     messages: list[str] = Field([], description="Messages of the run.", examples=[[]])
     warnings: list[DocumentWarning] = Field([], description="Diagnostics of the documents.")
 
@@ -167,14 +174,14 @@ class PlanAnswer(PlanFields):
 class RecoveryStep(StepFields):
     """A step of a recovery."""
 
-    object: dict[str, Any] | None = Field(None, description="The object that is created, whole.", examples=[None])
+    object: dict[str, Any] | None = Field(None, description="The whole object that is created.", examples=[None])
     if_refused: dict[str, Any] | None = Field(
         None, description="The object that is created if `object` is refused.", examples=[None]
     )
 
 
 class RecoveredObject(ApiModel):
-    """The recovery of an object that a killed run left."""
+    """The recovery of an object after an interrupted run."""
 
     kind: str = Field(examples=["Job"])
     api_version: str = Field(examples=["batch/v1"])
@@ -185,7 +192,7 @@ class RecoveredObject(ApiModel):
 
 
 class ProblemFields(ApiModel):
-    """An object that could not be recovered, with the reason, as ``-o json`` prints it."""
+    """An object that could not be recovered, and the reason, in the form of ``-o json``."""
 
     namespace: str | None = Field(examples=["team-a"])
     message: str = Field(examples=["the journal of a run cannot be read"])
@@ -193,40 +200,41 @@ class ProblemFields(ApiModel):
 
 
 class RecoveryFailure(ProblemFields):
-    """An object that could not be recovered, with the reason."""
+    """An object that could not be recovered, and the reason."""
 
-    refused: bool = Field(True, description="By a decision; false after a failure of the cluster.")
+    refused: bool = Field(True, description="True if gpuctl decided so; false after a failure of the cluster.")
 
 
 class RecoveryFields(ApiModel):
-    """The fields of every answer about interrupted runs."""
+    """Fields of every response about interrupted runs."""
 
     planned: list[RecoveryStep] = Field(
-        description="Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.",
+        description="Steps like those of a plan. A step that creates an object also has `object`, and `ifRefused`, "
+        "which is tried if `object` is refused.",
     )
     recovered: list[RecoveredObject]
     problems: list[ProblemFields]
 
 
 class RecoveryOutput(RecoveryFields):
-    """``recover -o json``; ``error`` says why nothing was done."""
+    """``recover -o json``. ``error``: why nothing was done."""
 
     error: str | None = None
 
 
 class Recoveries(RecoveryFields):
-    """Interrupted runs: what will be recovered, what was, and what could not be."""
+    """Interrupted runs: the planned steps, the recovered objects, and the failures."""
 
     problems: list[RecoveryFailure]  # type: ignore[assignment]
     questions: list[str] = Field(examples=[["job.batch/qwen2-7b-sft in team-a is created again"]])
     journals: int = Field(0, description="Interrupted runs.", examples=[1])
     working: dict[str, str] = Field(
-        {}, description="Namespace -> who may still be applying in it.", examples=[{"team-a": "anna"}]
+        {}, description="Namespace -> user whose run may still be active in it.", examples=[{"team-a": "anna"}]
     )
 
 
 def plan_value(plan: Plan, *, error: str | None = None) -> dict[str, Any]:
-    """Return a plan as ``-o json`` prints it, masked; ``error`` says why nothing, or not everything, was done."""
+    """Return a plan in the form of ``-o json``, masked. ``error``: why nothing, or not everything, was done."""
     value = {**_fields(plan, step_value), "set": plan.set_name}
     if plan.recovery:
         value["recovery"] = [step_value(step) for step in plan.recovery]
@@ -238,7 +246,8 @@ def plan_value(plan: Plan, *, error: str | None = None) -> dict[str, Any]:
 def answer_value(plan: Plan, keys: Records | None = None) -> dict[str, Any]:
     """Return the fields of :class:`PlanAnswer`, masked.
 
-    :param keys: show the objects before and after, without these records; None: do not show them.
+    :param keys: the annotation and label keys of gpuctl to remove from the objects before and after; None: omit the
+    objects.
     """
 
     def shown(step: Step) -> dict[str, Any]:
@@ -271,7 +280,7 @@ def _fields(plan: Plan, value_of: Callable[[Step], dict[str, Any]]) -> dict[str,
 
 
 def step_value(step: Step) -> dict[str, Any]:
-    """One step of a plan, masked."""
+    """Return one step of a plan, masked."""
     return {
         "action": step.action,
         "apiVersion": step.key.resource.api_version,
@@ -298,9 +307,9 @@ def step_value(step: Step) -> dict[str, Any]:
 def recovery_fields(
     steps: Iterable[Step], fallbacks: Mapping[Key, Object], result: Recovery, keys: Records
 ) -> dict[str, Any]:
-    """Return what is to be recovered, with the whole objects that are created; what was, and what could not be.
+    """Return the planned recovery, with the objects that it creates, its results and its failures.
 
-    :param fallbacks: what is created instead where the server refuses it.
+    :param fallbacks: objects that are created if the server refuses the new ones.
     """
     return {
         "planned": [_planned(step, keys, fallbacks.get(step.key)) for step in steps],
@@ -314,7 +323,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _victim(job: EvictedJob) -> dict[str, Any]:
-    """An evicted job; of those that the caller may not see, only how important they are and how long they run."""
+    """Return an evicted job; for one that the caller may not see, only its priority and runtime."""
     value = {**job._asdict(), "pods": list(job.pods)}
     if not value.pop("seen"):
         value |= {"namespace": None, "job": None, "owner": None}
@@ -326,7 +335,7 @@ def _lost(field: LostField) -> dict[str, Any]:
 
 
 def _planned(step: Step, keys: Records, old: Object | None) -> dict[str, Any]:
-    """A step of a recovery; with the object that it creates, and with the one if that is refused."""
+    """Return a step of a recovery with the object that it creates, and the fallback if that is refused."""
     value = step_value(step)
     if step.action == "create":
         value["object"] = before_and_after(step, keys)[1]
@@ -352,21 +361,21 @@ def _problem(problem: RecoveryProblem) -> dict[str, Any]:
 
 
 def preview_code(plan: Plan) -> int:
-    """The exit code of a plan that was only looked at: 0, 1 when it could not be carried out, 3 for lack of a right."""
+    """Return the exit code of a plan that was not carried out: 0, 1 if it has obstacles, 3 if a right is missing."""
     return 1 if plan.errors or plan.tracked else 3 if plan.lacking else 0
 
 
 def difference_code(plan: Plan) -> int:
-    """The exit code of a comparison: 0 no difference, 1 there is one, 2 it could not be determined."""
+    """Return the exit code of a comparison: 0 no differences, 1 differences, 2 undetermined."""
     if plan.errors:
         return 2
     return 1 if plan.writes or plan.recovery else 0
 
 
 def result_code(plan: Plan) -> int:
-    """The exit code of a plan that was carried out: 0, 1 when not all of it was, 3 when that is the cluster's fault.
+    """Return the exit code of a plan that was carried out: 0, 1 if not completely, 3 if the cluster failed.
 
-    Interrupted it is what a shell says: 130 after Ctrl-C, 143 after SIGTERM.
+    After an interrupt it is that of a shell: 130 after Ctrl-C, 143 after SIGTERM.
     """
     if any(step.result in FAILED for step in plan.steps):
         return 3 if plan.outage else 1
@@ -376,7 +385,7 @@ def result_code(plan: Plan) -> int:
 
 
 def recovery_code(result: Recovery) -> int:
-    """The exit code of a recovery: 0, 1 when something was left, 3 when that is the cluster's fault."""
+    """Return the exit code of a recovery: 0, 1 if something was not recovered, 3 if the cluster failed."""
     if any(not problem.refused for problem in result.problems):
         return 3
     return 1 if result.failed or result.problems else 0

@@ -1,4 +1,4 @@
-"""Pools as JSON: ``get`` and ``describe`` of them, and the same paths of the REST API."""
+"""Pools: ``get`` and ``describe`` of pools, and the same paths of the REST API."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpuctl.reading.pool_rows import PoolFacts, PoolStatus
 
 
 class PoolQuota(ApiModel):
-    """The limits of a pool; null is no limit."""
+    """The limits of a pool; null: no limit."""
 
     max_jobs: int | None = Field(examples=[100])
     max_gpu_per_job: int | None = Field(examples=[8])
 
 
 class PoolCounts(ApiModel):
-    """The GPUs of a pool: null where pods may not be read."""
+    """The GPUs of a pool; null if pods may not be read."""
 
     name: str = Field(examples=["training-pool"])
     description: str | None = Field(examples=["Pool for training models"])
@@ -32,14 +32,14 @@ class PoolCounts(ApiModel):
 
 
 class PoolItem(PoolCounts):
-    """A pool in a list. GPUs are null where pods may not be read."""
+    """A pool of a list. GPUs are null if pods may not be read."""
 
     gpu_type: list[str] = Field(examples=[["a100-80g", "a100-40g"]])
     status: PoolStatus = Field(examples=["active"])
 
     @classmethod
     def of(cls, pool: PoolFacts) -> PoolItem:
-        """Return a pool as the REST API lists it."""
+        """Return the list item of a pool in the REST API."""
         return cls(**_counts(pool), gpu_type=list(pool.gpu_types), status=pool.status)
 
 
@@ -57,11 +57,11 @@ class PoolFields(PoolCounts, Generic[Holder]):
     status: PoolStatus = Field(examples=["active"])
     nodes: list[str] = Field(examples=[["node-1", "node-2", "node-3"]])
     quota: PoolQuota
-    jobs: list[Holder] | None = Field(description="Jobs in it, of those that may be seen.")
+    jobs: list[Holder] | None = Field(description="Jobs in it that the caller may see.")
     missing_nodes: list[str] = Field(
-        description="Nodes that its definition names and that are not in it.", examples=[["node-9"]]
+        description="Nodes of its definition that are not in the pool.", examples=[["node-9"]]
     )
-    waiting_jobs: list[Holder] | None = Field(description="Jobs of it that wait for room.")
+    waiting_jobs: list[Holder] | None = Field(description="Jobs of the pool that wait.")
     is_defined: bool = Field(description="True if it has a definition; false if it only has nodes.", examples=[True])
 
 
@@ -73,7 +73,7 @@ class PoolDetail(PoolFields[JobOnNodes]):
 
 
 class PoolReport(PoolFields[HoldingPod]):
-    """A pool as ``gpuctl describe pool`` shows it: its jobs are pods."""
+    """A pool in ``gpuctl describe pool``; its jobs are listed as pods."""
 
     @classmethod
     def of(cls, pool: PoolFacts) -> PoolReport:
@@ -92,7 +92,7 @@ class PoolReport(PoolFields[HoldingPod]):
 
 
 class ListedPool(PoolItem):
-    """A pool in ``gpuctl get pools -o json``."""
+    """A pool of ``gpuctl get pools -o json``."""
 
     nodes: list[str]
     quota: PoolQuota
@@ -100,7 +100,7 @@ class ListedPool(PoolItem):
 
 
 def pool_list(pools: Iterable[PoolFacts]) -> dict[str, Any]:
-    """Return the JSON of ``get pools``: types of GPU without their numbers."""
+    """Return the JSON of ``get pools``; GPU types without their counts."""
     return listed(
         ListedPool(
             **_counts(pool),

@@ -1,4 +1,4 @@
-"""Quotas. Amounts are cores, bytes and counts; use is null until the cluster has counted it."""
+"""Quotas. Amounts are cores, bytes and counts; the use is null until the cluster has computed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.reading.quota_rows import QuotaState, ResourceLimit
 
 
 class QuotaLimit(ApiModel):
-    """One limit: `resource` is Kubernetes' key, `name` the short one."""
+    """One limit. `resource`: Kubernetes' key; `name`: the short name."""
 
     resource: str = Field(examples=["requests.nvidia.com/gpu"])
     name: str = Field(examples=["gpu"])
@@ -26,7 +26,7 @@ class QuotaLimit(ApiModel):
 
     @classmethod
     def of(cls, limit: ResourceLimit) -> QuotaLimit:
-        """Return a limit as JSON has it."""
+        """Return the JSON model of a limit."""
         return cls(
             resource=limit.resource,
             name=limit.name,
@@ -40,7 +40,7 @@ class QuotaLimit(ApiModel):
 
 
 class Quota(ApiModel):
-    """The quota of a user, who is a namespace."""
+    """The quota of a user, which is a namespace."""
 
     name: str = Field(examples=["team-resource-quota"])
     namespace: str = Field(examples=["elon-musk"])
@@ -56,13 +56,13 @@ class Quota(ApiModel):
     jobs_used: int | float | None = Field(examples=[3])
     resources: list[QuotaLimit]
     default_request: dict[str, str] = Field(
-        description="The requests of containers that state none.", examples=[{"cpu": "1"}]
+        description="The requests of containers that set none.", examples=[{"cpu": "1"}]
     )
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
     @classmethod
     def of(cls, quota: QuotaState) -> Quota:
-        """Return a quota as JSON has it."""
+        """Return the JSON model of a quota."""
         amounts = {}
         for name, total, used in (
             ("cpu", "cpu_total", "cpu_used"),
@@ -91,15 +91,15 @@ class QuotaList(ApiModel):
 
     @classmethod
     def of(cls, quotas: Iterable[QuotaState]) -> QuotaList:
-        """Return a list of quotas as JSON has it."""
+        """Return the JSON model of a list of quotas."""
         items = list(map(Quota.of, quotas))
         return cls(items=items, total=len(items))
 
 
 class QuotaOrQuotas(RootModel[Quota | QuotaList]):
-    """The quota of a user, or by the name of a quota's document those of all its users."""
+    """The quota of a user; with the name of a quota's document, those of all its users."""
 
 
 def quota_answer(quotas: Sequence[QuotaState]) -> Quota | QuotaList:
-    """Return ``describe quota -o json``: the quota, or a list if the name stands for several users."""
+    """Return the JSON of ``describe quota``: one quota, or a list if the name stands for several users."""
     return Quota.of(quotas[0]) if len(quotas) == 1 else QuotaList.of(quotas)

@@ -1,6 +1,6 @@
-"""Usage as JSON: what ``gpuctl usage`` prints with ``-o json``, and as rows for tables of numbers.
+"""Usage as JSON for ``gpuctl usage -o json``, and as rows for CSV.
 
-Times of GPUs are GPU-hours, shares percent, ``coverage`` 0 to 1; what is not known is null.
+GPU time is in GPU-hours, shares in percent, ``coverage`` from 0 to 1; null means unknown.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from gpuctl.reading.usage_records import CurrentHolders, GroupUse, IdleGpuReport
 HELD_COLUMNS = (
     *("name", "namespace", "kind", "uid", "gpus", "useNow", "meanUse", "idleGpuHours", "gpuHours", "coverage"),
 )
-"""Of :func:`held_now_rows`."""
+"""Columns of :func:`held_now_rows`."""
 IDLE_COLUMNS = (
     *("name", "namespace", "kind", "uid", "owner", "gpus", "models", "idleSince", "idleHours", "meanUse"),
     *("idleGpuHours", "coverage", "cost", "pause"),
 )
-"""Of :func:`idle_rows`."""
+"""Columns of :func:`idle_rows`."""
 _HOUR = 3600
 _NOTHING, _NOBODY = GpuTime(), GpuHolder()
 _DIGITS = 6
-"""Of GPU-hours: less than a hundredth of a GPU-second is lost, so that they add up."""
+"""Decimals of GPU-hours: the rounding error is below a hundredth of a GPU-second, so that they add up."""
 
 
 def usage_answer(view: UsageView, *, by_step: bool = False) -> dict[str, Any]:
-    """``usage cluster|namespaces|labels|workloads|nodes -o json``.
+    """Return the JSON of ``usage cluster|namespaces|labels|workloads|nodes -o json``.
 
-    :param by_step: a row for each step of a group, instead of one with ``steps``.
+    :param by_step: one row per step of a group, instead of one per group with ``steps``.
     """
     items = list(usage_rows(view)) if by_step else [_group(view, group) for group in view.groups]
     return {
@@ -51,7 +51,7 @@ def usage_answer(view: UsageView, *, by_step: bool = False) -> dict[str, Any]:
 
 
 def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
-    """A row for each step of each group, by time."""
+    """Yield one row per step and group, ordered by time."""
     for number, (time, end) in enumerate(view.times):
         for group in view.groups:
             use = group.steps[number]
@@ -62,13 +62,13 @@ def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
 
 
 def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
-    """A row for each group."""
+    """Yield one row per group."""
     for group in view.groups:
         yield _total(view, group)
 
 
 def columns_of(view: UsageView, *, by_step: bool) -> list[str]:
-    """What the rows tell, also where there are none: those of each step, or one for each group."""
+    """Return the columns of :func:`usage_rows` or :func:`group_rows`, also if there are no rows."""
     times = ("time", "endTime") if by_step else ()
     amounts = *time_value(_NOTHING, None), *_allowed(view, _NOTHING)
     return [*times, *holder_value(view, _NOBODY), *amounts, *known_value(None)]
@@ -81,7 +81,7 @@ def _total(view: UsageView, group: GroupUse) -> dict[str, Any]:
 
 
 def _allowed(view: UsageView, use: GpuTime) -> dict[str, Any]:
-    """What a namespace might hold, by its quotas, and how many percent of that it held."""
+    """Return the GPU-hours that the quotas of a namespace allowed, and the held percentage of them."""
     if view.level != "namespace":
         return {}
     rate = use.share_of(use.allowed)
@@ -106,7 +106,7 @@ def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
 
 
 def holder_value(view: UsageView, holder: GpuHolder) -> dict[str, Any]:
-    """Whom a row is about."""
+    """Return the fields that identify the group of a row."""
     if view.level == "cluster":
         return {}
     if view.level == "workload":
@@ -117,7 +117,7 @@ def holder_value(view: UsageView, holder: GpuHolder) -> dict[str, Any]:
 
 
 def time_value(use: GpuTime, capacity: float | None) -> dict[str, Any]:
-    """What became of GPUs. ``capacityShare`` is of ``capacity``, GPU-seconds, or of their own."""
+    """Return amounts of GPU time. ``capacityShare`` is relative to the group's own capacity, else to ``capacity``."""
     share = use.share_of(use.capacity if use.capacity is not None else capacity)
     return {
         "gpuHours": hours(use.held),
@@ -143,12 +143,12 @@ def known_value(known: KnownTime | None) -> dict[str, Any]:
 
 
 def hours(seconds: float | None) -> float | None:
-    """GPU-hours."""
+    """Return GPU-hours."""
     return None if seconds is None else round(seconds / _HOUR, _DIGITS)
 
 
 def holders_answer(found: CurrentHolders) -> dict[str, Any]:
-    """``usage top -o json``."""
+    """Return the JSON of ``usage top -o json``."""
     items = held_now_rows(found)
     return {
         "cluster": found.cluster,
@@ -161,7 +161,7 @@ def holders_answer(found: CurrentHolders) -> dict[str, Any]:
 
 
 def held_now_rows(found: CurrentHolders) -> list[dict[str, Any]]:
-    """A row for each workload that holds GPUs; ``recent`` is the hour that runs and the one before."""
+    """Return a row for each workload that holds GPUs; ``recent`` covers the current hour and the one before."""
     return [
         {
             "name": item.holder.name,
@@ -181,7 +181,7 @@ def held_now_rows(found: CurrentHolders) -> list[dict[str, Any]]:
 
 
 def waste_answer(waste: IdleGpuReport, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``usage waste -o json``."""
+    """Return the JSON of ``usage waste -o json``."""
     return {
         "cluster": waste.cluster,
         "startTime": waste.start,
@@ -197,7 +197,10 @@ def waste_answer(waste: IdleGpuReport, items: Sequence[Mapping[str, Any]]) -> di
 
 
 def idle_rows(found: Sequence[IdleHolder], pause: Callable[[IdleHolder], str]) -> list[dict[str, Any]]:
-    """A row for each workload that is idle; ``pause`` makes the command that frees its GPUs."""
+    """Return a row for each idle workload.
+
+    :param pause: returns the command that frees a workload's GPUs.
+    """
     return [
         {
             "name": item.holder.name,

@@ -1,4 +1,4 @@
-"""Usage as ``/gpu-aggregation`` answers it: in an envelope, with names of the form ``stat_hour``."""
+"""Usage as ``/gpu-aggregation`` returns it: in an envelope, with field names such as ``stat_hour``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class UsageValue(BaseModel):
-    """The envelope of an answer."""
+    """The envelope of a response."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -27,10 +27,10 @@ class _Hour(UsageValue):
 
 
 class _Told(UsageValue):
-    stat_hour: str = Field(description="Where the hour or step begins, UTC.", examples=["2025-11-05T14:00:00Z"])
+    stat_hour: str = Field(description="Start of the hour or step, UTC.", examples=["2025-11-05T14:00:00Z"])
     end_time: str = Field(
         default="",
-        description="Where a step that is not an hour ends, UTC; the first and the last one are cut.",
+        description="End of a step that is not an hour, UTC; the first and the last step end at the range.",
         examples=["2025-11-05T15:00:00Z"],
     )
     known_seconds: float = Field(
@@ -46,7 +46,7 @@ class _Told(UsageValue):
 
 class _Used(UsageValue):
     avg_utilization: float | None = Field(
-        description="Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.",
+        description="Mean utilization of the measured GPUs over the measured time, percent; null if none was measured.",
         examples=[68.5],
     )
     max_utilization: float | None = Field(
@@ -68,67 +68,69 @@ class _Last(UsageValue):
         examples=[0.9987],
     )
     created_at: str = Field(examples=["2025-11-05T15:00:01Z"])
-    updated_at: str = Field(description="When it was computed last.", examples=["2025-11-05T15:00:01Z"])
+    updated_at: str = Field(description="Time of the last computation.", examples=["2025-11-05T15:00:01Z"])
 
 
 class ClusterHour(_Last, _Spread, _Used, _Told, _Hour):
-    """A cluster in an hour."""
+    """The usage of a cluster in an hour or step."""
 
-    total_gpu_capacity: float | None = Field(description="GPUs that there were, on the average.", examples=[128])
-    allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[96.5])
-    allocation_rate: float | None = Field(description="Percent of the capacity.", examples=[75.39])
-    sample_count: int = Field(description="Pieces of five minutes in which something was measured.", examples=[12])
+    total_gpu_capacity: float | None = Field(description="Average number of GPUs.", examples=[128])
+    allocated_gpu_count: float | None = Field(description="Average number of held GPUs.", examples=[96.5])
+    allocation_rate: float | None = Field(description="Held part of the capacity, percent.", examples=[75.39])
+    sample_count: int = Field(description="Number of five-minute intervals with a measurement.", examples=[12])
 
 
 class NamespaceHour(_Last, _Used, _Told, _Hour):
-    """A namespace in an hour."""
+    """The usage of a namespace in an hour or step."""
 
     namespace: str = Field(examples=["ml-training"])
     total_gpu_capacity: float | None = Field(
-        description="GPUs of its quota on the average, of the cluster while it had none; null where neither is known.",
+        description="Average GPUs that its quota allowed; without a quota, those of the cluster; null if unknown.",
         examples=[128],
     )
-    allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[32.5])
+    allocated_gpu_count: float | None = Field(description="Average number of held GPUs.", examples=[32.5])
     allocation_rate: float | None = Field(
-        description="Percent of the capacity; more than 100 where a quota was lowered below what was held.",
+        description="Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs.",
         examples=[25.39],
     )
     active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[5])
 
 
 class LabelHour(_Last, _Used, _Told, _Hour):
-    """A value of a label or annotation in an hour."""
+    """The usage of a value of a label or annotation in an hour or step."""
 
     dimension_type: Literal["label", "annotation"] = Field(examples=["label"])
     dimension_key: str = Field(examples=["team"])
     dimension_value: str = Field(
-        description="`__unset__` is what workloads without it held: with it the values add up to the cluster.",
+        description="`__unset__` stands for workloads without the label, so that the values add up to the cluster.",
         examples=["ai-research"],
     )
-    allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[64.0])
+    allocated_gpu_count: float | None = Field(description="Average number of held GPUs.", examples=[64.0])
     active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[8])
 
 
 class WorkloadHour(_Last, _Spread, _Used, _Told, _Hour):
-    """A workload in an hour."""
+    """The usage of a workload in an hour or step."""
 
     namespace: str = Field(examples=["ml-training"])
     workload_name: str = Field(examples=["bert-training-job"])
-    workload_type: str = Field(description="Its kind.", examples=["Job"])
-    allocated_gpu_count: float | None = Field(description="GPUs that it held, on the average.", examples=[8.0])
+    workload_type: str = Field(description="The workload's kind.", examples=["Job"])
+    allocated_gpu_count: float | None = Field(description="Average number of held GPUs.", examples=[8.0])
     requested_gpu_count: float | None = Field(
-        description="GPUs of as many pods as it had at most, whatever part of the hour it was there.", examples=[8.0]
+        description="GPUs at its maximum number of pods, in any part of the hour.", examples=[8.0]
     )
-    avg_gpu_memory_used: float | None = Field(description="GiB of a GPU.", examples=[28.5])
+    avg_gpu_memory_used: float | None = Field(description="Average used memory per GPU, GiB.", examples=[28.5])
     max_gpu_memory_used: float | None = Field(examples=[31.2])
     avg_gpu_memory_total: float | None = Field(examples=[32.0])
-    avg_replica_count: float | None = Field(description="Pods that held GPUs, over the whole hour.", examples=[1.0])
-    max_replica_count: int = Field(examples=[1])
-    min_replica_count: int = Field(description="While there was any.", examples=[1])
-    workload_status: Literal["Pending", "Running", "Finished"] | None = Field(
-        description="At the end of the hour, as far as its pods tell.", examples=["Running"]
+    avg_replica_count: float | None = Field(
+        description="Average number of pods that held GPUs, over the whole hour.", examples=[1.0]
     )
-    sample_count: int = Field(description="Measurements that count.", examples=[3600])
+    max_replica_count: int = Field(examples=[1])
+    min_replica_count: int = Field(description="Minimum number of pods while the workload had any.", examples=[1])
+    workload_status: Literal["Pending", "Running", "Finished"] | None = Field(
+        description="Status at the end of the hour, from its pods.", examples=["Running"]
+    )
+    sample_count: int = Field(description="Number of measurements used.", examples=[3600])
     owner_uid: str = Field(description="The uid of the topmost owner of its pods.", examples=["abc-def-123"])
     owner_name: str = Field(examples=["bert-training"])
     labels: dict[str, str] = Field(examples=[{"team": "research", "project": "nlp", "priority": "high"}])
@@ -150,49 +152,49 @@ class _After(UsageValue):
 
 
 class ClusterHourPage(_Page):
-    """A page of rows."""
+    """A page of cluster hours."""
 
     data: list[ClusterHour]
 
 
 class ClusterHoursAfter(_After):
-    """Rows after others."""
+    """One page of cluster hours, in cursor order."""
 
     data: list[ClusterHour]
 
 
 class NamespaceHourPage(_Page):
-    """A page of rows."""
+    """A page of namespace hours."""
 
     data: list[NamespaceHour]
 
 
 class NamespaceHoursAfter(_After):
-    """Rows after others."""
+    """One page of namespace hours, in cursor order."""
 
     data: list[NamespaceHour]
 
 
 class LabelHourPage(_Page):
-    """A page of rows."""
+    """A page of label hours."""
 
     data: list[LabelHour]
 
 
 class LabelHoursAfter(_After):
-    """Rows after others."""
+    """One page of label hours, in cursor order."""
 
     data: list[LabelHour]
 
 
 class WorkloadHourPage(_Page):
-    """A page of rows."""
+    """A page of workload hours."""
 
     data: list[WorkloadHour]
 
 
 class WorkloadHoursAfter(_After):
-    """Rows after others."""
+    """One page of workload hours, in cursor order."""
 
     data: list[WorkloadHour]
 
@@ -201,9 +203,9 @@ class LedgerRow(UsageValue):
     """The GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
     `allocated` + `free` + `unusable` + `unsized`."""
 
-    time: str = Field(description="Where the step begins, UTC.", examples=["2025-11-01T00:00:00Z"])
+    time: str = Field(description="Start of the step, UTC.", examples=["2025-11-01T00:00:00Z"])
     end_time: str = Field(
-        description="Where it ends; the first and the last are cut.", examples=["2025-12-01T00:00:00Z"]
+        description="End of the step; the first and the last step end at the range.", examples=["2025-12-01T00:00:00Z"]
     )
     known_seconds: float = Field(
         description="Seconds of the step for which usage is known. All amounts cover only these.", examples=[2592000.0]
@@ -211,7 +213,9 @@ class LedgerRow(UsageValue):
     known_from: str = Field(
         description="First moment of the step for which usage is known, UTC.", examples=["2025-11-01T00:00:00Z"]
     )
-    known_until: str = Field(description="Last moment, UTC.", examples=["2025-12-01T00:00:00Z"])
+    known_until: str = Field(
+        description="Last moment of the step for which usage is known, UTC.", examples=["2025-12-01T00:00:00Z"]
+    )
     provisional: bool = Field(
         description="True if amounts may still change: an hour has just ended, or measurements are missing.",
         examples=[False],
@@ -233,14 +237,16 @@ class LedgerRow(UsageValue):
         description="GPU-seconds available in the step; null for groups that own no GPUs.", examples=[331776000.0]
     )
     allocated_gpu_seconds: float = Field(description="GPU-seconds allocated to pods.", examples=[165888000.0])
-    busy_gpu_seconds: float = Field(description="Measured, times their utilisation.", examples=[110000000.0])
-    held_idle_gpu_seconds: float = Field(description="Measured, and not used.", examples=[50000000.0])
-    held_unobserved_gpu_seconds: float = Field(description="Held, and not measured.", examples=[5888000.0])
+    busy_gpu_seconds: float = Field(description="Measured GPU-seconds times their utilization.", examples=[110000000.0])
+    held_idle_gpu_seconds: float = Field(description="Measured GPU-seconds that were not used.", examples=[50000000.0])
+    held_unobserved_gpu_seconds: float = Field(
+        description="Held GPU-seconds that were not measured.", examples=[5888000.0]
+    )
     free_gpu_seconds: float | None = Field(
-        description="Held by nobody, of nodes that take pods.", examples=[160000000.0]
+        description="GPU-seconds not held, on nodes that take pods.", examples=[160000000.0]
     )
     unusable_gpu_seconds: float | None = Field(
-        description="Held by nobody, of nodes that take no pods.", examples=[5888000.0]
+        description="GPU-seconds not held, on nodes that take no pods.", examples=[5888000.0]
     )
     unsized_gpu_seconds: float | None = Field(
         description="On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by "
@@ -258,26 +264,28 @@ class LedgerRow(UsageValue):
     beyond_held_gpu_seconds: float = Field(
         description="Use of shared cards beyond the share of their pods. Not part of `busy`.", examples=[1800.0]
     )
-    avg_utilization: float | None = Field(description="Percent, of what was measured.", examples=[68.5])
+    avg_utilization: float | None = Field(
+        description="Mean utilization of the measured GPU-seconds, percent.", examples=[68.5]
+    )
     coverage: float | None = Field(description="Measured part of the allocated GPU-seconds, 0 to 1.", examples=[0.9645])
     closes: bool = Field(
-        description="True if the parts add up. A ledger that does not is an error of the service.", examples=[True]
+        description="True if the parts add up. If not, this is an error of the service.", examples=[True]
     )
 
 
 class HeldByWorkload(UsageValue):
-    """The GPUs of a workload at a moment."""
+    """The GPUs that a workload holds at the time of a snapshot."""
 
     uid: str = Field(examples=["abc-123"])
     name: str = Field(examples=["bert-training"])
     namespace: str = Field(examples=["ml-training"])
     kind: str = Field(examples=["PyTorchJob"])
     allocated_gpu: float = Field(examples=[8])
-    utilization: float | None = Field(description="Percent; null where it was not measured.", examples=[85.3])
+    utilization: float | None = Field(description="Mean utilization, percent; null if not measured.", examples=[85.3])
 
 
 class HeldInNamespace(UsageValue):
-    """The GPUs of a namespace at a moment."""
+    """The GPUs that a namespace holds at the time of a snapshot."""
 
     allocated_gpu: float = Field(examples=[32])
     utilization: float | None = Field(examples=[72.5])
@@ -286,11 +294,9 @@ class HeldInNamespace(UsageValue):
 
 
 class AllocationDetails(UsageValue):
-    """Who held GPUs at a moment; nothing where that was left out, or is not known any more."""
+    """The holders of GPUs at the time of a snapshot; empty if they were not requested or are no longer kept."""
 
-    namespaces: dict[str, HeldInNamespace] = Field(
-        default_factory=dict, description="Namespace -> what was held in it."
-    )
+    namespaces: dict[str, HeldInNamespace] = Field(default_factory=dict, description="Namespace -> GPUs held in it.")
     annotations: dict[str, str] = Field(default_factory=dict, examples=[{}])
 
 
@@ -301,7 +307,7 @@ class _Snapshot(UsageValue):
     dimension_type: Literal["cluster"] = Field(examples=["cluster"])
     total_gpu_capacity: float | None = Field(examples=[128])
     allocated_gpu_count: float | None = Field(
-        description="For somebody who sees certain namespaces, what was held in those; null where it is not known.",
+        description="GPUs held in the namespaces that the caller may see; null if unknown.",
         examples=[96],
     )
     allocation_details: AllocationDetails
@@ -309,11 +315,11 @@ class _Snapshot(UsageValue):
 
 
 class ListedSnapshot(_Snapshot):
-    """Who held GPUs at a moment."""
+    """The allocation of GPUs at one time."""
 
 
 class LatestSnapshot(_Snapshot):
-    """Who held GPUs at the last moment that is known."""
+    """The latest known allocation of GPUs."""
 
     dimension_key: Literal[""] = Field(examples=[""])
     dimension_value: Literal[""] = Field(examples=[""])
@@ -327,17 +333,17 @@ class SnapshotPage(_Page):
 
 class _Envelope(UsageValue):
     code: Literal[200] = Field(description="The HTTP status.", examples=[200])
-    message: str = Field(description="`success`, or what has to be said about it.", examples=["success"])
+    message: str = Field(description="`success`, or a remark on the response.", examples=["success"])
 
 
 class UsageNames(_Envelope):
-    """Names, in order."""
+    """Names, sorted."""
 
     data: list[str] = Field(examples=[["ml-training", "inference"]])
 
 
 class ClusterUsage(_Envelope):
-    """Hours of the cluster: all, or a page of them where pages are asked for."""
+    """Hours of the cluster: all of them, or one page if a page is requested."""
 
     data: list[ClusterHour] | ClusterHourPage | ClusterHoursAfter
 
@@ -355,19 +361,19 @@ class LabelUsage(_Envelope):
 
 
 class WorkloadUsage(_Envelope):
-    """Hours of workloads, a page of them."""
+    """One page of workload hours."""
 
     data: WorkloadHourPage | WorkloadHoursAfter
 
 
 class LedgerPage(_Page):
-    """A page of rows."""
+    """A page of ledger rows."""
 
     data: list[LedgerRow]
 
 
 class LedgerRowsAfter(_After):
-    """Rows after others."""
+    """One page of ledger rows, in cursor order."""
 
     data: list[LedgerRow]
 
@@ -379,38 +385,37 @@ class LedgerAnswer(_Envelope):
 
 
 class IdleGpus(UsageValue):
-    """A workload that holds GPUs and has not used them for a while."""
+    """A workload that holds GPUs and has been idle."""
 
     namespace: str = Field(examples=["ml-training"])
-    workload_type: str = Field(description="Its kind.", examples=["Job"])
+    workload_type: str = Field(description="The workload's kind.", examples=["Job"])
     workload_name: str = Field(examples=["bert-training-job"])
     owner_uid: str = Field(examples=["abc-def-123"])
     owner: str | None = Field(
-        description="Whose it is: the first that it has of the labels, then the annotations, team, creator, project, "
-        "app.",
+        description="The owner: the first of its labels, then annotations, team, creator, project, app.",
         examples=["research"],
     )
     labels: dict[str, str] = Field(examples=[{"team": "research"}])
     annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001"}])
     gpu_count: float = Field(description="GPUs that it holds now.", examples=[8])
     gpu_models: dict[str, float] = Field(description="GPUs by model.", examples=[{"A100-80G": 8}])
-    pod_count: int = Field(description="Pods that hold them.", examples=[1])
+    pod_count: int = Field(description="Pods that hold these GPUs.", examples=[1])
     idle_since: str = Field(examples=["2025-11-05T02:00:00Z"])
-    idle_hours: float = Field(description="For how long, without a break.", examples=[12.5])
-    avg_utilization: float | None = Field(description="Percent, in that time.", examples=[0.8])
+    idle_hours: float = Field(description="Consecutive idle hours until now.", examples=[12.5])
+    avg_utilization: float | None = Field(description="Mean utilization in the idle hours, percent.", examples=[0.8])
     idle_gpu_hours: float | None = Field(
-        description="Held, measured and not used in the time that is asked about; null where nothing was measured.",
+        description="GPU-hours of the requested time that were measured and not used; null if none was measured.",
         examples=[96.2],
     )
-    allocated_gpu_hours: float = Field(description="Held in that time.", examples=[100.0])
-    coverage: float | None = Field(description="Measured part of it, 0 to 1.", examples=[0.98])
+    allocated_gpu_hours: float = Field(description="GPU-hours held in the requested time.", examples=[100.0])
+    coverage: float | None = Field(description="Measured part of the held GPU-hours, 0 to 1.", examples=[0.98])
     idle_cost: float | None = Field(
         description="Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set.",
         examples=[1202.5],
     )
     pause: str | None = Field(
-        description="The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be "
-        "paused, or not by whoever asks.",
+        description="The job that holds them, by its name for `gpuctl pause`; null if it cannot be paused, or not by "
+        "the caller.",
         examples=["bert-training-job"],
     )
 
@@ -421,25 +426,28 @@ class HeldIdle(UsageValue):
     cluster: str = Field(examples=["cluster-1"])
     start_time: str = Field(examples=["2025-11-04T15:00:00Z"])
     end_time: str = Field(examples=["2025-11-05T15:00:00Z"])
-    known_until: str = Field(description="Until when it is known who holds GPUs.", examples=["2025-11-05T14:59:30Z"])
-    idle_below: float = Field(description="Percent.", examples=[5.0])
-    idle_after_hours: float = Field(description="For so long it has to be idle to be listed.", examples=[1.0])
+    known_until: str = Field(description="Time of the latest data on GPU holders.", examples=["2025-11-05T14:59:30Z"])
+    idle_below: float = Field(description="Utilization below which an hour is idle, percent.", examples=[5.0])
+    idle_after_hours: float = Field(description="Minimum number of idle hours of a listed workload.", examples=[1.0])
     currency: str | None = Field(examples=["CNY"])
     total_idle_gpu_hours: float | None = Field(
-        description="Total of all allocated GPUs; null for callers who may not see all namespaces.", examples=[412.7]
+        description="Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces.",
+        examples=[412.7],
     )
-    total_idle_cost: float | None = Field(description="Their cost; null under the same condition.", examples=[5158.75])
+    total_idle_cost: float | None = Field(
+        description="Cost of these GPU-hours; null under the same condition.", examples=[5158.75]
+    )
     workloads: list[IdleGpus]
 
 
 class WasteAnswer(_Envelope):
-    """Workloads that hold GPUs and do not use them, those with the most of them for longest first."""
+    """Idle workloads that hold GPUs, ordered by held GPUs times idle time, largest first."""
 
     data: HeldIdle
 
 
 class HeldModel(UsageValue):
-    """GPU-seconds that a workload held of one GPU model."""
+    """GPU-seconds of one GPU model that a workload held."""
 
     namespace: str = Field(examples=["ml-training"])
     workload_type: str = Field(examples=["Job"])
@@ -455,7 +463,7 @@ class HeldModel(UsageValue):
 
 
 class HeldModelPage(_Page):
-    """A page of them."""
+    """A page of held GPU models."""
 
     data: list[HeldModel]
 
@@ -467,12 +475,12 @@ class HeldModelsAnswer(_Envelope):
 
 
 class LatestAllocation(_Envelope):
-    """The last snapshot."""
+    """The latest snapshot."""
 
     data: LatestSnapshot
 
 
 class AllocationHistory(_Envelope):
-    """Snapshots, the earliest first."""
+    """Snapshots, earliest first."""
 
     data: list[ListedSnapshot] | SnapshotPage

@@ -13,22 +13,24 @@ Condition = Literal["running", "ready", "done", "deleted", "started"]
 
 
 class WaitedName(Body):
-    """A job that is waited for."""
+    """A job to wait for."""
 
     job: str = Field(
         max_length=253,
         description="A jobId, a job's name, or the name of one of its pods.",
         examples=["qwen2-7b-sft"],
     )
-    namespace: str = Field("", max_length=63, description="Where the job is.")
+    namespace: str = Field("", max_length=63, description="Namespace of the job; required if the name is ambiguous.")
     kind: str = Field("", max_length=63, description="Its kind, if jobs of several kinds have the name.")
     job_id: str = Field(
-        "", max_length=253, description="The id that the job had before: with another one it was made again since."
+        "",
+        max_length=253,
+        description="The job's id of an earlier response: if it differs, the job was created again since.",
     )
 
 
 class JobsWaitQuestion(Body):
-    """Several jobs, the condition that they are waited for, and for how long."""
+    """Jobs to wait for, the condition, and the time limit."""
 
     jobs: list[WaitedName] = Field(
         min_length=1, max_length=MOST_JOBS, examples=[[{"job": "qwen2-7b-sft"}, {"job": "eval"}]]
@@ -41,16 +43,18 @@ class JobsWaitQuestion(Body):
         LONGEST_WAIT,
         ge=0,
         le=LONGEST_WAIT,
-        description="Seconds until this request is answered at the latest.",
+        description="Maximum time until the response, seconds.",
         examples=[30],
     )
     limit: float | None = Field(
         None,
         ge=0,
-        description="Seconds after which a job is late, in all requests together; without it never.",
+        description="Seconds, over all requests, after which a job is late; null: never.",
         examples=[600],
     )
-    waited: float = Field(0, ge=0, description="Seconds of `limit` that earlier requests have waited.", examples=[120])
+    waited: float = Field(
+        0, ge=0, description="Part of `limit` that earlier requests have waited, seconds.", examples=[120]
+    )
 
 
 class WaitItem(ApiModel):
@@ -73,21 +77,21 @@ class WaitAnswer(ApiModel):
 
 
 class WaitedItem(WaitItem):
-    """A job for which there is nothing more to wait."""
+    """A job for which the wait has ended."""
 
-    index: int = Field(description="The place of the job in `jobs`, from 0.", examples=[0])
+    index: int = Field(description="The index of the job in `jobs`, from 0.", examples=[0])
     outcome: Literal["met", "late", "failed", "gone", "never"] = Field(
         description="`late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition.",
         examples=["met"],
     )
-    cause: str | None = Field(description="Why it is late or has failed, where that is known.", examples=[None])
+    cause: str | None = Field(description="The cause why it is late or has failed; null if unknown.", examples=[None])
 
 
 class JobsWaitAnswer(ApiModel):
-    """The jobs for which there is nothing more to wait; ask again for the others."""
+    """The jobs for which the wait has ended; repeat the request for the others."""
 
     items: list[WaitedItem]
     message: str | None = Field(
-        description="The condition that is waited for in the other jobs; null if there are none.",
+        description="The condition for which the other jobs are waited for; null if there are no others.",
         examples=["waiting until done: training/eval: Running"],
     )

@@ -23,48 +23,46 @@ class Administered(Answer):
 
 
 class AllocationDetails(Answer):
-    """Who held GPUs at a moment; nothing where that was left out, or is not known any more."""
+    """The holders of GPUs at the time of a snapshot; empty if they were not requested or are no longer kept."""
 
     namespaces: dict[str, HeldInNamespace] = Field(default_factory=dict)
-    """Namespace -> what was held in it."""
+    """Namespace -> GPUs held in it."""
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
 class AllocationHistory(Answer):
-    """Snapshots, the earliest first."""
+    """Snapshots, earliest first."""
 
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[ListedSnapshot] | SnapshotPage
 
 
 class AuditLine(Answer):
-    """A write, or the attempt of one."""
+    """A change, or an attempted one."""
 
     time: str
     caller: str
-    """Who asked; "" where nobody was recognised."""
+    """The caller; "" if it was not authenticated."""
     action: str
     objects: list[str]
-    """The names of the objects that it changed."""
+    """The names of the changed objects."""
     result: str
-    """The status, and the name of the error; `begun` while it goes on, `interrupted` without an end."""
+    """HTTP status and name of the error; `begun` while it runs, `interrupted` if it never ended."""
     request_id: str
 
 
 class AuditPage(Answer):
-    """Lines of the audit, the newest first."""
+    """Audit lines, newest first."""
 
     total: int
     items: list[AuditLine]
     source: str
-    """`file`: the setting `audit`; `memory`: the last lines of the replica that answers."""
+    """`file`: the file of the setting `audit`; `memory`: the last lines of the replica that responds."""
     complete: bool
-    """Whether nothing is known to be missing: older lines, those of files that were rotated away, those of other
-    replicas.
-    """
+    """False if lines may be missing: older ones, those of rotated files, or those of other replicas."""
     left_out: int
     """Lines that cannot be read."""
 
@@ -77,7 +75,7 @@ class Batch(Answer):
 
 
 class BatchFailure(Answer):
-    """An entry of a batch that was not: its place (from 0), the error's name and what it says."""
+    """A failed entry of a batch: its index (from 0), the error's name and message."""
 
     index: int
     name: str | None
@@ -87,7 +85,7 @@ class BatchFailure(Answer):
 
 
 class BatchItem(Answer):
-    """A job of a batch that was created, or with ``dryRun`` would be (``jobId`` is null then)."""
+    """A created job of a batch; with ``dryRun`` one that would be created (``jobId`` is null)."""
 
     notes: list[str] = Field(default_factory=list)
     """Remarks that do not stop the request, such as a pool or a Secret that does not exist."""
@@ -112,7 +110,7 @@ class BatchReport(Answer):
 
 
 class ChangedJob(Answer):
-    """A job that was changed, or (status ``validated``) would be, with the plan."""
+    """A changed job with the plan; with status ``validated``, one that would be changed."""
 
     job_id: str | None
     name: str
@@ -146,15 +144,15 @@ class ChangedPool(Answer):
 
 
 class ClusterHour(Answer):
-    """A cluster in an hour."""
+    """The usage of a cluster in an hour or step."""
 
     id: int
     """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """Where the hour or step begins, UTC."""
+    """Start of the hour or step, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
-    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    """End of a step that is not an hour, UTC; the first and the last step end at the range."""
     known_seconds: float = Field(alias="known_seconds")
     """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
     the step is still running, no collector ran, or its hours were pruned.
@@ -162,7 +160,7 @@ class ClusterHour(Answer):
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
-    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
     max_utilization: float | None = Field(alias="max_utilization")
     """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
@@ -173,19 +171,19 @@ class ClusterHour(Answer):
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
-    """When it was computed last."""
+    """Time of the last computation."""
     total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
-    """GPUs that there were, on the average."""
+    """Average number of GPUs."""
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
-    """GPUs that were held, on the average."""
+    """Average number of held GPUs."""
     allocation_rate: float | None = Field(alias="allocation_rate")
-    """Percent of the capacity."""
+    """Held part of the capacity, percent."""
     sample_count: int = Field(alias="sample_count")
-    """Pieces of five minutes in which something was measured."""
+    """Number of five-minute intervals with a measurement."""
 
 
 class ClusterHourPage(Answer):
-    """A page of rows."""
+    """A page of cluster hours."""
 
     total: int
     """Rows of all pages."""
@@ -196,7 +194,7 @@ class ClusterHourPage(Answer):
 
 
 class ClusterHoursAfter(Answer):
-    """Rows after others."""
+    """One page of cluster hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
@@ -205,12 +203,12 @@ class ClusterHoursAfter(Answer):
 
 
 class ClusterUsage(Answer):
-    """Hours of the cluster: all, or a page of them where pages are asked for."""
+    """Hours of the cluster: all of them, or one page if a page is requested."""
 
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[ClusterHour] | ClusterHourPage | ClusterHoursAfter
 
 
@@ -228,7 +226,7 @@ class CreatedQuota(Answer):
 
 
 class DatedLabel(Answer):
-    """A label, and since when it has been like this at the latest."""
+    """A label, and the latest time since which it has had this value."""
 
     key: str
     value: str
@@ -246,7 +244,7 @@ class DeletedLabel(Answer):
 
 
 class Dependent(Answer):
-    """An object that goes with another."""
+    """An object that is deleted with another one."""
 
     kind: str
     name: str
@@ -262,7 +260,7 @@ class DocumentCommit(Answer):
 
 
 class DocumentWarning(Answer):
-    """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
+    """A diagnostic of a valid document, in the form of ``gpuctl validate -o json``; ``file`` is the request's field."""
 
     severity: str
     code: str
@@ -278,7 +276,7 @@ class DocumentWarning(Answer):
 
 
 class EventsAlike(Answer):
-    """An event, or several of the same words."""
+    """An event, or several events with the same text."""
 
     type: str
     reason: str
@@ -289,7 +287,7 @@ class EventsAlike(Answer):
 
 
 class FitAnswer(Answer):
-    """``gpuctl fit``, with what it prints beside the jobs."""
+    """The result of ``gpuctl fit``, with notes and diagnostics."""
 
     jobs: list[FitJob]
     notes: list[str]
@@ -301,16 +299,16 @@ class FitAnswer(Answer):
 
 
 class FitEnding(Answer):
-    """Work that ends."""
+    """A job that ends."""
 
     namespace: str
     job: str
     ends_by: str | None
-    """The latest time at which it has left its nodes; null if several jobs are merged."""
+    """The latest time by which it has left its nodes; null if several jobs are merged."""
 
 
 class FitJob(Answer):
-    """The answer about a job. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
+    """The result for a job. Names of amounts contain their units: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
     name: str
     namespace: str
@@ -323,37 +321,37 @@ class FitJob(Answer):
     certain: bool
     """True if no choice of the scheduler changes the verdict, the pods or the victims."""
     likelihood: float | None
-    """1 if no other order of pods changes the verdict; null if that is not known."""
+    """1 if no other order of pods changes the verdict; null if unknown."""
     pods: int
     starting_pods: int
     held_by_starting_pods: dict[str, float]
-    """Resources that the pods that start hold while the others of their job have no room."""
+    """Resources held by those pods of the job that can start, while its other pods do not fit."""
     need: dict[str, Any]
     """Resources of all pods; those of one pod are in `perPod`."""
     free: dict[str, float]
     largest_node: dict[str, Any] | None
-    """The node with the most room, by `name`, and what is free of it."""
+    """The node with the most free resources: `name`, and the free amounts."""
     held_by: list[dict[str, Any]]
-    """Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much."""
+    """The holders of the scarce resource: `namespace`, `job`, `priority`, `pods`, and the amounts."""
     reason: str
     admitted: bool | None
     """True if its Kueue queue admits it now; null without a queue, or if that is unknown."""
     opening: FitOpening | None
-    """When it will find room, where that is known."""
+    """When the job will fit; null if unknown."""
     smallest_change: str | None
     suggestions: list[FitSuggestion] = Field(default_factory=list)
-    """With `suggest`, of a job that does not fit: the smallest change of each kind."""
+    """With `suggest`, for a job that does not fit: the smallest change of each kind."""
 
 
 class FitOpening(Answer):
-    """The time at which a job that has no room now will have room."""
+    """The time at which a job will fit that does not fit now."""
 
     by: str
     """The latest such time, by the clock of the API server."""
     taken_at: str
     """The time at which the cluster was read."""
     after: list[FitEnding]
-    """The work that has to end before, in the order in which it ends."""
+    """The jobs that have to end before, in the order in which they end."""
 
 
 class FitSuggestion(Answer):
@@ -381,14 +379,14 @@ class FitVictim(Answer):
 
 
 class GpuLabelPage(Answer):
-    """A page of nodes; `total` of all pages."""
+    """A page of nodes; `total` counts all pages."""
 
     total: int
     items: list[GpuLabels]
 
 
 class GpuLabels(Answer):
-    """The labels of a node that tell a type of GPU, those that jobs select on first."""
+    """The GPU type labels of a node, those that jobs select on first."""
 
     node_name: str
     gpu_labels: list[LabelPair]
@@ -397,14 +395,14 @@ class GpuLabels(Answer):
 
 
 class GpuPage(Answer):
-    """A page of nodes that have GPUs; `total` of all pages."""
+    """A page of nodes with GPUs; `total` counts all pages."""
 
     total: int
     items: list[GpusOfNode]
 
 
 class GpuTypeItem(Answer):
-    """A type of GPU: how many there are, and where. GPUs are null where pods may not be read."""
+    """A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read."""
 
     gpu_type: str
     """`unknown` for GPUs that no label names."""
@@ -419,7 +417,7 @@ class GpuTypeItem(Answer):
 
 
 class GpuTypeList(Answer):
-    """The types of GPU that nodes have."""
+    """The GPU types of the nodes."""
 
     total: int
     items: list[GpuTypeItem]
@@ -429,9 +427,9 @@ class GpusOfJobs(Answer):
     """``GET /gpu-use``: GPUs that jobs hold and wait for."""
 
     allocated: int
-    """GPUs of pods of jobs on nodes."""
+    """GPUs of the jobs' pods that are on nodes."""
     total: int | None
-    """GPUs of all nodes; null of one namespace, or if nodes may not be read."""
+    """GPUs of all nodes; null for a single namespace, or if nodes may not be read."""
     waiting: int
     """GPUs that jobs wait for."""
     notes: list[str]
@@ -447,7 +445,7 @@ class GpusOfNode(Answer):
 
 
 class HeldByWorkload(Answer):
-    """The GPUs of a workload at a moment."""
+    """The GPUs that a workload holds at the time of a snapshot."""
 
     uid: str
     name: str
@@ -455,7 +453,7 @@ class HeldByWorkload(Answer):
     kind: str
     allocated_gpu: float = Field(alias="allocated_gpu")
     utilization: float | None
-    """Percent; null where it was not measured."""
+    """Mean utilization, percent; null if not measured."""
 
 
 class HeldIdle(Answer):
@@ -465,21 +463,21 @@ class HeldIdle(Answer):
     start_time: str = Field(alias="start_time")
     end_time: str = Field(alias="end_time")
     known_until: str = Field(alias="known_until")
-    """Until when it is known who holds GPUs."""
+    """Time of the latest data on GPU holders."""
     idle_below: float = Field(alias="idle_below")
-    """Percent."""
+    """Utilization below which an hour is idle, percent."""
     idle_after_hours: float = Field(alias="idle_after_hours")
-    """For so long it has to be idle to be listed."""
+    """Minimum number of idle hours of a listed workload."""
     currency: str | None
     total_idle_gpu_hours: float | None = Field(alias="total_idle_gpu_hours")
-    """Total of all allocated GPUs; null for callers who may not see all namespaces."""
+    """Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces."""
     total_idle_cost: float | None = Field(alias="total_idle_cost")
-    """Their cost; null under the same condition."""
+    """Cost of these GPU-hours; null under the same condition."""
     workloads: list[IdleGpus]
 
 
 class HeldInNamespace(Answer):
-    """The GPUs of a namespace at a moment."""
+    """The GPUs that a namespace holds at the time of a snapshot."""
 
     allocated_gpu: float = Field(alias="allocated_gpu")
     utilization: float | None
@@ -488,7 +486,7 @@ class HeldInNamespace(Answer):
 
 
 class HeldModel(Answer):
-    """GPU-seconds that a workload held of one GPU model."""
+    """GPU-seconds of one GPU model that a workload held."""
 
     namespace: str
     workload_type: str = Field(alias="workload_type")
@@ -505,7 +503,7 @@ class HeldModel(Answer):
 
 
 class HeldModelPage(Answer):
-    """A page of them."""
+    """A page of held GPU models."""
 
     total: int
     """Rows of all pages."""
@@ -521,33 +519,33 @@ class HeldModelsAnswer(Answer):
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[HeldModel] | HeldModelPage
 
 
 class HoldingPod(Answer):
-    """A pod that holds room on a node, or waits for some."""
+    """A pod that runs on a node, or waits for one."""
 
     pod: str
     name: str
     """The name of its job."""
     namespace: str
     kind: str | None
-    """Null for a pod that is no job of gpuctl's."""
+    """Null for a pod that gpuctl does not manage."""
     gpu: int
     node_name: str | None
 
 
 class IdleGpus(Answer):
-    """A workload that holds GPUs and has not used them for a while."""
+    """A workload that holds GPUs and has been idle."""
 
     namespace: str
     workload_type: str = Field(alias="workload_type")
-    """Its kind."""
+    """The workload's kind."""
     workload_name: str = Field(alias="workload_name")
     owner_uid: str = Field(alias="owner_uid")
     owner: str | None
-    """Whose it is: the first that it has of the labels, then the annotations, team, creator, project, app."""
+    """The owner: the first of its labels, then annotations, team, creator, project, app."""
     labels: dict[str, str]
     annotations: dict[str, str]
     gpu_count: float = Field(alias="gpu_count")
@@ -555,23 +553,22 @@ class IdleGpus(Answer):
     gpu_models: dict[str, float] = Field(alias="gpu_models")
     """GPUs by model."""
     pod_count: int = Field(alias="pod_count")
-    """Pods that hold them."""
+    """Pods that hold these GPUs."""
     idle_since: str = Field(alias="idle_since")
     idle_hours: float = Field(alias="idle_hours")
-    """For how long, without a break."""
+    """Consecutive idle hours until now."""
     avg_utilization: float | None = Field(alias="avg_utilization")
-    """Percent, in that time."""
+    """Mean utilization in the idle hours, percent."""
     idle_gpu_hours: float | None = Field(alias="idle_gpu_hours")
-    """Held, measured and not used in the time that is asked about; null where nothing was measured."""
+    """GPU-hours of the requested time that were measured and not used; null if none was measured."""
     allocated_gpu_hours: float = Field(alias="allocated_gpu_hours")
-    """Held in that time."""
+    """GPU-hours held in the requested time."""
     coverage: float | None
-    """Measured part of it, 0 to 1."""
+    """Measured part of the held GPU-hours, 0 to 1."""
     idle_cost: float | None = Field(alias="idle_cost")
     """Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set."""
     pause: str | None
-    """The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not
-    by whoever asks.
+    """The job that holds them, by its name for `gpuctl pause`; null if it cannot be paused, or not by the caller.
     """
 
 
@@ -587,7 +584,7 @@ class JobAddresses(Answer):
 
 
 class JobCause(Answer):
-    """The cause that has to be solved first, its evidence, and what was ruled out."""
+    """The cause to solve first, its evidence, and the causes that were ruled out."""
 
     job: str
     namespace: str
@@ -613,16 +610,16 @@ class JobDescription(Answer):
     version: str | None
     description: str | None
     yaml_content: str | None
-    """The document, without credentials; null if the objects were changed into what no document says."""
+    """The document, without credentials; null if no document describes the changed objects."""
     status: str
     phase: str
     reason: str | None
     ready: str
-    """Pods that are ready, of those that the job is to have."""
+    """Ready pods, of the pods that the job should have."""
     pool: str | None
     priority: str | None
     applied_by: str | None
-    """Who applied it last, as far as it is known."""
+    """The user who applied it last; null if unknown."""
     resources: JobResources
     metrics: JobMetrics
     created_at: str | None
@@ -642,16 +639,16 @@ class JobDetails(Answer):
     version: str | None
     description: str | None
     yaml_content: str | None
-    """The document, without credentials; null if the objects were changed into what no document says."""
+    """The document, without credentials; null if no document describes the changed objects."""
     status: str
     phase: str
     reason: str | None
     ready: str
-    """Pods that are ready, of those that the job is to have."""
+    """Ready pods, of the pods that the job should have."""
     pool: str | None
     priority: str | None
     applied_by: str | None
-    """Who applied it last, as far as it is known."""
+    """The user who applied it last; null if unknown."""
     resources: JobResources
     metrics: JobMetrics | None
     created_at: str | None
@@ -665,7 +662,7 @@ class JobDetails(Answer):
     why: JobCause | None
     """Null if nothing keeps the job from running."""
     events: list[EventsAlike] | None
-    """Null where they may not be read."""
+    """Null if they may not be read."""
     uid: str | None
     """The uid of the job's main object; null if only pods are left."""
     notes: list[str]
@@ -673,7 +670,7 @@ class JobDetails(Answer):
 
 
 class JobDocument(Answer):
-    """A document of a job as it was applied, without credentials."""
+    """An applied document of a job, without credentials."""
 
     revision: int
     kind: str
@@ -681,26 +678,26 @@ class JobDocument(Answer):
     who: str | None
     commit: DocumentCommit | None
     gpuctl: str
-    """The version that applied it."""
+    """The gpuctl version that applied it."""
     cause: str
     """`applied`, `rolled back`, or `found` in the cluster."""
     to: int | None
-    """The revision that was gone back to."""
+    """The revision that was applied again; null for other causes."""
     changes: list[dict[str, Any]]
-    """The fields that differ from the revision before, each with `path`, `from` and `to`."""
+    """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
 
 
 class JobDocuments(Answer):
-    """The history of a job, with what was passed over."""
+    """The history of a job, with the objects that were skipped."""
 
     name: str
     namespace: str
     items: list[JobDocument]
     total: int
     notes: list[str]
-    """Objects that are marked as history and were skipped, with the reason."""
+    """Skipped objects that are marked as history, with the reason."""
 
 
 class JobItem(Answer):
@@ -713,22 +710,22 @@ class JobItem(Answer):
     pool: str | None
     status: str
     reason: str | None
-    """More about the status, if there is anything."""
+    """Details of the status; null without any."""
     gpu: int
-    """GPUs of all its pods together."""
+    """Total GPUs of its pods."""
     gpu_type: str | None
     created_at: str | None
     started_at: str | None
     applied_by: str | None
-    """Who applied it last, as far as it is known."""
+    """The user who applied it last; null if unknown."""
     progress: int | None
-    """Percent, where a training's log says it."""
+    """Progress from the training's log, percent; null if the log has none."""
     object_name: str
     """The name of its main object: with a hash if a GitOps controller applies the job."""
 
 
 class JobMetrics(Answer):
-    """The newest measurements; null where nothing measures it."""
+    """The latest measurements; null if not measured."""
 
     gpu_utilization: float | None
     memory_usage: str | None
@@ -745,25 +742,25 @@ class JobObjects(Answer):
 
 
 class JobOnNodes(Answer):
-    """A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of gpuctl's."""
+    """A job with pods in a pool or on a node. `jobId` and `kind` are null for pods that gpuctl does not manage."""
 
     job_id: str | None
     name: str
     namespace: str
     kind: str | None
     gpu: int
-    """GPUs that it holds there."""
+    """GPUs that it holds in the pool or on the node."""
 
 
 class JobPage(Answer):
-    """``GET /jobs``: ``total`` of all pages, ``items`` of this one."""
+    """``GET /jobs``. ``total`` counts all pages, ``items`` are those of this page."""
 
     total: int
     items: list[JobItem]
 
 
 class JobPod(Answer):
-    """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
+    """A pod of the job: a row of ``gpuctl get jobs -o json``, and the number of restarts of its containers."""
 
     job_id: str
     """The job's id."""
@@ -784,7 +781,7 @@ class JobPod(Answer):
     gpu_type: str | None
     priority: str | None
     applied_by: str | None
-    """Who applied the job last."""
+    """The user who applied the job last; null if unknown."""
     reason: str | None
     restarts: int
 
@@ -800,7 +797,7 @@ class JobResources(Answer):
 
 
 class JobRevision(Answer):
-    """A document of a job's history, whole."""
+    """A revision of a job with its whole document."""
 
     revision: int
     kind: str
@@ -808,43 +805,43 @@ class JobRevision(Answer):
     who: str | None
     commit: DocumentCommit | None
     gpuctl: str
-    """The version that applied it."""
+    """The gpuctl version that applied it."""
     cause: str
     """`applied`, `rolled back`, or `found` in the cluster."""
     to: int | None
-    """The revision that was gone back to."""
+    """The revision that was applied again; null for other causes."""
     changes: list[dict[str, Any]]
-    """The fields that differ from the revision before, each with `path`, `from` and `to`."""
+    """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
     document: dict[str, Any]
 
 
 class JobState(Answer):
-    """A job that is deleted, paused or resumed, or (status ``validated``) would be."""
+    """A deleted, paused or resumed job; with status ``validated``, one that would be."""
 
     job_id: str
     status: str
     message: str
     plan: PlanAnswer | None = None
-    """Only in a dry run: the plan, with what would be done to which objects."""
+    """Only in a dry run: the plan, with the action on each object."""
 
 
 class JobTimeline(Answer):
-    """``GET /jobs/{jobId}/timeline``: what happened to a job."""
+    """``GET /jobs/{jobId}/timeline``: the history of a job's pods, conditions and events."""
 
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
     events: list[EventsAlike] | None
-    """Null where they may not be read."""
+    """Null if they may not be read."""
 
 
 class JobsWaitAnswer(Answer):
-    """The jobs for which there is nothing more to wait; ask again for the others."""
+    """The jobs for which the wait has ended; repeat the request for the others."""
 
     items: list[WaitedItem]
     message: str | None
-    """The condition that is waited for in the other jobs; null if there are none."""
+    """The condition for which the other jobs are waited for; null if there are no others."""
 
 
 class KeptLabel(Answer):
@@ -855,15 +852,15 @@ class KeptLabel(Answer):
 
 
 class LabelHour(Answer):
-    """A value of a label or annotation in an hour."""
+    """The usage of a value of a label or annotation in an hour or step."""
 
     id: int
     """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """Where the hour or step begins, UTC."""
+    """Start of the hour or step, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
-    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    """End of a step that is not an hour, UTC; the first and the last step end at the range."""
     known_seconds: float = Field(alias="known_seconds")
     """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
     the step is still running, no collector ran, or its hours were pruned.
@@ -871,7 +868,7 @@ class LabelHour(Answer):
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
-    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
     max_utilization: float | None = Field(alias="max_utilization")
     """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
@@ -879,19 +876,19 @@ class LabelHour(Answer):
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
-    """When it was computed last."""
+    """Time of the last computation."""
     dimension_type: str = Field(alias="dimension_type")
     dimension_key: str = Field(alias="dimension_key")
     dimension_value: str = Field(alias="dimension_value")
-    """`__unset__` is what workloads without it held: with it the values add up to the cluster."""
+    """`__unset__` stands for workloads without the label, so that the values add up to the cluster."""
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
-    """GPUs that were held, on the average."""
+    """Average number of held GPUs."""
     active_workload_count: int = Field(alias="active_workload_count")
     """Workloads that held GPUs."""
 
 
 class LabelHourPage(Answer):
-    """A page of rows."""
+    """A page of label hours."""
 
     total: int
     """Rows of all pages."""
@@ -902,7 +899,7 @@ class LabelHourPage(Answer):
 
 
 class LabelHoursAfter(Answer):
-    """Rows after others."""
+    """One page of label hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
@@ -911,7 +908,7 @@ class LabelHoursAfter(Answer):
 
 
 class LabelPage(Answer):
-    """A page of labels; `total` of all pages."""
+    """A page of labels; `total` counts all pages."""
 
     total: int
     items: list[NodeLabel]
@@ -930,22 +927,22 @@ class LabelUsage(Answer):
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[LabelHour] | LabelHourPage | LabelHoursAfter
 
 
 class LatestAllocation(Answer):
-    """The last snapshot."""
+    """The latest snapshot."""
 
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: LatestSnapshot
 
 
 class LatestSnapshot(Answer):
-    """Who held GPUs at the last moment that is known."""
+    """The latest known allocation of GPUs."""
 
     id: int
     cluster_name: str = Field(alias="cluster_name")
@@ -953,7 +950,7 @@ class LatestSnapshot(Answer):
     dimension_type: str = Field(alias="dimension_type")
     total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
-    """For somebody who sees certain namespaces, what was held in those; null where it is not known."""
+    """GPUs held in the namespaces that the caller may see; null if unknown."""
     allocation_details: AllocationDetails = Field(alias="allocation_details")
     created_at: str = Field(alias="created_at")
     dimension_key: str = Field(alias="dimension_key")
@@ -966,12 +963,12 @@ class LedgerAnswer(Answer):
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[LedgerRow] | LedgerPage | LedgerRowsAfter
 
 
 class LedgerPage(Answer):
-    """A page of rows."""
+    """A page of ledger rows."""
 
     total: int
     """Rows of all pages."""
@@ -987,15 +984,15 @@ class LedgerRow(Answer):
     """
 
     time: str
-    """Where the step begins, UTC."""
+    """Start of the step, UTC."""
     end_time: str = Field(alias="end_time")
-    """Where it ends; the first and the last are cut."""
+    """End of the step; the first and the last step end at the range."""
     known_seconds: float = Field(alias="known_seconds")
     """Seconds of the step for which usage is known. All amounts cover only these."""
     known_from: str = Field(alias="known_from")
     """First moment of the step for which usage is known, UTC."""
     known_until: str = Field(alias="known_until")
-    """Last moment, UTC."""
+    """Last moment of the step for which usage is known, UTC."""
     provisional: bool
     """True if amounts may still change: an hour has just ended, or measurements are missing."""
     cluster: str
@@ -1013,15 +1010,15 @@ class LedgerRow(Answer):
     allocated_gpu_seconds: float = Field(alias="allocated_gpu_seconds")
     """GPU-seconds allocated to pods."""
     busy_gpu_seconds: float = Field(alias="busy_gpu_seconds")
-    """Measured, times their utilisation."""
+    """Measured GPU-seconds times their utilization."""
     held_idle_gpu_seconds: float = Field(alias="held_idle_gpu_seconds")
-    """Measured, and not used."""
+    """Measured GPU-seconds that were not used."""
     held_unobserved_gpu_seconds: float = Field(alias="held_unobserved_gpu_seconds")
-    """Held, and not measured."""
+    """Held GPU-seconds that were not measured."""
     free_gpu_seconds: float | None = Field(alias="free_gpu_seconds")
-    """Held by nobody, of nodes that take pods."""
+    """GPU-seconds not held, on nodes that take pods."""
     unusable_gpu_seconds: float | None = Field(alias="unusable_gpu_seconds")
-    """Held by nobody, of nodes that take no pods."""
+    """GPU-seconds not held, on nodes that take no pods."""
     unsized_gpu_seconds: float | None = Field(alias="unsized_gpu_seconds")
     """On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or
     free. Null for groups that own no GPUs.
@@ -1033,15 +1030,15 @@ class LedgerRow(Answer):
     beyond_held_gpu_seconds: float = Field(alias="beyond_held_gpu_seconds")
     """Use of shared cards beyond the share of their pods. Not part of `busy`."""
     avg_utilization: float | None = Field(alias="avg_utilization")
-    """Percent, of what was measured."""
+    """Mean utilization of the measured GPU-seconds, percent."""
     coverage: float | None
     """Measured part of the allocated GPU-seconds, 0 to 1."""
     closes: bool
-    """True if the parts add up. A ledger that does not is an error of the service."""
+    """True if the parts add up. If not, this is an error of the service."""
 
 
 class LedgerRowsAfter(Answer):
-    """Rows after others."""
+    """One page of ledger rows, in cursor order."""
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
@@ -1050,7 +1047,7 @@ class LedgerRowsAfter(Answer):
 
 
 class ListedPod(Answer):
-    """An item of ``GET /pods``: a pod, or (``pod`` is null) a job without pods, or the pods that a job lacks."""
+    """An item of ``GET /pods``: a pod; with ``pod`` null, a job without pods or the missing pods of a job."""
 
     job_id: str
     """The job's id."""
@@ -1071,7 +1068,7 @@ class ListedPod(Answer):
     gpu_type: str | None
     priority: str | None
     applied_by: str | None
-    """Who applied the job last."""
+    """The user who applied the job last; null if unknown."""
     reason: str | None
     object_name: str | None
     """The name of the job's main object: with a hash if a GitOps controller applies the job."""
@@ -1080,7 +1077,7 @@ class ListedPod(Answer):
 
 
 class ListedSnapshot(Answer):
-    """Who held GPUs at a moment."""
+    """The allocation of GPUs at one time."""
 
     id: int
     cluster_name: str = Field(alias="cluster_name")
@@ -1088,13 +1085,13 @@ class ListedSnapshot(Answer):
     dimension_type: str = Field(alias="dimension_type")
     total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
-    """For somebody who sees certain namespaces, what was held in those; null where it is not known."""
+    """GPUs held in the namespaces that the caller may see; null if unknown."""
     allocation_details: AllocationDetails = Field(alias="allocation_details")
     created_at: str = Field(alias="created_at")
 
 
 class LogLineValue(Answer):
-    """A line, and whose it is."""
+    """A line, with its pod and container."""
 
     pod: str
     container: str
@@ -1103,21 +1100,21 @@ class LogLineValue(Answer):
 
 
 class LogProblemValue(Answer):
-    """The reason why a log, or a part of it, is missing. ``pod`` is null if it is about no certain pod."""
+    """The reason why a log, or a part of it, is missing. ``pod`` is null if the reason concerns no particular pod."""
 
     pod: str | None
     message: str
 
 
 class LogsValue(Answer):
-    """The logs of the pods of a job."""
+    """The logs of a job's pods."""
 
     logs: list[str]
-    """The texts of the lines, in the order of time."""
+    """The texts of the lines, ordered by time."""
     last_timestamp: str | None
-    """When the last of them was written."""
+    """The time of the last line."""
     lines: list[LogLineValue]
-    """The same lines, with whose they are."""
+    """The same lines, with pod and container."""
     problems: list[LogProblemValue]
     """Pods whose log could not be read, with the reason."""
 
@@ -1150,15 +1147,15 @@ class NamespaceDetail(Answer):
 
 
 class NamespaceHour(Answer):
-    """A namespace in an hour."""
+    """The usage of a namespace in an hour or step."""
 
     id: int
     """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """Where the hour or step begins, UTC."""
+    """Start of the hour or step, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
-    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    """End of a step that is not an hour, UTC; the first and the last step end at the range."""
     known_seconds: float = Field(alias="known_seconds")
     """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
     the step is still running, no collector ran, or its hours were pruned.
@@ -1166,7 +1163,7 @@ class NamespaceHour(Answer):
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
-    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
     max_utilization: float | None = Field(alias="max_utilization")
     """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
@@ -1174,20 +1171,20 @@ class NamespaceHour(Answer):
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
-    """When it was computed last."""
+    """Time of the last computation."""
     namespace: str
     total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
-    """GPUs of its quota on the average, of the cluster while it had none; null where neither is known."""
+    """Average GPUs that its quota allowed; without a quota, those of the cluster; null if unknown."""
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
-    """GPUs that were held, on the average."""
+    """Average number of held GPUs."""
     allocation_rate: float | None = Field(alias="allocation_rate")
-    """Percent of the capacity; more than 100 where a quota was lowered below what was held."""
+    """Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs."""
     active_workload_count: int = Field(alias="active_workload_count")
     """Workloads that held GPUs."""
 
 
 class NamespaceHourPage(Answer):
-    """A page of rows."""
+    """A page of namespace hours."""
 
     total: int
     """Rows of all pages."""
@@ -1198,7 +1195,7 @@ class NamespaceHourPage(Answer):
 
 
 class NamespaceHoursAfter(Answer):
-    """Rows after others."""
+    """One page of namespace hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
@@ -1243,7 +1240,7 @@ class NamespaceQuota(Answer):
     jobs_used: float | None
     resources: list[QuotaLimit]
     default_request: dict[str, str]
-    """The requests of containers that state none."""
+    """The requests of containers that set none."""
     created_at: str | None
     is_managed: bool
     """False for a ResourceQuota that gpuctl did not make."""
@@ -1255,12 +1252,12 @@ class NamespaceUsage(Answer):
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[NamespaceHour] | NamespaceHourPage | NamespaceHoursAfter
 
 
 class NodeAmount(Answer):
-    """A resource of a node: cores, bytes or pieces. `vendor` is null for what is no GPU."""
+    """A resource of a node: cores, bytes or a count. `vendor` is null for resources other than GPUs."""
 
     resource: str
     vendor: str | None
@@ -1271,7 +1268,7 @@ class NodeAmount(Answer):
 
 
 class NodeConditions(Answer):
-    """A node as Kubernetes has it; conditions, taints and addresses in its own form."""
+    """The status of a node in Kubernetes; conditions, taints and addresses in Kubernetes' form."""
 
     conditions: list[dict[str, Any]]
     schedulable: bool
@@ -1296,30 +1293,30 @@ class NodeDetail(Answer):
     labels: list[LabelPair]
     bound_pools: list[str]
     running_jobs: list[JobOnNodes] | None
-    """Jobs on it, of those that may be seen."""
+    """Jobs on it that the caller may see."""
     created_at: str | None
     last_updated_at: str | None
     gpu_labels: list[LabelPair] = Field(default_factory=list)
     """Labels of the node that name a type of GPU; jobs select by the first."""
     amounts: list[NodeAmount] = Field(default_factory=list)
-    """All that pods can have: GPUs, cores, memory, other devices."""
+    """All resources for pods: GPUs, cores, memory, other devices."""
     pods: list[HoldingPod] | None = None
     """The pods of `runningJobs`."""
 
 
 class NodeFailure(Answer):
-    """The reason for which a node was not changed."""
+    """The reason why a node was not changed."""
 
     node_name: str
     error: str
-    """The word for programs."""
+    """The name of the error, for programs."""
     message: str
     is_outage: bool | None = None
     """The cluster could not be reached, or refused the service."""
 
 
 class NodeGpu(Answer):
-    """A GPU of a node; `utilization`, in percent, and `memoryUsage` are null where nothing measures them."""
+    """A GPU of a node. `utilization` (percent) and `memoryUsage` are null if not measured."""
 
     gpu_id: str
     type: str | None
@@ -1329,7 +1326,7 @@ class NodeGpu(Answer):
 
 
 class NodeItem(Answer):
-    """A node in a list."""
+    """A node of a list."""
 
     node_name: str
     status: str
@@ -1346,7 +1343,7 @@ class NodeItem(Answer):
     address: str | None = None
     """Its address inside the cluster."""
     k8s_state: str | None = Field(default=None, alias="k8sState")
-    """Its state as kubectl has it."""
+    """Its state in kubectl's words."""
 
 
 class NodeLabel(Answer):
@@ -1358,14 +1355,14 @@ class NodeLabel(Answer):
 
 
 class NodePage(Answer):
-    """A page of nodes; `total` of all pages."""
+    """A page of nodes; `total` counts all pages."""
 
     total: int
     items: list[NodeItem]
 
 
 class NodeResources(Answer):
-    """The resources of a node: total, requested by pods, and free. Cores are numbers, memory has quantities."""
+    """The resources of a node: total, requested by pods, and free. Cores are numbers, memory is a quantity."""
 
     cpu_total: float
     cpu_used: float | None
@@ -1380,7 +1377,7 @@ class NodeResources(Answer):
 
 
 class OtherCause(Answer):
-    """A cause that comes after the first."""
+    """A further cause."""
 
     cause: str
     message: str
@@ -1397,7 +1394,7 @@ class PausedJobAnswer(Answer):
     kind: str
     status: str
     changed: bool
-    """False if it was paused, or running, before."""
+    """False if the job already had this state."""
     message: str
 
 
@@ -1408,16 +1405,16 @@ class PausedJobs(Answer):
 
 
 class PlanAnswer(Answer):
-    """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
+    """A plan: the action on each object. ``questions`` need confirmation, ``errors`` prevent the plan."""
 
     steps: list[PlanStep]
     summary: dict[str, int]
-    """Action -> objects."""
+    """Action -> number of objects."""
     notes: list[str]
     questions: list[str]
     errors: list[str]
     set: str | None = None
-    """The set that the documents are, if they are one."""
+    """The name of the set of the documents; null without one."""
     recovery: list[PlanStep] = Field(default_factory=list)
     """Steps that first complete or undo an interrupted run."""
     courtesies: list[str] = Field(default_factory=list)
@@ -1429,13 +1426,13 @@ class PlanAnswer(Answer):
     finished: list[int] = Field(default_factory=list)
     """Indexes of the finished steps, in the order in which they finished."""
     carried_out: bool | None = None
-    """The plan was carried out; `result` of each step says how it went."""
+    """The plan was carried out; `result` of each step has its outcome."""
     outage: bool | None = None
     """Steps failed because the cluster failed, or did not allow them."""
     interrupted: int | None = None
     """The signal that stopped the run; 0 without any."""
     unfinished: bool | None = None
-    """A journal remains: `POST /recoveries` finishes what was begun."""
+    """A journal remains: `POST /recoveries` finishes the run."""
     messages: list[str] = Field(default_factory=list)
     """Messages of the run."""
     warnings: list[DocumentWarning] = Field(default_factory=list)
@@ -1455,23 +1452,23 @@ class PlanStep(Answer):
     changes: list[dict[str, Any]]
     """The fields that change, each with `path`, `from` and `to`."""
     verdict: str | None
-    """The verdict of `fit` on its pods; null if it was not asked."""
+    """The verdict of `fit` on its pods; null if it was not checked."""
     victims: list[PlanVictim]
-    """Whose pods its own would evict."""
+    """Jobs whose pods its pods would evict."""
     waits: list[PlanWait]
-    """The reasons for which its pods would wait."""
+    """Reasons why its pods would wait."""
     lost: list[dict[str, Any]]
     """Fields of other managers that are overwritten: as in `changes`, with `manager`."""
     dependents: list[Dependent]
     """Objects that garbage collection deletes with it."""
     unseen: list[str]
-    """Kinds that may not be looked through for dependents."""
+    """Kinds that may not be listed, so that dependents of them are unknown."""
     running: str | None
-    """How long the work that ends has been running; null if no work ends."""
+    """How long the work that the step ends has been running; null if it ends none."""
     finished: str | None
-    """When the training that runs again, or is pruned, finished; null for all others."""
+    """When the training finished that runs again or is pruned; null for other steps."""
     applied_by: str | None
-    """Who applied the job last that ends or runs again; null if that is the caller, or unknown."""
+    """The user who last applied the job that ends or runs again; null if the caller or unknown."""
     checkpoint: str | None
     """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
@@ -1490,30 +1487,30 @@ class PlanStep(Answer):
 
 
 class PlanVictim(Answer):
-    """A job whose pods would be evicted; of one that may not be seen only how important it is and how long it runs."""
+    """A job whose pods would be evicted. For a job that the caller may not see, only priority and runtime are set."""
 
     namespace: str | None
     job: str | None
     priority: int
     pods: list[str]
     runtime: str | None
-    """For how long they run."""
+    """How long its pods have been running."""
     owner: str | None
-    """Whose it is: its label `team`, `creator` or `project`."""
+    """The owner: its label `team`, `creator` or `project`."""
 
 
 class PlanWait(Answer):
-    """A reason for which the pods of a job wait, or may wait."""
+    """A reason why the pods of a job wait, or may wait."""
 
     cause: str
     """`quota`, `queue` or `room`."""
     message: str
     likelihood: float | None
-    """1 if they wait in any case; null if that depends on the order in which pods come."""
+    """1 if they wait in any case; null if that depends on the order in which pods are created."""
 
 
 class PodPage(Answer):
-    """``GET /pods``: ``total`` of all pages, ``items`` of this one."""
+    """``GET /pods``. ``total`` counts all pages, ``items`` are those of this page."""
 
     total: int
     items: list[ListedPod]
@@ -1524,7 +1521,7 @@ class PodPage(Answer):
 
 
 class PodStage(Answer):
-    """A stage that a pod has reached, and the seconds since the one before."""
+    """A stage that a pod has reached, and the seconds since the previous stage."""
 
     stage: str
     time: str
@@ -1532,7 +1529,7 @@ class PodStage(Answer):
 
 
 class PodTimeline(Answer):
-    """The stages of a pod, in their order."""
+    """The stages of a pod, in order."""
 
     pod: str
     stages: list[PodStage]
@@ -1556,11 +1553,11 @@ class PoolDetail(Answer):
     nodes: list[str]
     quota: PoolQuota
     jobs: list[JobOnNodes] | None
-    """Jobs in it, of those that may be seen."""
+    """Jobs in it that the caller may see."""
     missing_nodes: list[str]
-    """Nodes that its definition names and that are not in it."""
+    """Nodes of its definition that are not in the pool."""
     waiting_jobs: list[JobOnNodes] | None
-    """Jobs of it that wait for room."""
+    """Jobs of the pool that wait."""
     is_defined: bool
     """True if it has a definition; false if it only has nodes."""
     pods: list[HoldingPod] | None = None
@@ -1570,7 +1567,7 @@ class PoolDetail(Answer):
 
 
 class PoolItem(Answer):
-    """A pool in a list. GPUs are null where pods may not be read."""
+    """A pool of a list. GPUs are null if pods may not be read."""
 
     name: str
     description: str | None
@@ -1593,14 +1590,14 @@ class PoolList(Answer):
 
 
 class PoolQuota(Answer):
-    """The limits of a pool; null is no limit."""
+    """The limits of a pool; null: no limit."""
 
     max_jobs: int | None
     max_gpu_per_job: int | None
 
 
 class Quota(Answer):
-    """The quota of a user, who is a namespace."""
+    """The quota of a user, which is a namespace."""
 
     name: str
     namespace: str
@@ -1616,12 +1613,12 @@ class Quota(Answer):
     jobs_used: float | None
     resources: list[QuotaLimit]
     default_request: dict[str, str]
-    """The requests of containers that state none."""
+    """The requests of containers that set none."""
     created_at: str | None
 
 
 class QuotaLimit(Answer):
-    """One limit: `resource` is Kubernetes' key, `name` the short one."""
+    """One limit. `resource`: Kubernetes' key; `name`: the short name."""
 
     resource: str
     name: str
@@ -1641,7 +1638,7 @@ class QuotaList(Answer):
 
 
 class RecoveredObject(Answer):
-    """The recovery of an object that a killed run left."""
+    """The recovery of an object after an interrupted run."""
 
     kind: str
     api_version: str
@@ -1652,27 +1649,29 @@ class RecoveredObject(Answer):
 
 
 class Recoveries(Answer):
-    """Interrupted runs: what will be recovered, what was, and what could not be."""
+    """Interrupted runs: the planned steps, the recovered objects, and the failures."""
 
     planned: list[RecoveryStep]
-    """Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then."""
+    """Steps like those of a plan. A step that creates an object also has `object`, and `ifRefused`, which is tried if
+    `object` is refused.
+    """
     recovered: list[RecoveredObject]
     problems: list[RecoveryFailure]
     questions: list[str]
     journals: int | None = None
     """Interrupted runs."""
     working: dict[str, str] = Field(default_factory=dict)
-    """Namespace -> who may still be applying in it."""
+    """Namespace -> user whose run may still be active in it."""
 
 
 class RecoveryFailure(Answer):
-    """An object that could not be recovered, with the reason."""
+    """An object that could not be recovered, and the reason."""
 
     namespace: str | None
     message: str
     hint: str | None
     refused: bool | None = None
-    """By a decision; false after a failure of the cluster."""
+    """True if gpuctl decided so; false after a failure of the cluster."""
 
 
 class RecoveryStep(Answer):
@@ -1688,36 +1687,36 @@ class RecoveryStep(Answer):
     changes: list[dict[str, Any]]
     """The fields that change, each with `path`, `from` and `to`."""
     verdict: str | None
-    """The verdict of `fit` on its pods; null if it was not asked."""
+    """The verdict of `fit` on its pods; null if it was not checked."""
     victims: list[PlanVictim]
-    """Whose pods its own would evict."""
+    """Jobs whose pods its pods would evict."""
     waits: list[PlanWait]
-    """The reasons for which its pods would wait."""
+    """Reasons why its pods would wait."""
     lost: list[dict[str, Any]]
     """Fields of other managers that are overwritten: as in `changes`, with `manager`."""
     dependents: list[Dependent]
     """Objects that garbage collection deletes with it."""
     unseen: list[str]
-    """Kinds that may not be looked through for dependents."""
+    """Kinds that may not be listed, so that dependents of them are unknown."""
     running: str | None
-    """How long the work that ends has been running; null if no work ends."""
+    """How long the work that the step ends has been running; null if it ends none."""
     finished: str | None
-    """When the training that runs again, or is pruned, finished; null for all others."""
+    """When the training finished that runs again or is pruned; null for other steps."""
     applied_by: str | None
-    """Who applied the job last that ends or runs again; null if that is the caller, or unknown."""
+    """The user who last applied the job that ends or runs again; null if the caller or unknown."""
     checkpoint: str | None
     """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
     """`planned`, until it is carried out."""
     error: str | None
     object: dict[str, Any] | None = None
-    """The object that is created, whole."""
+    """The whole object that is created."""
     if_refused: dict[str, Any] | None = None
     """The object that is created if `object` is refused."""
 
 
 class RelatedPlace(Answer):
-    """Another place that a diagnostic is about. Lines and columns count from 1."""
+    """Another place to which a diagnostic refers. Lines and columns count from 1."""
 
     message: str
     file: str
@@ -1728,7 +1727,7 @@ class RelatedPlace(Answer):
 
 
 class RerunJob(Answer):
-    """A training that runs again, under an id of its own, or (status ``validated``) would."""
+    """A training that runs again under a new id; with status ``validated``, one that would."""
 
     job_id: str
     status: str
@@ -1746,7 +1745,7 @@ class RightAnswer(Answer):
 
 
 class SetLabel(Answer):
-    """A label that was set; `notes` are worth knowing."""
+    """A label that was set, with notes on the change."""
 
     node_name: str
     label: LabelPair
@@ -1766,7 +1765,7 @@ class SnapshotPage(Answer):
 
 
 class Submitted(Answer):
-    """The first created job; of several documents all are in ``jobs``."""
+    """The first created job; ``jobs`` has all of them if there were several documents."""
 
     notes: list[str] = Field(default_factory=list)
     """Remarks that do not stop the request, such as a pool or a Secret that does not exist."""
@@ -1781,13 +1780,13 @@ class Submitted(Answer):
     created_at: str | None
     message: str
     jobs: list[SubmittedJob] | None = None
-    """All of several documents."""
+    """All jobs, if there were several documents."""
     warnings: list[DocumentWarning] = Field(default_factory=list)
     """Diagnostics of the documents."""
 
 
 class SubmittedJob(Answer):
-    """A job that was created, or (status ``validated``) would be. Of a pool or quota ``jobId`` is null."""
+    """A created job; with status ``validated``, one that would be created. ``jobId`` is null for a pool or quota."""
 
     job_id: str | None
     name: str
@@ -1800,12 +1799,12 @@ class SubmittedJob(Answer):
 
 
 class UsageNames(Answer):
-    """Names, in order."""
+    """Names, sorted."""
 
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: list[str]
 
 
@@ -1829,7 +1828,7 @@ class WaitItem(Answer):
 
 
 class WaitedItem(Answer):
-    """A job for which there is nothing more to wait."""
+    """A job for which the wait has ended."""
 
     name: str
     namespace: str | None
@@ -1840,20 +1839,20 @@ class WaitedItem(Answer):
     status: str | None
     reason: str | None
     index: int
-    """The place of the job in `jobs`, from 0."""
+    """The index of the job in `jobs`, from 0."""
     outcome: str
     """`late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition."""
     cause: str | None
-    """Why it is late or has failed, where that is known."""
+    """The cause why it is late or has failed; null if unknown."""
 
 
 class WasteAnswer(Answer):
-    """Workloads that hold GPUs and do not use them, those with the most of them for longest first."""
+    """Idle workloads that hold GPUs, ordered by held GPUs times idle time, largest first."""
 
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: HeldIdle
 
 
@@ -1887,7 +1886,7 @@ class WhyEvidence(Answer):
 
 
 class WorkloadCondition(Answer):
-    """A condition of what runs the job."""
+    """A condition of the job's main object."""
 
     type: str | None
     status: str | None
@@ -1897,15 +1896,15 @@ class WorkloadCondition(Answer):
 
 
 class WorkloadHour(Answer):
-    """A workload in an hour."""
+    """The usage of a workload in an hour or step."""
 
     id: int
     """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """Where the hour or step begins, UTC."""
+    """Start of the hour or step, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
-    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    """End of a step that is not an hour, UTC; the first and the last step end at the range."""
     known_seconds: float = Field(alias="known_seconds")
     """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
     the step is still running, no collector ran, or its hours were pruned.
@@ -1913,7 +1912,7 @@ class WorkloadHour(Answer):
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
-    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
     max_utilization: float | None = Field(alias="max_utilization")
     """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
@@ -1924,28 +1923,28 @@ class WorkloadHour(Answer):
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
-    """When it was computed last."""
+    """Time of the last computation."""
     namespace: str
     workload_name: str = Field(alias="workload_name")
     workload_type: str = Field(alias="workload_type")
-    """Its kind."""
+    """The workload's kind."""
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
-    """GPUs that it held, on the average."""
+    """Average number of held GPUs."""
     requested_gpu_count: float | None = Field(alias="requested_gpu_count")
-    """GPUs of as many pods as it had at most, whatever part of the hour it was there."""
+    """GPUs at its maximum number of pods, in any part of the hour."""
     avg_gpu_memory_used: float | None = Field(alias="avg_gpu_memory_used")
-    """GiB of a GPU."""
+    """Average used memory per GPU, GiB."""
     max_gpu_memory_used: float | None = Field(alias="max_gpu_memory_used")
     avg_gpu_memory_total: float | None = Field(alias="avg_gpu_memory_total")
     avg_replica_count: float | None = Field(alias="avg_replica_count")
-    """Pods that held GPUs, over the whole hour."""
+    """Average number of pods that held GPUs, over the whole hour."""
     max_replica_count: int = Field(alias="max_replica_count")
     min_replica_count: int = Field(alias="min_replica_count")
-    """While there was any."""
+    """Minimum number of pods while the workload had any."""
     workload_status: str | None = Field(alias="workload_status")
-    """At the end of the hour, as far as its pods tell."""
+    """Status at the end of the hour, from its pods."""
     sample_count: int = Field(alias="sample_count")
-    """Measurements that count."""
+    """Number of measurements used."""
     owner_uid: str = Field(alias="owner_uid")
     """The uid of the topmost owner of its pods."""
     owner_name: str = Field(alias="owner_name")
@@ -1954,7 +1953,7 @@ class WorkloadHour(Answer):
 
 
 class WorkloadHourPage(Answer):
-    """A page of rows."""
+    """A page of workload hours."""
 
     total: int
     """Rows of all pages."""
@@ -1965,7 +1964,7 @@ class WorkloadHourPage(Answer):
 
 
 class WorkloadHoursAfter(Answer):
-    """Rows after others."""
+    """One page of workload hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
@@ -1974,12 +1973,12 @@ class WorkloadHoursAfter(Answer):
 
 
 class WorkloadUsage(Answer):
-    """Hours of workloads, a page of them."""
+    """One page of workload hours."""
 
     code: int
     """The HTTP status."""
     message: str
-    """`success`, or what has to be said about it."""
+    """`success`, or a remark on the response."""
     data: WorkloadHourPage | WorkloadHoursAfter
 
 

@@ -97,7 +97,7 @@ class Operations(ABC):
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
         are only checked.
 
-        :param dry_run: Only check them; nothing is written.
+        :param dry_run: Only check; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
@@ -138,7 +138,7 @@ class Operations(ABC):
         """Apply the changed document of a job. A change that ends running work must be confirmed.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param dry_run: Only check them; nothing is written.
+        :param dry_run: Only check; nothing is written.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
@@ -353,9 +353,9 @@ class Operations(ABC):
         for the others.
 
         :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
-        :param timeout: Seconds until this request is answered at the latest.
-        :param limit: Seconds after which a job is late, in all requests together; without it never.
-        :param waited: Seconds of `limit` that earlier requests have waited.
+        :param timeout: Maximum time until the response, seconds.
+        :param limit: Seconds, over all requests, after which a job is late; null: never.
+        :param waited: Part of `limit` that earlier requests have waited, seconds.
         """
         found: models.JobsWaitAnswer = self.send(
             Call(
@@ -412,9 +412,9 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Create and update what documents describe. A change that ends running work must be confirmed.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -484,9 +484,9 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Delete what documents describe, and wait until it is gone.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -548,9 +548,9 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Return what applying documents would do. Writes nothing.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
@@ -1035,7 +1035,7 @@ class Operations(ABC):
     ) -> models.Administered:
         """Create a pool, and label its nodes.
 
-        :param name: Its name; of a pool that is changed, that of the path.
+        :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
@@ -1086,7 +1086,7 @@ class Operations(ABC):
         """Change a pool. Nodes that the body does not name are removed from it.
 
         :param pool_name: Name of the pool.
-        :param name: Its name; of a pool that is changed, that of the path.
+        :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
@@ -1203,7 +1203,7 @@ class Operations(ABC):
         :param node_name: Name of the node.
         :param key: The label's key.
         :param value: Its value.
-        :param overwrite: Replace another value.
+        :param overwrite: Replace an existing value.
         :param dry_run: Only check; nothing is written.
         """
         found: models.SetLabel = self.send(
@@ -1257,7 +1257,7 @@ class Operations(ABC):
 
         :param key: The label's key.
         :param value: Its value.
-        :param overwrite: Replace another value.
+        :param overwrite: Replace an existing value.
         :param dry_run: Only check; nothing is written.
         """
         found: models.BatchReport = self.send(
@@ -1291,7 +1291,7 @@ class Operations(ABC):
 
         :param dry_run: Only check; nothing is written.
         :param labels: Key -> value; null deletes the label.
-        :param overwrite: Replace other values.
+        :param overwrite: Replace existing values.
         """
         found: models.BatchReport = self.send(
             Call(
@@ -1444,7 +1444,7 @@ class Operations(ABC):
 
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
-        :param default: Fills in what an entry leaves out.
+        :param default: Values for entries that omit them.
         :param dry_run: Only check; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
@@ -1643,9 +1643,9 @@ class Operations(ABC):
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
@@ -2378,7 +2378,7 @@ class AsyncOperations(ABC):
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
         are only checked.
 
-        :param dry_run: Only check them; nothing is written.
+        :param dry_run: Only check; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
@@ -2419,7 +2419,7 @@ class AsyncOperations(ABC):
         """Apply the changed document of a job. A change that ends running work must be confirmed.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param dry_run: Only check them; nothing is written.
+        :param dry_run: Only check; nothing is written.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
@@ -2635,9 +2635,9 @@ class AsyncOperations(ABC):
         for the others.
 
         :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
-        :param timeout: Seconds until this request is answered at the latest.
-        :param limit: Seconds after which a job is late, in all requests together; without it never.
-        :param waited: Seconds of `limit` that earlier requests have waited.
+        :param timeout: Maximum time until the response, seconds.
+        :param limit: Seconds, over all requests, after which a job is late; null: never.
+        :param waited: Part of `limit` that earlier requests have waited, seconds.
         """
         found: models.JobsWaitAnswer = await self.send(
             Call(
@@ -2694,9 +2694,9 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Create and update what documents describe. A change that ends running work must be confirmed.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -2766,9 +2766,9 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Delete what documents describe, and wait until it is gone.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -2830,9 +2830,9 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Return what applying documents would do. Writes nothing.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
@@ -3317,7 +3317,7 @@ class AsyncOperations(ABC):
     ) -> models.Administered:
         """Create a pool, and label its nodes.
 
-        :param name: Its name; of a pool that is changed, that of the path.
+        :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
@@ -3368,7 +3368,7 @@ class AsyncOperations(ABC):
         """Change a pool. Nodes that the body does not name are removed from it.
 
         :param pool_name: Name of the pool.
-        :param name: Its name; of a pool that is changed, that of the path.
+        :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
@@ -3487,7 +3487,7 @@ class AsyncOperations(ABC):
         :param node_name: Name of the node.
         :param key: The label's key.
         :param value: Its value.
-        :param overwrite: Replace another value.
+        :param overwrite: Replace an existing value.
         :param dry_run: Only check; nothing is written.
         """
         found: models.SetLabel = await self.send(
@@ -3541,7 +3541,7 @@ class AsyncOperations(ABC):
 
         :param key: The label's key.
         :param value: Its value.
-        :param overwrite: Replace another value.
+        :param overwrite: Replace an existing value.
         :param dry_run: Only check; nothing is written.
         """
         found: models.BatchReport = await self.send(
@@ -3575,7 +3575,7 @@ class AsyncOperations(ABC):
 
         :param dry_run: Only check; nothing is written.
         :param labels: Key -> value; null deletes the label.
-        :param overwrite: Replace other values.
+        :param overwrite: Replace existing values.
         """
         found: models.BatchReport = await self.send(
             Call(
@@ -3730,7 +3730,7 @@ class AsyncOperations(ABC):
 
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
-        :param default: Fills in what an entry leaves out.
+        :param default: Values for entries that omit them.
         :param dry_run: Only check; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
@@ -3929,9 +3929,9 @@ class AsyncOperations(ABC):
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
-        :param dry_run: Only check them; nothing is written.
-        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
-            the service's.
+        :param dry_run: Only check; nothing is written.
+        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
+            differs from the service's.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
