@@ -74,26 +74,26 @@ DASHBOARDS = (
     Dashboard(
         "gpuctl-cluster",
         "GPU cluster",
-        "What became of the GPUs that there are.",
+        "The parts of the capacity.",
         [_ALL],
         [
             _stat("GPUs", f"sum by (cluster) (gpuctl:cluster_capacity:gpus{{{CLUSTER}}})"),
             _stat("Held", f"sum by (cluster) (gpuctl:cluster_held:gpus{{{CLUSTER}}})"),
             _stat("Allocation", _share(_of("cluster", "held"), _of("cluster", "capacity"), CLUSTER), _UNIT),
-            _stat("Utilisation", _use("cluster", CLUSTER, "cluster"), _UNIT, "Of what is held and measured."),
+            _stat("Utilization", _use("cluster", CLUSTER, "cluster"), _UNIT, "Of held and measured GPUs."),
             _stat("Measured", _share(_of("cluster", "observed"), _of("cluster", "held"), CLUSTER), _UNIT),
-            _stat("Held and idle", _idle("cluster", CLUSTER, "cluster")),
+            _stat("Held idle", _idle("cluster", CLUSTER, "cluster")),
             Panel(
-                "What became of the GPUs",
+                "Parts of the capacity",
                 [
                     (f"sum(gpuctl:cluster_busy:gpus{{{CLUSTER}}})", "busy"),
                     (
                         f"sum(gpuctl:cluster_observed:gpus{{{CLUSTER}}}) - sum(gpuctl:cluster_busy:gpus{{{CLUSTER}}})",
-                        "held, idle",
+                        "held idle",
                     ),
                     (
                         f"sum(gpuctl:cluster_held:gpus{{{CLUSTER}}}) - sum(gpuctl:cluster_observed:gpus{{{CLUSTER}}})",
-                        "held, nobody observes them",
+                        "held unobserved",
                     ),
                     (f"sum(gpuctl:cluster_free:gpus{{{CLUSTER}}})", "free"),
                     (f"sum(gpuctl:cluster_unusable:gpus{{{CLUSTER}}})", "unusable"),
@@ -101,7 +101,7 @@ DASHBOARDS = (
                 ],
                 stacked=True,
                 width=24,
-                text="Added up they are all GPUs that there are.",
+                text="Their sum is the number of GPUs of the cluster.",
             ),
             Panel(
                 "GPUs by model",
@@ -114,7 +114,7 @@ DASHBOARDS = (
                 stacked=True,
             ),
             Panel(
-                "Who holds most",
+                "Most GPUs held",
                 [
                     (
                         _ten(
@@ -125,10 +125,10 @@ DASHBOARDS = (
                     )
                 ],
                 stacked=True,
-                text="The ten namespaces that hold most at the end of the time shown.",
+                text="The ten namespaces that hold most at the end of the displayed range.",
             ),
             Panel(
-                "Who holds most and uses least",
+                "Most GPUs held idle",
                 [
                     (
                         _ten(
@@ -138,7 +138,7 @@ DASHBOARDS = (
                         "{{namespace}}/{{workload}}",
                     )
                 ],
-                text="The ten workloads that leave most GPUs idle at the end of the time shown.",
+                text="The ten workloads with most idle GPUs at the end of the displayed range.",
             ),
             Panel(
                 "Nodes",
@@ -154,7 +154,7 @@ DASHBOARDS = (
     Dashboard(
         "gpuctl-namespaces",
         "GPU namespaces",
-        "Who holds GPUs, and how much of them is used.",
+        "GPUs held by each namespace, and their use.",
         [_ALL, _NAMESPACE],
         [
             Panel(
@@ -163,12 +163,12 @@ DASHBOARDS = (
                 stacked=True,
             ),
             Panel(
-                "Utilisation, by namespace",
+                "Utilization, by namespace",
                 [(_use("namespace", NAMESPACES, "namespace"), "{{namespace}}")],
                 _UNIT,
             ),
             Panel(
-                "GPUs held and idle, by namespace",
+                "GPUs held idle, by namespace",
                 [(_idle("namespace", NAMESPACES, "namespace"), "{{namespace}}")],
                 stacked=True,
             ),
@@ -186,9 +186,9 @@ DASHBOARDS = (
                 "GPUs held, by team",
                 [(f"sum by (label_team) (gpuctl:team_held:gpus{{{CLUSTER}}})", "{{label_team}}")],
                 stacked=True,
-                text="Of all namespaces, by the label `team`.",
+                text="All namespaces, by the label `team`.",
             ),
-            Panel("Utilisation, by team", [(_use("team", CLUSTER, "label_team"), "{{label_team}}")], _UNIT),
+            Panel("Utilization, by team", [(_use("team", CLUSTER, "label_team"), "{{label_team}}")], _UNIT),
             Panel(
                 "Workloads",
                 [
@@ -196,7 +196,7 @@ DASHBOARDS = (
                         f"sum by (namespace, workload_kind, workload) (gpuctl:workload_held:gpus{{{NAMESPACES}}})",
                         "GPUs",
                     ),
-                    (_use("workload", NAMESPACES, "namespace, workload_kind, workload"), "utilisation, %"),
+                    (_use("workload", NAMESPACES, "namespace, workload_kind, workload"), "utilization, %"),
                 ],
                 kind="table",
                 width=24,
@@ -206,17 +206,17 @@ DASHBOARDS = (
     Dashboard(
         "gpuctl-workload",
         "GPU workload",
-        "One workload: what it holds, and what each of its cards does.",
+        "One workload and each of its cards.",
         [_ALL, _NAMESPACE, _WORKLOAD],
         [
             _stat("GPUs held", f"sum by (cluster) (gpuctl:workload_held:gpus{{{WORKLOADS}}})"),
-            _stat("Utilisation", _use("workload", WORKLOADS, "cluster"), _UNIT),
+            _stat("Utilization", _use("workload", WORKLOADS, "cluster"), _UNIT),
             _stat("Measured", _share(_of("workload", "observed"), _of("workload", "held"), WORKLOADS), _UNIT),
-            _stat("Held and idle", _idle("workload", WORKLOADS, "cluster")),
+            _stat("Held idle", _idle("workload", WORKLOADS, "cluster")),
             _stat("Pods", f"count by (cluster) (gpuctl:pod_held:gpus{{{WORKLOADS}}})"),
             _stat("Memory in use", f"sum by (cluster) (gpuctl:pod_gpu_memory_used:bytes{{{WORKLOADS}}})", "bytes"),
             Panel(
-                "Utilisation of each card",
+                "Utilization of each card",
                 [(f"gpuctl:pod_gpu_utilization:percent{{{WORKLOADS}}}", "{{pod}} {{node}} {{gpu}}")],
                 _UNIT,
                 width=24,
@@ -238,7 +238,7 @@ DASHBOARDS = (
     Dashboard(
         "gpuctl-collector",
         "GPU usage collector",
-        "Whether what is told of usage is whole: whoever writes it down, and what it lacks.",
+        "Whether usage data is complete.",
         [("cluster", "label_values(gpuctl_usage_collecting, cluster)")],
         [
             _stat("Collecting", f"max by (cluster) (gpuctl_usage_collecting{{{CLUSTER}}})", "bool_yes_no"),
@@ -246,18 +246,18 @@ DASHBOARDS = (
                 "Last write",
                 f"time() - max by (cluster) (gpuctl_usage_last_write_timestamp_seconds{{{CLUSTER}}})",
                 "s",
-                "Where nothing changes there is one every ten seconds.",
+                "At least one every ten seconds.",
             ),
             _stat(
-                "Not rolled up",
+                "Roll-up lag",
                 f"min by (cluster) (gpuctl_usage_rollup_lag_seconds{{{CLUSTER}}})",
                 "s",
-                "Up to an hour and a half minute is none.",
+                "Up to one hour and 90 seconds is normal.",
             ),
             _stat(
-                "Ledgers that do not close",
+                "Ledgers that do not balance",
                 f"max by (cluster) (gpuctl_usage_open_ledgers{{{CLUSTER}}})",
-                text="Hours of the last day. It has to be 0.",
+                text="Hours of the last day. Must be 0.",
             ),
             _stat(
                 "Measured in the last hour",
@@ -274,13 +274,13 @@ DASHBOARDS = (
                     )
                 ],
                 "s",
-                text="How old the last moment is of which all is written down.",
+                text="Age of the last time up to which all data is stored.",
             ),
             Panel(
                 "Measurements",
                 [(f"sum by (cluster) (rate(gpuctl_usage_samples_total{{{CLUSTER}}}[15m]))", "{{cluster}}")],
                 "cps",
-                text="They are taken five minutes at a time.",
+                text="Read in intervals of five minutes.",
             ),
             Panel(
                 "Measurements of the last hour",
@@ -289,24 +289,24 @@ DASHBOARDS = (
                     (f"max by (cluster) (gpuctl_usage_last_hour_dropped_samples{{{CLUSTER}}})", "{{cluster}} dropped"),
                 ],
                 "short",
-                text="Dropped are those of pods that held no GPU there.",
+                text="Dropped: measurements of pods that held no GPU on that node.",
             ),
             Panel(
                 "Failures",
                 [
                     (
                         f"sum by (cluster) (increase(gpuctl_usage_unanswered_queries_total{{{CLUSTER}}}[1h]))",
-                        "{{cluster}} queries without an answer",
+                        "{{cluster}} unanswered queries",
                     ),
                     (
                         f"sum by (cluster) (increase(gpuctl_usage_write_failures_total{{{CLUSTER}}}[1h]))",
-                        "{{cluster}} writes that failed",
+                        "{{cluster}} failed writes",
                     ),
                 ],
                 "short",
             ),
             Panel(
-                "Watches begun again",
+                "Watch restarts",
                 [
                     (
                         f"sum by (cluster, kind) (increase(gpuctl_usage_watch_restarts_total{{{CLUSTER}}}[1h]))",
@@ -314,7 +314,7 @@ DASHBOARDS = (
                     )
                 ],
                 "short",
-                text="Each ends for its age once or twice an hour.",
+                text="The API server ends each watch once or twice an hour.",
             ),
             Panel(
                 "Hours behind, over time",

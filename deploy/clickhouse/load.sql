@@ -1,5 +1,5 @@
--- Loads the months of a directory that `gpuctl usage export --parquet` wrote, in place of what there is of them. The server
--- reads files below its user_files_path:
+-- Loads the months of a directory written by `gpuctl usage export --parquet`, and replaces existing rows of these
+-- months. The server reads files below its user_files_path:
 --   clickhouse-client --param_directory months --multiquery < load.sql
 
 DELETE FROM gpu_usage.hours

@@ -1,5 +1,5 @@
--- Usage of many clusters and years in ClickHouse 24.8 or newer: the tables of `gpuctl usage export --parquet`, column by
--- column, as docs/service.md describes them. Times are of UTC.
+-- Usage of many clusters and years in ClickHouse 24.8 or newer: the tables of `gpuctl usage export --parquet`, column
+-- by column, as described in docs/service.md. Times are UTC.
 CREATE DATABASE IF NOT EXISTS gpu_usage;
 
 CREATE TABLE IF NOT EXISTS gpu_usage.hours
@@ -129,7 +129,7 @@ ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
 ORDER BY (cluster, time, namespace, kind, name, uid);
 
--- A percentile by nearest rank of a histogram (percent -> minutes), not beyond the least and the most.
+-- A nearest-rank percentile of a histogram (percent -> minutes), limited to the lowest and highest value.
 CREATE OR REPLACE FUNCTION gpu_usage_percentile AS (histogram, rank, lowest, highest) ->
     if(
         arraySum(mapValues(histogram)) = 0,

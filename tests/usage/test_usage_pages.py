@@ -72,7 +72,7 @@ def test_the_tables_have_what_there_is() -> None:
     assert [row[0] for row in rows(PAGE, "Alerts on usage")] == [f"`{rule['alert']}`" for rule in rules]
     titles = {json.loads(path.read_text())["title"] for path in (DEPLOY / "monitoring" / "dashboards").glob("*.json")}
     assert titles <= {row[0] for row in rows(PAGE, "Collecting usage")}
-    port = urlsplit(re.findall(r"`COLLECTOR` is `(\S+)`", read(PAGE))[0]).port
+    port = urlsplit(re.findall(r"`COLLECTOR` to `(\S+)`", read(PAGE))[0]).port
     service = yaml.safe_load((DEPLOY / "usage" / "base" / "service.yaml").read_text())
     assert [item["port"] for item in service["spec"]["ports"]] == [port]
 

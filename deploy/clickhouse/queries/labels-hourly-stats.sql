@@ -1,4 +1,4 @@
--- GET /labels/hourly-stats; an empty dimension_value is all of them
+-- GET /labels/hourly-stats; an empty dimension_value selects all
 SELECT
     id,
     cluster AS cluster_name,

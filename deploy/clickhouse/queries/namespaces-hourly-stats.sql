@@ -1,6 +1,6 @@
--- GET /namespaces/hourly-stats; an empty namespace is all of them
+-- GET /namespaces/hourly-stats; an empty namespace selects all
 WITH
-    -- While it has no quota it has what the cluster had in that hour on average.
+    -- For the time without a quota, the average capacity of the cluster in that hour counts.
     if(limited.for_s = 0 AND whole.cap = 0, NULL, limited.gpu_s + whole.cap * (1 - limited.for_s / seconds)) AS there
 SELECT
     id,

@@ -1,4 +1,4 @@
--- GET /workloads/hourly-stats; what is empty is not asked for. order_by is time, utilization or allocated_gpu_count.
+-- GET /workloads/hourly-stats; empty parameters are ignored. order_by is time, utilization or allocated_gpu_count.
 SELECT
     id,
     cluster AS cluster_name,
@@ -37,7 +37,7 @@ WHERE cluster = {cluster:String} AND level = 'workload'
     AND ({workload_name:String} = '' OR name = {workload_name:String})
     AND ({workload_type:String} = '' OR kind = {workload_type:String})
 ORDER BY
-    -- What is not known is last, both ways.
+    -- Unknown values come last in both directions.
     multiIf(
         {order_by:String} = 'utilization', util_gpu_s / nullIf(obs_gpu_s, 0),
         {order_by:String} = 'allocated_gpu_count', alloc_gpu_s / nullIf(seconds, 0),
