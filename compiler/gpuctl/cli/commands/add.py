@@ -9,7 +9,7 @@ from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.service_node_changes import add_by_service
@@ -56,10 +56,12 @@ def node(
     they are.
     """
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
-        if looking.service is None:
-            done = add_to_pool(looking.scope.session, strip_kinds(nodes), pool, looking.settings, overwrite=overwrite)
+    with open_context(kubeconfig, context, platform, as_json=as_json, changes=True) as read_context:
+        if read_context.service is None:
+            done = add_to_pool(
+                read_context.scope.session, strip_kinds(nodes), pool, read_context.settings, overwrite=overwrite
+            )
             report = BatchReport.of(done, "added")
         else:
-            report = add_by_service(looking.service, strip_kinds(nodes), pool, overwrite=overwrite)
+            report = add_by_service(read_context.service, strip_kinds(nodes), pool, overwrite=overwrite)
         return show_batch_report(report, as_json=as_json)

@@ -10,7 +10,7 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
@@ -58,8 +58,8 @@ def command(
         if not is_interactive():
             raise click.UsageError(f"name a command, as in `gpuctl exec {name} -- nvidia-smi`")
         arguments, stdin, tty = _SHELL, True, True
-    with reader(kubeconfig, context, platform, namespace, changes=True) as looking:
-        choice = choose_pod(looking, name, pod)
+    with open_context(kubeconfig, context, platform, namespace, changes=True) as read_context:
+        choice = choose_pod(read_context, name, pod)
         if tty and not (stdin and sys.stdin.isatty()):
             why = "standard input is not one" if stdin else "standard input is not passed on: add -i"
             click.echo(f"note: no terminal for the command: {why}", err=True)
@@ -67,17 +67,17 @@ def command(
         what = Command(arguments, choice.container(container), stdin, tty)
         if choice.number > 1:
             click.echo(f"note: in pod {choice.key.name}, one of {choice.number}; --pod names another", err=True)
-        return _run(looking, choice.key, what)
+        return _run(read_context, choice.key, what)
 
 
-def _run(looking: ReadContext, pod: Key, what: Command) -> int:
+def _run(read_context: ReadContext, pod: Key, what: Command) -> int:
     sys.stdout.flush()
     stdin = sys.stdin.fileno() if what.stdin else None
     try:
         if not what.tty:
-            return execute(looking.scope.session, pod, what, ExecStreams(stdin, _to(1), _to(2)))
+            return execute(read_context.scope.session, pod, what, ExecStreams(stdin, _to(1), _to(2)))
         with raw_terminal() as resized:
-            return execute(looking.scope.session, pod, what, ExecStreams(stdin, _to(1), _to(2), resized, size))
+            return execute(read_context.scope.session, pod, what, ExecStreams(stdin, _to(1), _to(2), resized, size))
     except KeyboardInterrupt:
         return 130
 

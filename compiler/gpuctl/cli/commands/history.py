@@ -10,7 +10,7 @@ from gpuctl.api.job_history import HistoryAnswer, JobRevision, RevisionChanges
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.options.cluster_completion import complete_job
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.history_lines import HEADERS, cells, difference, notes
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.usecases.job_queries import document_history
@@ -51,8 +51,10 @@ def command(
     pair = None if compared is None else _pair(compared)
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
-    with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
-        history = document_history(looking, job)
+    with open_context(
+        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
+    ) as read_context:
+        history = document_history(read_context, job)
         if pair is not None:
             newest = history.rows[0].past.revision
             _compare(history.at(pair[0]), history.at(pair[1] or newest), output)
@@ -64,7 +66,7 @@ def command(
             else:
                 click.echo(emit_object(past.document), nl=False)
                 for note in notes(past):
-                    looking.scope.note(note)
+                    read_context.scope.note(note)
         elif machine:
             show_value(HistoryAnswer.of(history).as_json(), output)
         else:

@@ -11,7 +11,7 @@ from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.connection_options import json_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.change_options import InvalidOptions
@@ -71,13 +71,13 @@ def node(
     """
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
-        if looking.service is None:
-            session, settings = looking.scope.session, looking.settings
+    with open_context(kubeconfig, context, platform, as_json=as_json, changes=True) as read_context:
+        if read_context.service is None:
+            session, settings = read_context.scope.session, read_context.settings
             done = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
             report = BatchReport.of(done, "labelled")
         else:
-            report = label_by_service(looking.service, order.nodes, order.labels, overwrite=overwrite)
+            report = label_by_service(read_context.service, order.nodes, order.labels, overwrite=overwrite)
         return show_batch_report(report, as_json=as_json)
 
 

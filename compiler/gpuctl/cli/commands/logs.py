@@ -15,7 +15,7 @@ from gpuctl.api.job_answers import log_end
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.reading.job_rows import Identity
@@ -133,15 +133,15 @@ def command(
     query = LogQuery(pod, container, tail, since, since_time, previous)
     in_json = as_json or output == "json"
     try:
-        with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
+        with open_context(kubeconfig, context, platform, namespace, as_json=in_json) as read_context:
             printer = _printer(pattern, timestamps=timestamps)
-            if looking.service is not None:
+            if read_context.service is not None:
                 if follow:
-                    followed = FollowedServiceLogs(looking, name, query)
+                    followed = FollowedServiceLogs(read_context, name, query)
                     return LogWriter(followed.job, printer, prefix, in_json).follow(followed)
-                present = PresentServiceLogs(looking, name, query)
+                present = PresentServiceLogs(read_context, name, query)
                 return LogWriter(present.job, printer, prefix, in_json).now(present)
-            logs = JobLogs(looking, name, query)
+            logs = JobLogs(read_context, name, query)
             show = LogWriter(logs.job.identity, printer, prefix, in_json)
             return show.follow(logs.followed()) if follow else show.now(logs.present())
     except KeyboardInterrupt:

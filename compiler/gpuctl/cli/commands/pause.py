@@ -10,7 +10,7 @@ from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.change_runner import checkpoint_callbacks
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.job_arguments import job_arguments
-from gpuctl.cli.options.reading_options import reader
+from gpuctl.cli.options.reading_options import open_context
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import pause_jobs
 from gpuctl.usecases.service_changes import pause_by_service
@@ -36,12 +36,12 @@ def command(
     it. A paused job stays paused when its document is applied.
     """
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
-        if looking.service is None:
+    with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
+        if read_context.service is None:
             with checkpoint_callbacks(without_checkpoint=without_checkpoint) as callbacks:
-                jobs = pause_jobs(looking.scope, names, looking.settings, callbacks)
+                jobs = pause_jobs(read_context.scope, names, read_context.settings, callbacks)
                 show_paused(starmap(paused_job, jobs), as_json=as_json)
         else:
-            paused = pause_by_service(looking, names, checkpoint=not without_checkpoint)
+            paused = pause_by_service(read_context, names, checkpoint=not without_checkpoint)
             show_paused(paused, as_json=as_json)
     return 0

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
 
 
@@ -60,8 +60,8 @@ def command(
     one.
     """
     local, remote = ports
-    with reader(kubeconfig, context, platform, namespace) as looking:
-        choice = choose_pod(looking, name, pod, ready=True)
+    with open_context(kubeconfig, context, platform, namespace) as read_context:
+        choice = choose_pod(read_context, name, pod, ready=True)
         remote = remote or choice.served_port
         if remote is None:
             identity = choice.job.identity
@@ -74,7 +74,7 @@ def command(
             )
             sys.stdout.flush()
             try:
-                PortForward(looking, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
+                PortForward(read_context, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
                     listener
                 )
             except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.service_node_changes import remove_by_service
@@ -54,10 +54,10 @@ def node(
     pods stay where they are.
     """
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
-        if looking.service is None:
-            done = remove_from_pool(looking.scope.session, strip_kinds(nodes), pool, looking.settings)
+    with open_context(kubeconfig, context, platform, as_json=as_json, changes=True) as read_context:
+        if read_context.service is None:
+            done = remove_from_pool(read_context.scope.session, strip_kinds(nodes), pool, read_context.settings)
             report = BatchReport.of(done, "removed")
         else:
-            report = remove_by_service(looking.service, strip_kinds(nodes), pool)
+            report = remove_by_service(read_context.service, strip_kinds(nodes), pool)
         return show_batch_report(report, as_json=as_json)

@@ -10,7 +10,7 @@ from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.change_runner import Invocation, callbacks_of
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.job_arguments import job_arguments
-from gpuctl.cli.options.reading_options import reader
+from gpuctl.cli.options.reading_options import open_context
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.service_changes import resume_by_service
@@ -34,11 +34,11 @@ def command(
     Evictions need confirmation. If a job has to wait for a quota or for nodes, this is reported.
     """
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
-        if looking.service is None:
+    with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
+        if read_context.service is None:
             talk = callbacks_of(Invocation(kubeconfig, context, yes, as_json), Progress())
-            resumed = starmap(paused_job, resume_jobs(looking.scope, names, looking.settings, talk))
+            resumed = starmap(paused_job, resume_jobs(read_context.scope, names, read_context.settings, talk))
             show_paused(resumed, as_json=as_json)
         else:
-            show_paused(resume_by_service(looking, names, confirmed=yes), as_json=as_json)
+            show_paused(resume_by_service(read_context, names, confirmed=yes), as_json=as_json)
     return 0

@@ -11,7 +11,7 @@ from gpuctl.api.json_values import to_json
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.usecases.job_queries import wait_for_jobs
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -68,8 +68,8 @@ def command(
     progress = Progress()
     outcomes = []
     try:
-        with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
-            for outcome in wait_for_jobs(looking, names, condition, timeout, progress.wait):
+        with open_context(kubeconfig, context, platform, namespace, as_json=in_json) as read_context:
+            for outcome in wait_for_jobs(read_context, names, condition, timeout, progress.wait):
                 outcomes.append(outcome)
                 progress.clear()
                 if outcome.met and not in_json:

@@ -10,7 +10,7 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import secrets_option
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.paragraphs import section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
@@ -54,8 +54,10 @@ def command(
     """
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
-    with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
-        answer = cause_of(looking, job)
+    with open_context(
+        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
+    ) as read_context:
+        answer = cause_of(read_context, job)
         if machine:
             show_value(answer.as_json(), output)
         else:

@@ -29,14 +29,14 @@ class Invocation(NamedTuple):
     as_json: bool = False
 
 
-class ClusterChange(NamedTuple):
+class ClusterTarget(NamedTuple):
     """The session with the cluster that a command changes, and the command's callbacks."""
 
     session: Session
     callbacks: RunCallbacks
 
 
-class ServiceChange(NamedTuple):
+class ServiceTarget(NamedTuple):
     """The client of the service by which a command changes a cluster, and the command's callbacks."""
 
     service: ServiceClient
@@ -52,7 +52,7 @@ def show_outcome(plan: Plan, invocation: Invocation, dry_run: str | None) -> int
 
 
 @contextlib.contextmanager
-def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ServiceChange | None]:
+def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ServiceTarget | None]:
     """Connect to the selected service; None if the command works on a cluster. See :func:`cluster_change`."""
     progress = Progress()
     with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
@@ -61,7 +61,7 @@ def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = 
             yield None
             return
         try:
-            yield ServiceChange(service, callbacks_of(invocation, progress))
+            yield ServiceTarget(service, callbacks_of(invocation, progress))
         finally:
             progress.clear()
             service.close()
@@ -70,7 +70,7 @@ def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = 
 @contextlib.contextmanager
 def cluster_change(
     invocation: Invocation, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
-) -> Iterator[ClusterChange]:
+) -> Iterator[ClusterTarget]:
     """Connect to the cluster, and turn failures into messages and exit codes as :func:`cluster_errors` does.
 
     :param cluster: the cluster that the documents name; default: that of ``--cluster``.
@@ -81,7 +81,7 @@ def cluster_change(
         if cluster is not None:
             set_current_cluster(cluster)
         try:
-            yield ClusterChange(session, callbacks_of(invocation, progress))
+            yield ClusterTarget(session, callbacks_of(invocation, progress))
         finally:
             progress.clear()
             session.close()

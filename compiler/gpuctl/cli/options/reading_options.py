@@ -30,7 +30,7 @@ def reading_options(function: Function) -> Function:
 
 
 def namespace_options(function: Function) -> Function:
-    """Add ``-n`` and ``-A``; :func:`reader` takes both."""
+    """Add ``-n`` and ``-A``; :func:`open_context` takes both."""
     for decorate in (
         click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
         namespace_option("Only this namespace. Default: all."),
@@ -59,7 +59,7 @@ def detail_options(function: Function) -> Function:
 
 
 @contextmanager
-def reader(
+def open_context(
     kubeconfig: str | None,
     context: str | None,
     platform: str | None,
@@ -82,16 +82,16 @@ def reader(
         if service is not None:
             reject_platform(platform)
             asked: Session | ServiceClient = service
-            looking = service_context(service, Settings(), namespace)
+            read_context = service_context(service, Settings(), namespace)
         else:
             settings = platform_settings(platform)
             asked = session = open_cluster(kubeconfig, context, changes=changes, settings=settings)
-            looking = context_of(session, settings, namespace)
+            read_context = context_of(session, settings, namespace)
         try:
-            yield looking
+            yield read_context
         finally:
             asked.close()
-    for note in looking.scope.notes:
+    for note in read_context.scope.notes:
         click.echo(f"note: {note}", err=True)
 
 

@@ -13,7 +13,7 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.usage_options import configured_backend
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import secrets_option
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.paragraphs import fit_terminal, section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.sparkline import shows_blocks
@@ -60,11 +60,11 @@ def command(
     JOB is the job's name, KIND/NAME, or the name of one of its pods. If the job does not run, the cause is shown too.
     """
     output = "json" if as_json else output
-    with reader(
+    with open_context(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
-    ) as looking:
-        found = look_up_job(looking, job)
-        usage = _usage(looking, found)
+    ) as read_context:
+        found = look_up_job(read_context, job)
+        usage = _usage(read_context, found)
         if output == "text":
             _show(found.job, usage)
         else:
@@ -72,15 +72,15 @@ def command(
     return 0
 
 
-def _usage(looking: ReadContext, found: FoundJob) -> UsageView | None:
+def _usage(read_context: ReadContext, found: FoundJob) -> UsageView | None:
     """Return the recent usage of the job's GPUs; None if no usage is collected. Add a note if it cannot be read."""
     try:
-        with configured_backend(looking) as way:
-            if way is None or not found.uid:
+        with configured_backend(read_context) as backend:
+            if backend is None or not found.uid:
                 return None
-            return job_usage(way, found.uid, found.job.namespace)
+            return job_usage(backend, found.uid, found.job.namespace)
     except (ClusterError, click.ClickException) as error:
-        looking.scope.note(f"its GPU usage is unknown: {error.message}")
+        read_context.scope.note(f"its GPU usage is unknown: {error.message}")
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gpuctl.cli.options.reading_options import reader
+from gpuctl.cli.options.reading_options import open_context
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.read_context import ReadContext
 
@@ -25,10 +25,10 @@ def show_named(
     :param output: ``text``, or the format of the ``answer``.
     :param where: the options of ``reading_options``.
     """
-    with reader(**where, as_json=output != "text") as looking:
-        found = find(looking, name.rpartition("/")[2])
+    with open_context(**where, as_json=output != "text") as read_context:
+        found = find(read_context, name.rpartition("/")[2])
         if output == "text":
-            show(looking, found)
+            show(read_context, found)
         else:
             show_value(answer(found), output)
     return 0

@@ -7,7 +7,7 @@ import click
 from gpuctl.api.quota_answers import quota_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_quota
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.reading.quota_rows import QuotaState
 from gpuctl.usecases.quota_queries import list_quotas, quota_holders
@@ -37,16 +37,16 @@ def command(
     The use is what pods request, as Kubernetes counts it. The name of a quota's document selects all its users.
     """
     output = "json" if as_json else output
-    with reader(
+    with open_context(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
-    ) as looking:
-        quotas = list_quotas(looking, [name.rpartition("/")[2]])
+    ) as read_context:
+        quotas = list_quotas(read_context, [name.rpartition("/")[2]])
         if output == "text":
             for number, quota in enumerate(quotas):
                 if number:
                     click.echo()
                 show_quota(quota)
-                sections.show_holders("Used by", quota_holders(looking, quota.namespace))
+                sections.show_holders("Used by", quota_holders(read_context, quota.namespace))
         else:
             show_value(quota_answer(quotas).as_json(), output)
     return 0

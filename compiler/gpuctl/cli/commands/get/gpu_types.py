@@ -8,7 +8,7 @@ import click
 
 from gpuctl.cli.commands.get.labels import show_gpu_labels
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
-from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.usecases.node_queries import list_gpu_types
 
@@ -42,11 +42,11 @@ def command(
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
+    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
         if everything:
-            show_gpu_labels(looking, output_form)
+            show_gpu_labels(read_context, output_form)
             return 0
-        types = list_gpu_types(looking, names)
+        types = list_gpu_types(read_context, names)
         entries = []
         for item in types:
             cells = [item.name, str(item.total), format_count(item.used), format_count(item.free)]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.cli.options.cluster_completion import complete_job, complete_pool
-from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -113,9 +113,11 @@ def _get(
     reasons = output == "wide" and not watch
     query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons)
     machine = output in ("json", "yaml")
-    with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
+    with open_context(
+        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
+    ) as read_context:
         try:
-            return _watch(looking, query, output_form) if watch else _list(looking, query, output_form)
+            return _watch(read_context, query, output_form) if watch else _list(read_context, query, output_form)
         except ApiError as error:
             if error.status == 400 and selector:
                 # The API server parses the selector; its message names the error.
@@ -127,40 +129,40 @@ def _get(
             raise
 
 
-def _list(looking: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
+def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
     if output_form.output in ("json", "yaml"):
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.job_list_answers import job_rows
 
-        show_value(job_rows(list_jobs(looking, query).rows).as_json(), output_form.output)
+        show_value(job_rows(list_jobs(read_context, query).rows).as_json(), output_form.output)
         return 0
-    listing = list_jobs(looking, query, in_pages=True)
+    listing = list_jobs(read_context, query, in_pages=True)
     if not _print(listing.rows, output_form):
-        click.echo(_nothing(looking, query, listing.statuses), err=True)
+        click.echo(_nothing(read_context, query, listing.statuses), err=True)
     elif sys.stdout.isatty() and output_form.output != "name":
-        click.echo(_footer(looking, listing.jobs), err=True)
+        click.echo(_footer(read_context, listing.jobs), err=True)
         if listing.stuck is not None:
             name, namespace = listing.stuck.name, listing.stuck.namespace
             click.echo(f"`gpuctl why {name} -n {namespace}` shows why it does not run", err=True)
     return 0
 
 
-def _nothing(looking: ReadContext, query: JobQuery, statuses: set[str]) -> str:
-    where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
-    if query.pool and (unknown := _no_such_pool(looking, query.pool)):
+def _nothing(read_context: ReadContext, query: JobQuery, statuses: set[str]) -> str:
+    where = f"in namespace {read_context.scope.namespace}" if read_context.scope.namespace else "in any namespace"
+    if query.pool and (unknown := _no_such_pool(read_context, query.pool)):
         return unknown
     said = f"No {'matching ' if query.is_narrowed else ''}jobs {where}."
     return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
 
 
-def _no_such_pool(looking: ReadContext, name: str) -> str:
+def _no_such_pool(read_context: ReadContext, name: str) -> str:
     """Return the message for a pool that does not exist; "" if it exists, or if the pools may not be read."""
-    unseen = len(looking.scope.notes)
+    unseen = len(read_context.scope.notes)
     try:
-        pools = pool_names(looking)
+        pools = pool_names(read_context)
     except ClusterError:
         return ""
-    is_known = name in pools or len(looking.scope.notes) > unseen
+    is_known = name in pools or len(read_context.scope.notes) > unseen
     return "" if is_known else f"There is no pool {name}: {suggestion(name, pools)}"
 
 
@@ -216,17 +218,17 @@ def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
     return cells
 
 
-def _footer(looking: ReadContext, jobs: Iterable[Job]) -> str:
+def _footer(read_context: ReadContext, jobs: Iterable[Job]) -> str:
     """Return ``GPUs: 24/32 allocated, 8 waiting``; without the total if nodes may not be listed."""
-    use = gpu_use(looking, jobs)
+    use = gpu_use(read_context, jobs)
     total = f"/{use.total}" if use.total is not None else ""
     return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
 
 
-def _watch(looking: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
+def _watch(read_context: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
     """Print all rows, then changed rows until Ctrl-C."""
     table = _table(output_form)
-    for rows in watch_jobs(looking, query):
+    for rows in watch_jobs(read_context, query):
         if output_form.output == "json":
             for line in _json_lines(rows):
                 click.echo(line)

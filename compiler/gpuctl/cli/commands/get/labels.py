@@ -10,7 +10,7 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.cluster_completion import complete_node
-from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.node_queries import list_gpu_labels, list_labels, one_label
 from gpuctl.usecases.read_context import ReadContext
@@ -45,31 +45,31 @@ def command(
     if everything and names:
         raise click.UsageError("Name nodes, or --all; not both")
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
+    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
         if names or key is not None:
-            _show(looking, strip_kinds(names), key, output_form)
+            _show(read_context, strip_kinds(names), key, output_form)
         else:
-            show_gpu_labels(looking, output_form)
+            show_gpu_labels(read_context, output_form)
     return 0
 
 
-def _show(looking: ReadContext, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
+def _show(read_context: ReadContext, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
     if key is not None and output_form.is_machine and len(names) == 1:
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.node_label_answers import KeptLabel
 
-        show_value(KeptLabel.of(one_label(looking, names[0], key)).as_json(), output_form.output)
+        show_value(KeptLabel.of(one_label(read_context, names[0], key)).as_json(), output_form.output)
     else:
         show_labels(
-            list_labels(looking, names, key),
+            list_labels(read_context, names, key),
             output_form,
             "No labels." if key is None else f"No node has the label {key}.",
         )
 
 
-def show_gpu_labels(looking: ReadContext, output_form: ListOptions) -> None:
+def show_gpu_labels(read_context: ReadContext, output_form: ListOptions) -> None:
     """Print a row for each node: its GPU labels and its pool."""
-    nodes = list_gpu_labels(looking)
+    nodes = list_gpu_labels(read_context)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []
     for node in nodes:

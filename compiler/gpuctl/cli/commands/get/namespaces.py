@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_namespace
-from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.namespace_rows import NamespaceRow
 
@@ -42,8 +42,8 @@ def command(
     from gpuctl.usecases.quota_queries import list_namespaces
 
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
-        found = list_namespaces(looking, strip_kinds(names), everything=everything)
+    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+        found = list_namespaces(read_context, strip_kinds(names), everything=everything)
         entries = []
         for item in found:
             cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), ",".join(item.quotas)]

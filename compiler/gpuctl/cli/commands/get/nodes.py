@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
-from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
@@ -76,12 +76,12 @@ def command(
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     query = NodeQuery(strip_kinds(names), pool, gpu_type, status, selector, label, gpu_detail)
-    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
-        found = list_nodes(looking, query)
+    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+        found = list_nodes(read_context, query)
         if found.query.label is not None:
-            _show_label(looking, found.query.label, found, output_form)
+            _show_label(read_context, found.query.label, found, output_form)
         elif gpu_detail:
-            _show_gpus(looking, found.gpus, output_form)
+            _show_gpus(read_context, found.gpus, output_form)
         else:
             show_nodes(found.nodes, output_form, _nothing(found.query, found.others))
     return 0
@@ -120,11 +120,11 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
     return "No node matches."
 
 
-def _show_label(looking: ReadContext, key: str, found: NodeListing, output_form: ListOptions) -> None:
+def _show_label(read_context: ReadContext, key: str, found: NodeListing, output_form: ListOptions) -> None:
     having = {label.node for label in found.labels}
     without = [node.name for node in found.nodes if node.name not in having]
     if without and having and not output_form.is_machine:
-        looking.scope.note(f"{first_few(without, 5)}: no label {key}")
+        read_context.scope.note(f"{first_few(without, 5)}: no label {key}")
     show_labels(found.labels, output_form, f"No node has the label {key}.")
 
 
@@ -141,10 +141,10 @@ def show_labels(labels: Sequence[LabelRow], output_form: ListOptions, nothing: s
     show_list(output_form, answer, headers, (), entries, nothing)
 
 
-def _show_gpus(looking: ReadContext, nodes: Sequence[NodeGpus], output_form: ListOptions) -> None:
+def _show_gpus(read_context: ReadContext, nodes: Sequence[NodeGpus], output_form: ListOptions) -> None:
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not output_form.is_machine:
-        looking.scope.note(
+        read_context.scope.note(
             "Kubernetes counts the GPUs that pods request on a node, and does not report which devices these are: "
             "GPU ID is a number, not a device"
         )

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_pool
-from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.usecases.pool_queries import PoolView, list_pools
@@ -41,8 +41,8 @@ def command(
     the nodes that are in no other pool.
     """
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
-        pools = list_pools(looking, strip_kinds(names))
+    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+        pools = list_pools(read_context, strip_kinds(names))
         entries = []
         for pool, _ in pools:
             cells = [
@@ -66,7 +66,7 @@ def command(
         show_list(output_form, answer, HEADERS, WIDE, entries, "There are no pools.")
         if output_form.output in ("table", "wide"):
             for note in unavailable(pools):
-                looking.scope.note(note)
+                read_context.scope.note(note)
     return 0
 
 

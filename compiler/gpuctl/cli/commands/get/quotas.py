@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_quota
-from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.quota_rows import QuotaState
@@ -46,17 +46,17 @@ def command(
     from gpuctl.usecases.quota_queries import list_quotas
 
     output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(
+    with open_context(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output_form.is_machine
-    ) as looking:
-        quotas = list_quotas(looking, strip_kinds(names))
+    ) as read_context:
+        quotas = list_quotas(read_context, strip_kinds(names))
         entries = []
         for quota in quotas:
             cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
             cells += [gpu_cell(quota), cell(quota, "jobs")]
             wide = (age(quota.created_at), quota.description or "")
             entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
-        where = f" in namespace {looking.scope.namespace}" if looking.scope.namespace else ""
+        where = f" in namespace {read_context.scope.namespace}" if read_context.scope.namespace else ""
         show_list(output_form, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
     return 0
 

@@ -16,12 +16,12 @@ from gpuctl.cli.commands.usage.usage_options import (
     note_on_terminal,
     note_unsized,
     only_namespace,
+    open_usage_backend,
     parse_range,
     range_text,
     shape_options,
     show_csv,
     time_options,
-    usage_way,
     where_options,
     zone_named,
 )
@@ -158,9 +158,9 @@ def _show(
     row_format = RowFormat.of(output, as_json, no_headers, limit)
     asked = parse_range(last, start, end, tz, cluster, namespace)
     options = ViewOptions(step or "", sort, row_format.limit, over_time=row_format.output != "csv" or step is not None)
-    with usage_way(database, config, as_json=row_format.output == "json") as way:
-        view = usage_view(way, level, asked, options, key)
-        keys = way.keys(cluster, level) if key and not view.groups else []
+    with open_usage_backend(database, config, as_json=row_format.output == "json") as backend:
+        view = usage_view(backend, level, asked, options, key)
+        keys = backend.keys(cluster, level) if key and not view.groups else []
     if row_format.output == "table":
         _show_table(view, row_format, by_step=step is not None)
     else:

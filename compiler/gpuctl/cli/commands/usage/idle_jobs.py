@@ -11,7 +11,7 @@ import click
 
 from gpuctl.cli.commands.usage.database_options import database_options, named_database, stated_settings
 from gpuctl.cli.commands.usage.usage_options import only_namespace
-from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.language.platform_document import UsageIdle
@@ -61,19 +61,19 @@ def command(
     """
     settings = stated_settings(config, usage_database=database)
     address = named_database(settings)
-    with reader(kubeconfig, context, platform, namespace, as_json=output == "json", changes=True) as looking:
-        if looking.service is not None:
+    with open_context(kubeconfig, context, platform, namespace, as_json=output == "json", changes=True) as read_context:
+        if read_context.service is not None:
             raise click.UsageError(
                 "`gpuctl usage idle` asks no service: name the cluster with --kubeconfig or --context."
             )
-        policy = looking.settings.platform.usage.idle
+        policy = read_context.settings.platform.usage.idle
         if policy is None:
             raise click.UsageError(
                 "The platform has no policy for idle jobs: set `usage: {idle: {after: 2h, then: warn}}` in its "
                 "platform.yaml."
             )
         with _opened(address) as usage:
-            return _act(usage, looking, policy, settings, yes=yes, as_json=output == "json")
+            return _act(usage, read_context, policy, settings, yes=yes, as_json=output == "json")
 
 
 @contextmanager
@@ -90,16 +90,16 @@ def _opened(address: str) -> Iterator[Database]:
 
 
 def _act(
-    usage: Database, looking: ReadContext, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
+    usage: Database, read_context: ReadContext, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
 ) -> int:
     now = time.time()
-    judged = judge(usage, looking, policy, now)
+    judged = judge(usage, read_context, policy, now)
     actions = [job.verdict.value for job in judged.jobs]
     to_do = [number for number, job in enumerate(judged.jobs) if job.verdict.is_to_do]
     if yes:
         audit = _audit(settings)
         for number in to_do:
-            actions[number] = _do(looking, judged, number, settings, audit)
+            actions[number] = _do(read_context, judged, number, settings, audit)
     _show(judged, actions, as_json=as_json)
     if to_do and not yes:
         click.echo("Nothing has been done: confirm with --yes.", err=True)
@@ -107,12 +107,16 @@ def _act(
 
 
 def _do(
-    looking: ReadContext, judged: Judgement, number: int, settings: UsageSettings, audit: Callable[[IdleJob, str], None]
+    read_context: ReadContext,
+    judged: Judgement,
+    number: int,
+    settings: UsageSettings,
+    audit: Callable[[IdleJob, str], None],
 ) -> str:
     """Warn the owner of a job or pause it. Return the action taken."""
     job = judged.jobs[number]
     try:
-        carry_out(looking, job, time.time())
+        carry_out(read_context, job, time.time())
     except ClusterError as error:
         audit(job, error.message)
         click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)

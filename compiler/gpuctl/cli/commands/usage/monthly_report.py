@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from gpuctl.cli.commands.usage.usage_options import usage_way, where_options, zone_named
+from gpuctl.cli.commands.usage.usage_options import open_usage_backend, where_options, zone_named
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
@@ -67,8 +67,8 @@ def command(
         raise click.UsageError("--annotation needs --by KEY.")
     by = ReportKey(key or _BY, "annotation" if is_annotation else "label", key is None)
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
-    with usage_way(database, config) as way:
+    with open_usage_backend(database, config) as backend:
         asked, settings = UsageRange(start, end, tz, cluster), platform_settings(platform)
-        found = replace(month_report(way, month, asked, by, settings, time.time()), language=language)
+        found = replace(month_report(backend, month, asked, by, settings, time.time()), language=language)
     click.echo(report_page(found) if output == "html" else report_markdown(found), nl=False)
     return 0

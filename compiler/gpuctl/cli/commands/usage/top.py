@@ -11,9 +11,9 @@ from gpuctl.cli.commands.usage.usage_options import (
     note_if_stale,
     note_on_terminal,
     only_namespace,
+    open_usage_backend,
     shape_options,
     show_csv,
-    usage_way,
     where_options,
 )
 from gpuctl.cli.output.printing import show_table, show_value
@@ -57,8 +57,8 @@ def command(
     before.
     """
     row_format = RowFormat.of(output, as_json, no_headers, limit)
-    with usage_way(database, config, as_json=row_format.output == "json") as way:
-        found = holders_now(way, cluster, namespace or "", sort)
+    with open_usage_backend(database, config, as_json=row_format.output == "json") as backend:
+        found = holders_now(backend, cluster, namespace or "", sort)
     shown = found._replace(workloads=found.workloads[: row_format.limit])
     if row_format.output == "table":
         _show(shown, row_format)

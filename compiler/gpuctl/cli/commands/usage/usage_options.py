@@ -107,7 +107,7 @@ class RowFormat(NamedTuple):
 
 
 @contextmanager
-def usage_way(
+def open_usage_backend(
     database: str | None,
     config: str | None,
     *,
@@ -126,14 +126,14 @@ def usage_way(
             "--server selects a service, which has its own database: leave --database and --config out."
         )
     with cluster_errors(as_json=as_json, of_plan=False):
-        way = _way(database, config, partial(_uid_at_hand, kubeconfig, context))
+        backend = _backend(database, config, partial(_uid_at_hand, kubeconfig, context))
         try:
-            yield way
+            yield backend
         finally:
-            way.close()
+            backend.close()
 
 
-def _way(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageBackend:
+def _backend(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageBackend:
     if not database and not config and (service := chosen_service(())) is not None:
         return UsageService(service)
     return UsageDatabase(stated_database(database, config), own_uid)
@@ -152,17 +152,16 @@ def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
 
 
 @contextmanager
-def configured_backend(looking: ReadContext) -> Iterator[UsageBackend | None]:
+def configured_backend(read_context: ReadContext) -> Iterator[UsageBackend | None]:
     """Yield the usage source of a command that shows other things too: the service, or the database of the settings.
 
     None if neither is configured.
 
-    :param looking: its service is asked and stays open. Without a service, its cluster is the default one of the
-    database.
+    :param read_context: its service is asked and stays open; without a service, its cluster is the database's default.
     :raises ClusterError: the source is configured, but cannot be used.
     """
-    if looking.service is not None:
-        yield UsageService(looking.service)
+    if read_context.service is not None:
+        yield UsageService(read_context.service)
         return
     if not any(os.environ.get(name) for name in ("GPUCTL_SERVER_USAGE_DATABASE", "GPUCTL_SERVER_CONFIG")):
         # Reading the settings would take longer than the rest of the command.
@@ -174,11 +173,11 @@ def configured_backend(looking: ReadContext) -> Iterator[UsageBackend | None]:
         # The file of settings does not name a database.
         yield None
         return
-    way = UsageDatabase(address, lambda: kube_system_uid(looking.scope.session))
+    backend = UsageDatabase(address, lambda: kube_system_uid(read_context.scope.session))
     try:
-        yield way
+        yield backend
     finally:
-        way.close()
+        backend.close()
 
 
 def parse_range(

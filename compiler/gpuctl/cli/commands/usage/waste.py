@@ -11,12 +11,12 @@ from gpuctl.cli.commands.usage.usage_options import (
     note_if_stale,
     note_on_terminal,
     only_namespace,
+    open_usage_backend,
     parse_range,
     range_text,
     shape_options,
     show_csv,
     time_options,
-    usage_way,
     where_options,
 )
 from gpuctl.cli.options.connection_options import kubeconfig_options
@@ -81,14 +81,14 @@ def command(
     """
     row_format = RowFormat.of(output, as_json, no_headers, limit)
     asked = parse_range(last, start, end, tz, cluster, namespace)
-    with usage_way(
+    with open_usage_backend(
         database, config, as_json=row_format.output == "json", kubeconfig=kubeconfig, context=context
-    ) as way:
-        if not isinstance(way, UsageDatabase):
+    ) as backend:
+        if not isinstance(backend, UsageDatabase):
             _reject_cluster_options(platform, context, kubeconfig)
         settings = platform_settings(platform)
-        waste = idle_gpus(way, asked, below, settings)
-        if isinstance(way, UsageDatabase) and waste.workloads:
+        waste = idle_gpus(backend, asked, below, settings)
+        if isinstance(backend, UsageDatabase) and waste.workloads:
             waste = _with_pauses(waste, kubeconfig, context, platform)
     if row_format.output == "table":
         _show(waste, row_format)
