@@ -123,7 +123,7 @@ def test_a_job_that_waits_and_one_that_failed(place: Place) -> None:
     )
     name = waiting[0]
     found = detail(place, name)
-    assert found["why"]["message"] == f"needs 60 GPUs on one node of {POOL}; best node has 4 free"
+    assert found["why"]["message"] == f"needs 60 GPUs on one node of {POOL}; the best node has 4 free"
     parts = sections(place.gpuctl("describe", "job", name).out)
     assert parts["Why"][0] == found["why"]["message"]
     assert f"`gpuctl why {name} -n {place.namespace}` shows the evidence" in parts["Why"]

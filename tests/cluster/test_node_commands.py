@@ -387,7 +387,7 @@ def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.
     place.until(lambda: place.anywhere("get", "nodes", code=None).code == 0, "the right to be known")
     found = place.anywhere("get", "nodes", "node-1")
     assert column(found.out, "GPU TOTAL", "GPU USED", "GPU FREE") == [("8", "-", "-")]
-    assert "user bob may not list pods in the whole cluster: what is used and free of nodes is not known" in found.err
+    assert "user bob may not list pods in the whole cluster: used and free resources of nodes are unknown" in found.err
     assert place.anywhere("get", "nodes", "node-1", "--json").value["items"][0]["gpuUsed"] is None
     described = place.anywhere("describe", "node", "node-1").out
     assert "Jobs: not known: pods may not be listed\n" in described

@@ -55,7 +55,7 @@ def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Qu
     assert answer["cause"] == "queued"
     assert answer["message"] == (
         f"waits in Kueue's queue team (ClusterQueue {cluster_queue}): it asks for 3 {GPU}, 1 free in flavor "
-        f"of-team-{place.namespace} (2 of 3 used); 1 job is before it (training/second in {place.namespace})"
+        f"of-team-{place.namespace} (2 of 3 used); 1 job is ahead of it (training/second in {place.namespace})"
     )
     numbers = answer["numbers"]
     assert (numbers["position"], numbers["waitingJobs"], numbers["clusterQueue"]) == (2, 2, cluster_queue)
@@ -70,7 +70,7 @@ def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Qu
     assert [item["job"] for item in numbers["ahead"]] == ["training/second"]
     assert [item["job"] for item in numbers["heldBy"]] == ["training/first"]
     answer = why(place, "second")
-    assert "it is the next" in answer["message"]
+    assert "it is next" in answer["message"]
     assert f"wait for training/first in {place.namespace} to end" in answer["fix"]
     described = place.gpuctl("describe", "job", "second").out
     assert f"it asks for 2 {GPU}, 1 free" in " ".join(described.split())
@@ -573,7 +573,7 @@ def test_without_the_right_to_read_queues(
     assert answer["numbers"]["resources"] == []
     notes = " ".join(answer["notes"])
     assert "of other namespaces may not be read" in notes
-    assert "Kueue's clusterqueues may not be read: how much quota there is, and is free, is not known" in notes
+    assert "Kueue's clusterqueues may not be read: total and free quota are unknown" in notes
 
 
 @pytest.mark.slow

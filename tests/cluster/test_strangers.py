@@ -40,7 +40,7 @@ def test_a_pod_without_a_workload(place: Place, labels: dict[str, str]) -> None:
     for command in (("pause",), ("rerun",), ("delete", "job")):
         refused = place.gpuctl(*command, "lone", code=1).err
         assert refused == (
-            f"error: of lone in {place.namespace} only pods are left\n"
+            f"error: only pods of lone in {place.namespace} are left\n"
             f"  = `kubectl delete pod lone -n {place.namespace}` ends what runs\n"
         )
     assert runs(place, "lone")

@@ -320,7 +320,7 @@ def test_no_node_has_enough(place: Place, pools: None) -> None:
         answer["message"] == f"needs 1 example.com/card on one node of {FULL}; no node there has any example.com/card"
     )
     answer = why(place, "large", "gpu-shortage")
-    assert answer["message"] == f"needs 8 a100 on one node of {FULL}; best node has 3 free"
+    assert answer["message"] == f"needs 8 a100 on one node of {FULL}; the best node has 3 free"
     numbers = answer["numbers"]
     assert (numbers["needPerPod"], numbers["free"], numbers["largestCapacity"]) == (
         {"nvidia.com/gpu": 8},
@@ -337,7 +337,7 @@ def test_no_node_has_enough(place: Place, pools: None) -> None:
     answer = why(place, "cpus", "cpu-shortage")
     assert answer["message"] == f"needs 100 cpu on one node of {FULL}; the largest has 64 in all, so it never fits"
     answer = why(place, "bytes", "memory-shortage")
-    assert answer["message"].startswith(f"needs 256Gi memory on one node of {FULL}; best node has 255Gi free")
+    assert answer["message"].startswith(f"needs 256Gi memory on one node of {FULL}; the best node has 255Gi free")
     answer = why(place, "huge", "gpu-shortage")
     assert answer["message"] == f"needs 16 a100 on one node of {FULL}; the largest has 8 in all, so it never fits"
     assert answer["fix"] == "spread it over more nodes: `resources.nodes: 2` with `resources.gpu: 8`"
@@ -350,7 +350,7 @@ def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
     place.running("fill")
     place.apply(inference("serve", service={"replicas": 2}, resources={"pool": FULL, "gpu": 8, "cpu": 1}))
     answer = why(place, "serve", "gpu-shortage")
-    assert answer["message"] == f"1 pod of 2 waits: needs 8 GPUs on one node of {FULL}; best node has 4 free"
+    assert answer["message"] == f"1 pod of 2 waits: needs 8 GPUs on one node of {FULL}; the best node has 4 free"
     assert answer["pod"].startswith("serve-")
     assert place.get("Pod", answer["pod"])["spec"].get("nodeName") is None
 
@@ -485,7 +485,7 @@ IMAGES = {
         "registry.example.com/training:v1 cannot be pulled from the registry registry.example.com: ",
         "proxy",
     ),
-    "image-name-invalid": ("`registry.example.com/training:v1` is not a valid name of an image", "environment.image"),
+    "image-name-invalid": ("`registry.example.com/training:v1` is not a valid image name", "environment.image"),
 }
 
 
@@ -746,7 +746,7 @@ def test_what_is_not_on_the_list(place: Place) -> None:
     answer = why(place, "gated", "scheduling-gated")
     assert answer["numbers"]["gates"] == ["example.com/licence"]
     answer = why(place, "foreign", "unknown")
-    assert "waits for the scheduler volcano, which has said nothing for " in answer["message"]
+    assert "waits for the scheduler volcano, which has reported nothing for " in answer["message"]
     answer = why(place, "managed", "unknown")
     assert "the controller kueue.x-k8s.io/multikueue has to create its pods" in answer["message"]
     orphan = {
@@ -852,7 +852,7 @@ def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypat
     answer = why(place, "cuda", "application-error")
     assert "exit code 1" in answer["message"]
     assert any("logs may not be read" in note for note in answer["notes"])
-    assert answer["fix"] == "somebody who may read logs can see what it wrote"
+    assert answer["fix"] == "ask a user who may read logs for its output"
     assert place.gpuctl("describe", "job", "broken").code == 0
 
 
@@ -1056,7 +1056,7 @@ def test_a_paused_rollout(place: Place) -> None:
     place.running("serve")
     place.kubectl("rollout", "pause", "deployment/serve")
     answer = why(place, "serve", "running")
-    assert "its rollout is paused (spec.paused), so that a change of its pods would wait" in answer["message"]
+    assert "its rollout is paused (spec.paused), so changes of its pods wait until it is resumed" in answer["message"]
     place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/inference:v2")
     answer = why(place, "serve", "rollout-paused", when=lambda found: found["numbers"]["updatedPods"] == 0)
     assert answer["numbers"] == {"pods": 1, "updatedPods": 0}
@@ -1170,7 +1170,7 @@ def test_a_container_that_outlives_the_program(place: Place) -> None:
     change = json.dumps({"status": {"containerStatuses": status["containerStatuses"]}})
     place.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", change)
     answer = why(place, "side", "sidecar-running")
-    assert "container shipper still runs, so that the pod goes on, and holds 2 GPUs" in answer["message"]
+    assert "container shipper still runs, so the pod keeps running, and holds 2 GPUs" in answer["message"]
     assert answer["numbers"]["runningContainers"] == ["shipper"]
     assert "`podPatch.initContainers`" in answer["fix"]
 

@@ -17,7 +17,7 @@ def pod(called: str, **owner: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("owner", [{}, {"kind": "Job", "name": "train"}], ids=["nobody's", "not controlled"])
 def test_pods_that_nobody_controls_are_left(owner: dict[str, Any]) -> None:
-    with pytest.raises(NoSuchJob, match="of train in n only pods are left") as caught:
+    with pytest.raises(NoSuchJob, match="only pods of train in n are left") as caught:
         workload_of(Job(Identity("n", "train", "training"), None, [pod("a", **owner)]))
     assert caught.value.hint == "`kubectl delete pod a -n n` ends what runs"
 
@@ -25,6 +25,6 @@ def test_pods_that_nobody_controls_are_left(owner: dict[str, Any]) -> None:
 def test_what_controls_pods_may_not_be_seen_yet() -> None:
     """No `kubectl delete pod` is printed: a job that is there would make them again."""
     pods = [pod("a", kind="Job", name="train", controller=True)]
-    with pytest.raises(NoSuchJob, match="what made them has gone, or is not seen yet") as caught:
+    with pytest.raises(NoSuchJob, match="their controller is gone, or not visible yet") as caught:
         workload_of(Job(Identity("n", "train", "training"), None, pods))
     assert "try again" in (caught.value.hint or "")

@@ -154,13 +154,13 @@ def test_who_is_not_in_the_queue_is_not_before_it() -> None:
     ]
     places = [local("team"), local("held", stopPolicy="Hold")]
     found = told(waiting("new", 2), *others, queues=[queue("gpus", used=3, a=4)], local=places)
-    assert found.message.endswith("; it is the next")
+    assert found.message.endswith("; it is next")
     assert (found.numbers["position"], found.numbers["waitingJobs"]) == (1, 1)
     first = waiting("first", 1, created="2026-01-01", conditions=[{**refused, "status": "True"}])
     found = told(waiting("new", 2), *others, first, queues=[queue("gpus", used=3, a=4)], local=places)
-    assert "1 job is before it (Job/first in team)" in found.message
+    assert "1 job is ahead of it (Job/first in team)" in found.message
     found = told(waiting("new", 2, **away), first, queues=[queue("gpus", used=3, a=4)])
-    assert found.message.endswith("Kueue leaves it out for a while, until 2026-01-09T00:00:00Z")
+    assert found.message.endswith("Kueue keeps it out of the queue for a backoff time, until 2026-01-09T00:00:00Z")
     assert found.numbers["position"] is None
 
 

@@ -217,7 +217,7 @@ def test_who_has_to_end_for_a_quota() -> None:
     two = [holder("a", "training", 2), holder("b", "training", 2), holder("c", "inference", 4, "bob")]
     assert quota_fix(two) == "wait until training/a and training/b have ended, "
     # A service does not end by itself.
-    assert quota_fix([holder("api", "inference", 8, "bob")]) == "ask for the room of inference/api (owner bob), "
+    assert quota_fix([holder("api", "inference", 8, "bob")]) == "ask the owners of inference/api (owner bob) for room, "
     # Nobody's end is enough: the quota was lowered.
     assert quota_fix([holder(f"j{number}", "training", 4) for number in range(9)], hard=8) == ""
 

@@ -100,7 +100,7 @@ def parsed_name(text: str) -> tuple[str, str]:
     """
     kind, _, name = text.rpartition("/")
     if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
-        raise NoSuchJob(f"`{visible(text)}` is no name of a job", "write its name, or `training/NAME`")
+        raise NoSuchJob(f"`{visible(text)}` is not the name of a job", "write its name, or `training/NAME`")
     return kind, name
 
 
@@ -125,7 +125,7 @@ def _rows(
     for past in pasts:
         if past.invalid_reason is not None:
             where = f"Secret {past.secret} in {namespace}"
-            scope.note(f"{where} is marked as history and is passed over: {past.invalid_reason}")
+            scope.note(f"{where} is marked as history and is ignored: {past.invalid_reason}")
     sound = [past for past in pasts if past.invalid_reason is None]
     rows = []
     for past, before in zip(sound, [*sound[1:], None], strict=False):

@@ -83,7 +83,7 @@ def _pods(scope: Scope, fields: str = UNFINISHED) -> list[Object] | None:
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        scope.note(f"{error.message}: what is used and free of nodes is not known")
+        scope.note(f"{error.message}: used and free resources of nodes are unknown")
         return None
 
 
@@ -93,6 +93,6 @@ def _definitions(scope: Scope, keys: Records) -> list[Object] | None:
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        scope.note(f"{error.message}: pools are known by the labels of their nodes alone")
+        scope.note(f"{error.message}: pools are derived from node labels alone")
         return None
     return [item for item in maps if pool_of(item, keys)]

@@ -70,7 +70,7 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
     services = services_of(local, job, keys)
     scalers: list[Object] = []
     if job.workload is not None and job.workload["kind"] in SERVING:
-        why = "what it wants is not known"
+        why = "its target is unknown"
         scalers = local.all_if_allowed("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
     for note in local.notes:
         scope.note(note)
@@ -118,7 +118,7 @@ def own_labels(job: Job, keys: Records) -> str:
 
 def services_of(scope: Scope, job: Job, keys: Records) -> list[Object]:
     """Return the Services of a job. ``scope`` is limited to the job's namespace."""
-    return scope.all_if_allowed("Service", labels=own_labels(job, keys), why="how it is reached is not known") or []
+    return scope.all_if_allowed("Service", labels=own_labels(job, keys), why="its addresses are unknown") or []
 
 
 def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:

@@ -69,7 +69,7 @@ def split_prefix(text: str) -> tuple[str, str]:
     """
     prefix, _, name = text.rpartition("/")
     if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
-        raise NoSuchJob(f"`{text}` is no name of a job", "write its name, `training/NAME`, or `pod/NAME`")
+        raise NoSuchJob(f"`{text}` is not the name of a job", "write its name, `training/NAME`, or `pod/NAME`")
     return "pod" if prefix in _PODS else "job" if prefix == "jobs" else prefix, name
 
 
@@ -94,7 +94,7 @@ def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | N
         _tell_others(scope, job, found)
         return job
     if jobs:
-        raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is no {kind}, but {jobs[0].identity.kind}/{name}")
+        raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is not a {kind} but {jobs[0].identity.kind}/{name}")
     return None
 
 
@@ -112,7 +112,7 @@ def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> Job
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     hint = f"did you mean `{close[0]}`? " if close else ""
-    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists what there is")
+    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists the jobs")
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
@@ -158,12 +158,12 @@ def workload_of(job: Job) -> Object:
     whose = f"of {job.identity.name} in {job.identity.namespace}"
     if job.pods and all(map(is_controlled, job.pods)):
         # Pods and workloads are listed at different times. Kubernetes deletes the pods of a deleted workload.
-        later = "if you have just made it, try again; if not, its pods go by themselves"
-        raise NoSuchJob(f"{whose} only pods are seen: what made them has gone, or is not seen yet", later)
+        later = "if you have just created it, try again; otherwise Kubernetes deletes the pods"
+        raise NoSuchJob(f"only pods {whose} are seen: their controller is gone, or not visible yet", later)
     names = [pod["metadata"]["name"] for pod in job.pods]
     which = " ".join(names) if len(names) <= _FEW else f"-l app={job.identity.name}"
     hint = f"`kubectl delete pod {which} -n {job.identity.namespace}` ends what runs" if names else None
-    raise NoSuchJob(f"{whose} only pods are left", hint)
+    raise NoSuchJob(f"only pods {whose} are left", hint)
 
 
 def _which(jobs: list[Job]) -> str:

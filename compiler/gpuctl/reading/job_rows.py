@@ -335,7 +335,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
         return None
     wanted = replicas(job.workload)
     status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
-    said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not made"
+    said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not created"
     whole = job_row(job, names._replace(claimed={}))
     return whole._replace(
         status=status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),

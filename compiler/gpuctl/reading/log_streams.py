@@ -255,7 +255,7 @@ def log_error_text(error: ClusterError, pod: Object) -> str:
     status = pod_status(pod)
     if isinstance(error, ApiError):
         if error.is_missing:
-            return "it is gone, and its log with it"
+            return "it was deleted, and its log with it"
         silent = _SILENT_NODE.search(error.raw)
         if error.status >= 500 and silent:
             node = pod["spec"].get("nodeName") or "its node"
@@ -347,4 +347,4 @@ class MergedLogs:
 
 def kubelet_message(line: LogLine) -> str:
     """Return the kubelet's message that replaces a log: a line without a timestamp."""
-    return f"its node says: {line.text.decode('utf-8', 'replace').strip()[:300]}"
+    return f"its node reports: {line.text.decode('utf-8', 'replace').strip()[:300]}"

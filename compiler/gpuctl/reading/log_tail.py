@@ -140,7 +140,7 @@ class LogTail:
     def _gone(self) -> LogProblem | None:
         """Return what is missing of a deleted pod's log; None if it was read completely."""
         if not (self._answered or self._lines):
-            return LogProblem(self.source.name, "it is gone, and its log with it")
+            return LogProblem(self.source.name, "it was deleted, and its log with it")
         return None if self._whole else LogProblem(self.source.name, "its last lines are lost: it is gone")
 
     def _lost(self, error: ClusterError) -> LogProblem | None:

@@ -145,13 +145,15 @@ def read_kueue(scope: Scope) -> KueueLists:
 
     workloads, local, cluster, cohorts = scope.session.each(read, list(kinds))
     if workloads is None:
-        scope.note("Kueue's workloads may not be read: what the queue waits for is not known")
+        scope.note("Kueue's workloads may not be read: the contents of the queue are unknown")
     elif confined:
-        scope.note("Kueue's queues of other namespaces may not be read: whose jobs there are before it is not known")
+        scope.note(
+            "Kueue's queues of other namespaces may not be read: jobs of other namespaces ahead of it are unknown"
+        )
     if local is None:
-        scope.note("Kueue's localqueues may not be read: whether its queue exists is not known")
+        scope.note("Kueue's localqueues may not be read: whether its queue exists is unknown")
     if cluster is None:
-        scope.note("Kueue's clusterqueues may not be read: how much quota there is, and is free, is not known")
+        scope.note("Kueue's clusterqueues may not be read: total and free quota are unknown")
     return KueueLists(workloads, local, cluster, cohorts)
 
 

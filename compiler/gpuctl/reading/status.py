@@ -210,7 +210,7 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     suspended = bool(spec.get("suspend"))
     stopped = workload["kind"] in ("Deployment", "StatefulSet") and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
-        return Status("Paused", _PAUSED, f"{JobHint('resume')} goes on with it")
+        return Status("Paused", _PAUSED, f"{JobHint('resume')} continues it")
     if is_queued(workload, keys):
         return Status("Queued", _PENDING, f"waits in Kueue's queue {queue_of(workload)}")
     if suspended and is_held(workload):
@@ -245,7 +245,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
         return worst
     if _RUNNING in phases:
         return Status("Pending", _PENDING, f"0 of {wanted} pods are ready")
-    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else "its pods are not made yet")
+    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else "its pods are not created yet")
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:
@@ -260,7 +260,7 @@ def _worst(pods: Iterable[Object]) -> Status | None:
     for status in statuses:
         if status.phase == _FAILED:
             why = f"a pod failed ({': '.join(part for part in (status.word, status.reason) if part)})"
-            return Status("Pending", _PENDING, f"{why}; its controller makes another")
+            return Status("Pending", _PENDING, f"{why}; its controller creates another")
     return None
 
 

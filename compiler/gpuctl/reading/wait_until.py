@@ -260,7 +260,7 @@ class _Wait:
         if condition == "deleted":
             # A new job of the same name is not the one that was waited for.
             another = workload["metadata"]["uid"] != item.uid
-            return self._outcome(item, "met", f"{title} was deleted, and made again") if another else None
+            return self._outcome(item, "met", f"{title} was deleted, and created again") if another else None
         status = item.job.status(self._keys)
         ended = end_state(workload)
         if ended == "failed":

@@ -106,7 +106,7 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
     unsaid = [event for event in failed[-1:] if one_line(event.get("message")).rpartition(": ")[2] not in held.message]
     told = (held.source, *(event_proof(event) for event in [*unsaid, *secrets[-1:]]))
     if held.reason == "InvalidImageName":
-        message = f"`{held.image}` is not a valid name of an image"
+        message = f"`{held.image}` is not a valid image name"
         fix = "correct `environment.image`: REGISTRY/NAME:TAG, in lower case except for the tag"
         return Finding("image-name-invalid", message, numbers, fix, told, held.name, pods)
     # Older kubelets do not repeat the error in the state of a back-off; only the event has it.
@@ -120,9 +120,7 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
     elif cause == "image-unauthorised":
         names = [item["name"] for item in held.pod["spec"].get("imagePullSecrets") or []]
         used = f"with the pull secret {', '.join(names)}" if names else "without a pull secret"
-        unsure = (
-            " (or has no such image: registries do not tell these apart)" if "repository does not exist" in text else ""
-        )
+        unsure = " (or has no such image: registries report both alike)" if "repository does not exist" in text else ""
         message = f"the registry {registry} denies access to {held.image} {used}{unsure}"
         if secrets:
             message = f"the pull secret for {held.image} cannot be read: {one_line(secrets[-1].get('message'))}"
@@ -210,7 +208,7 @@ def failed_sandbox(evidence: Evidence) -> Finding | None:
         node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
         text = one_line(events[-1].get("message"))
         message = f"{node} cannot set up the pod: {text.rpartition('desc = ')[2]}"
-        fix = f"a matter for the administrators of {node}: its network or its container runtime does not work"
+        fix = f"ask the administrators of {node} to repair its network or its container runtime"
         return Finding("sandbox-failed", message, {"node": node}, fix, (event_proof(events[-1]),), name)
     return None
 
@@ -265,11 +263,11 @@ def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[P
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
     asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
     message = f"the GPU driver on {node} does not serve the pod {name}: {line}{again}"
-    fix = f"a matter for the administrators of {node}: its driver is not installed, or does not work"
+    fix = f"ask the administrators of {node} to install or repair its GPU driver"
     if log.is_driver_too_old(line):
         fix = f"use an image whose CUDA is not newer than the driver of {node}, or have the driver updated"
     if not asked and not log.has_driver(line):
-        message = f"the program wants a GPU, and the pod {name} asks for none: {line}{again}"
+        message = f"the program needs a GPU, but the pod {name} requests none: {line}{again}"
         fix = "set `resources.gpu`, for instance `resources: {gpu: 1}`"
         return Finding("gpu-not-requested", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
     return Finding("gpu-driver-error", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)

@@ -99,7 +99,7 @@ def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
         fix = "set `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
         return Finding("segmentation-fault", message, {**numbers, "signal": name}, fix, told, end.pod)
     if end.code == _KILL:
-        message = f"{where} was killed (SIGKILL), and kubelet does not say why{again}"
+        message = f"{where} was killed (SIGKILL), and kubelet reports no reason{again}"
         fix = (
             "look for what killed it: its node ran out of memory or was shut down, or it did not end within its grace "
             f"period; {command('describe job', evidence)} shows the events"
@@ -110,7 +110,7 @@ def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
         fix = f"look for what terminated it: {command('describe job', evidence)} shows the events"
         return Finding("terminated", message, numbers, fix, told, end.pod)
     if end.code == 0:
-        message = f"the program in {where} ends by itself, without an error, and a service has to keep running{again}"
+        message = f"the program in {where} exits without an error, but a service has to keep running{again}"
         fix = "let `environment.command` stay in the foreground, or write it as `kind: training`"
         return Finding("application-error", message, numbers, fix, told, end.pod)
     message = f"the program ended with exit code {end.code} in {where}{line}{again}"
@@ -121,7 +121,7 @@ def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
 def _its_log(evidence: Evidence, end: ContainerExit, pod: Object) -> str:
     """Return how to see what the container wrote until this exit."""
     if not evidence.may_read_logs:
-        return "somebody who may read logs can see what it wrote"
+        return "ask a user who may read logs for its output"
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
     if end.container != container_of_log(pod, None):
         flags.append(f"-c {end.container}")

@@ -180,7 +180,7 @@ def read_events(scope: Scope, job: Job) -> list[Object] | None:
 
 
 def _events(scope: Scope, job: Job, claims: Mapping[str, Object | None]) -> list[Object] | None:
-    events = scope.all_if_allowed("Event", why="the cause rests on the states of the pods alone")
+    events = scope.all_if_allowed("Event", why="the cause is derived from pod status alone")
     if events is None:
         return None
     about = sorted(of_job(events, job.identity.namespace, job.workload, job.pods), key=event_order)
@@ -199,7 +199,7 @@ def _snapshot(scope: Scope) -> Snapshot | None:
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        scope.note("nodes and pods of all namespaces may not be read: numbers are those of the scheduler's message")
+        scope.note("nodes and pods of all namespaces may not be read: numbers are taken from the scheduler's message")
         return None
 
 
@@ -209,13 +209,13 @@ def _nodes(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
     placed = [pod["spec"]["nodeName"] for pod in pods if (pod.get("status") or {}).get("phase") not in ended
               and (pod.get("spec") or {}).get("nodeName")]  # fmt: skip
     names = list(dict.fromkeys(placed))[:_NODES]
-    return dict(_each(scope, [Key("Node", "", name) for name in names], "whether they work is not known"))
+    return dict(_each(scope, [Key("Node", "", name) for name in names], "whether they are ready is unknown"))
 
 
 def _claims(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
     names = {name: None for pod in pods if not _runs(pod) for name in mounted_claims(pod["spec"])}
     keys = [Key("PersistentVolumeClaim", scope.namespace or "", name) for name in names]
-    return dict(_each(scope, keys, "whether they exist is not known"))
+    return dict(_each(scope, keys, "whether they exist is unknown"))
 
 
 def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str], Object | None]:
@@ -225,7 +225,7 @@ def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str]
         return found
     for kind in DEVICE_CLAIMS:
         keys = [Key(kind, scope.namespace or "", name) for of, name in named if of == kind]
-        found |= {(kind, name): item for name, item in _each(scope, keys, "whether they exist is not known")}
+        found |= {(kind, name): item for name, item in _each(scope, keys, "whether they exist is unknown")}
     return found
 
 
@@ -269,7 +269,7 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     workload = job.workload
     if workload is None or end_state(workload) or len(pods) >= replicas(workload):
         return None
-    return scope.all_if_allowed("ResourceQuota", why="the numbers are those of the refusal")
+    return scope.all_if_allowed("ResourceQuota", why="the numbers are taken from the refusal")
 
 
 def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], list[str]] | None:
@@ -289,7 +289,7 @@ def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], lis
         except ApiError as error:
             if error.lacks_permission:
                 forbidden = True
-                scope.note("logs may not be read: what a program said when it ended is not known")
+                scope.note("logs may not be read: the last output of the program is unknown")
             return None
 
     lines = scope.session.each(read, worth)
@@ -306,7 +306,7 @@ def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
     if not (workload.get("spec") or {}).get("suspend"):
         if _lacks_kueue(scope):
             scope.note(
-                f"its queue {queue_of(workload)} is without effect: the cluster has no Kueue, which would hold the job "
+                f"its queue {queue_of(workload)} has no effect: the cluster has no Kueue, which would hold the job "
                 "back and start its pods together"
             )
         return None, None
@@ -333,7 +333,7 @@ def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
 def _scaler(scope: Scope, job: Job) -> Object | None:
     if job.workload is None or job.workload["kind"] not in SERVING:
         return None
-    return scaler_of(scope.all_if_allowed("HorizontalPodAutoscaler", why="what it wants is not known") or [], job)
+    return scaler_of(scope.all_if_allowed("HorizontalPodAutoscaler", why="its target is unknown") or [], job)
 
 
 def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
@@ -343,7 +343,7 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     workload = job.workload
     if workload is None or end_state(workload) or not any(map(is_ready, job.pods)):
         return None
-    why = "how it is reached is not known"
+    why = "its addresses are unknown"
     subdomain = subdomain_of(workload)
     if subdomain is not None:
         return scope.all_if_allowed("Service", fields=f"metadata.name={subdomain}", why=why)

@@ -23,7 +23,7 @@ _SHUTDOWN = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
 _DISRUPTED = {
     "PreemptionByScheduler": "the scheduler evicted it for a pod of higher priority",
     "EvictionByEvictionAPI": "it was evicted through the API, as by a drain of its node",
-    "DeletionByTaintManager": "its node has got a taint that it does not tolerate, as a node gets that does not answer",
+    "DeletionByTaintManager": "its node got a taint that it does not tolerate, as a node that does not answer does",
     "DeletionByPodGC": "its node is gone",
 }
 
@@ -51,7 +51,8 @@ def lost_node(evidence: Evidence) -> Finding | None:
         since = evidence.since(ready.get("lastTransitionTime"))
         message = f"the node {node} of its pod {name} {how}, for {since}" + (f": {why}" if why else "")
         given_up = command("delete job", evidence, "--force")
-        fix = f"`kubectl describe node {node}` shows more; {given_up} gives up what may still run there"
+        fix = f"`kubectl describe node {node}` shows more; {given_up} deletes the job, although its "
+        fix += "processes may still run there"
         told = known_proofs(condition_proof(live, "Ready"), condition_proof(pod, "Ready"))
         return Finding("node-lost", message, numbers, fix, told, name, others)
     return None
@@ -71,7 +72,7 @@ def refused_by_node(evidence: Evidence) -> Finding | None:
         name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
         text = one_line(status.get("message")).removeprefix("Pod was rejected: ")
         message = f"{node} refused the pod {name}: {text}"
-        fix = f"a matter for the administrators of {node}: it can give less than the scheduler counts with"
+        fix = f"ask the administrators of {node}: it can provide less than it reports to the scheduler"
         told = (Proof("status", f"pod/{name}", f"{status['reason']}: {one_line(status.get('message'))}"),)
         return Finding("node-refused", message, {"node": node, "reason": status["reason"]}, fix, told, name)
     return None
@@ -167,5 +168,5 @@ def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, s
     elif resource == "ephemeral-storage":
         fix = "write to a mounted volume (`storage.workdirs`), not into the container"
     else:
-        fix = f"{how_to_run_again(evidence)}; that the node ran short is for its administrators"
+        fix = f"{how_to_run_again(evidence)}; the administrators of the node can find out why it ran short"
     return resource, fix

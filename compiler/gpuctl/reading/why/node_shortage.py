@@ -151,8 +151,8 @@ def _sentence(
         return f"{wants}; the largest has {format_units(resource, most).split()[0]} in all, so it never fits"
     if passed:
         enough = " and ".join(pending.amount(name, pending.incoming.pod.requests.get(name, 1)) for name in passed)
-        return f"{wants}; of the nodes with {enough} free the best has {room}"
-    return f"{wants}; {'the only node' if nodes == 1 else 'best node'} has {room} free"
+        return f"{wants}; the best node with {enough} free has only {room}"
+    return f"{wants}; {'the only node' if nodes == 1 else 'the best node'} has {room} free"
 
 
 def _fix(pending: PendingPods, resource: str, need: int, most: int, change: str | None, left: list[NodeInfo]) -> str:

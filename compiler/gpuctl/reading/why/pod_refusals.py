@@ -69,7 +69,7 @@ def refused(evidence: Evidence) -> Finding | None:
         if found is not None:
             return found
     fix = (
-        "change what the message names, or ask whoever runs the policy; "
+        "change what the message names, or ask the administrators of the policy; "
         + command("describe job", evidence)
         + " shows more"
     )
@@ -159,7 +159,7 @@ def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
             if all(item.kind == "training" for item in chosen):
                 return f"wait until {titles} {'has' if len(names) == 1 else 'have'} ended, "
             # Services and pods of other tools may run forever.
-            return f"ask for the room of {titles}, "
+            return f"ask the owners of {titles} for room, "
     return ""
 
 

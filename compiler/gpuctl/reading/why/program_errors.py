@@ -142,17 +142,17 @@ def _file(error: _Error) -> _Answer:
             fix += "; a relative path is one below `environment.workdir`"
     elif mount.source == "hostPath":
         host = mount.detail.get("path")
-        fix = f"is it in {host} on {error.end.node}? Each node has its own; a claim (`pvc`) is one for all"
+        fix = f"check that it is in {host} on {error.end.node}: each node has its own; a claim (`pvc`) is shared by all"
     else:
-        fix = f"is it in the volume that is mounted at {mount.path}? If not, put it there, or correct the path"
+        fix = f"check that it is in the volume mounted at {mount.path}; if not, put it there, or correct the path"
     return what, fix, {"path": path}
 
 
 def _hub(error: _Error) -> _Answer:
     host, node = _first(_HOST, error.line), error.end.node
     fix = (
-        f"does {node} reach it, by a proxy if need be (`HTTPS_PROXY` in `environment.env`)? Without the Internet set "
-        "`HF_ENDPOINT` to a mirror, or mount the model and name its path"
+        f"check that {node} reaches it, with a proxy if needed (`HTTPS_PROXY` in `environment.env`); without Internet "
+        "set `HF_ENDPOINT` to a mirror, or mount the model and name its path"
     )
     return f"{host or 'a host that the program loads from'} cannot be reached", fix, {"host": host, "node": node}
 
@@ -168,7 +168,7 @@ def _address(error: _Error) -> _Answer:
 
 def _rendezvous(error: _Error) -> _Answer:
     fix = (
-        "start all nodes with the `MASTER_ADDR`, `MASTER_PORT` and number of nodes that are set for them; look whether "
+        "start all nodes with the `MASTER_ADDR`, `MASTER_PORT` and number of nodes that are set for them; check that "
         "the first pod (rank 0) runs and listens on all addresses"
     )
     return "the processes of the training did not find each other", fix, {"node": error.end.node}

@@ -87,8 +87,8 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     missing = _missing_queue(lists, namespace, queue)
     if missing is not None:
         return Finding("queue-unusable", missing.message, {"queue": queue}, missing.fix, proof)
-    message = f"waits in Kueue's queue {queue}: Kueue has not looked at it yet"
-    fix = "if this lasts for more than a moment, Kueue does not run: ask the administrators"
+    message = f"waits in Kueue's queue {queue}: Kueue has not processed it yet"
+    fix = "if this lasts for more than a minute, Kueue is not running: ask the administrators"
     return Finding("queued", message, {"queue": queue}, fix, proof)
 
 
@@ -96,7 +96,7 @@ def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | No
     """The Workload was deactivated, or Kueue has given up on it."""
     ended = condition(admission, "Finished")
     if ended is not None:
-        message = f"Kueue could not start it, and has given it up: {one_line(ended.get('message'))}"
+        message = f"Kueue could not start it and gave up: {one_line(ended.get('message'))}"
         fix = f"{command('delete job', evidence)}, then apply its document again"
         told = known_proofs(condition_proof(admission, "Finished"))
         return Finding("queue-unusable", message, {"queue": queue}, fix, told)
@@ -133,9 +133,7 @@ def _missing_queue(lists: KueueLists, namespace: str, queue: str) -> _Trouble | 
     has = f"the namespace has {names}" if here else "the namespace has none"
     make = f"ask the administrators to create the LocalQueue {queue} in {namespace}"
     fix = (
-        f"let `training.queue` of the platform name one of these, and apply with `--relower`, or {make}"
-        if here
-        else make
+        f"set `training.queue` of the platform to one of these, and apply with `--relower`, or {make}" if here else make
     )
     return _Trouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
 
@@ -148,7 +146,7 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
     )  # fmt: skip
     policy = ((local or {}).get("spec") or {}).get("stopPolicy") or "None"
     if local is not None and policy != "None":
-        fix = "ask the administrators why, and when it goes on"
+        fix = "ask the administrators why, and when it will be resumed"
         return _Trouble(
             f"Kueue's queue {place.queue} is stopped (stopPolicy {policy}): it admits nothing", fix,
             Proof("spec", object_title(local), f"stopPolicy: {policy}"),
@@ -162,12 +160,13 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
     policy = (found.get("spec") or {}).get("stopPolicy") or "None"
     if policy != "None":
         message = f"{_which(place)} is stopped (stopPolicy {policy}): it admits nothing"
-        return _Trouble(message, "ask the administrators why, and when it goes on", condition_proof(found, "Active"))
+        fix = "ask the administrators why, and when it will be resumed"
+        return _Trouble(message, fix, condition_proof(found, "Active"))
     states = (found.get("status") or {}).get("conditions") or []
     active = next((item for item in states if item.get("type") == "Active"), None)
     if active is not None and active.get("status") == "False":
         message = f"{_which(place)} is not active: {one_line(active.get('message'))}"
-        return _Trouble(message, "ask the administrators to mend the ClusterQueue", condition_proof(found, "Active"))
+        return _Trouble(message, "ask the administrators to repair the ClusterQueue", condition_proof(found, "Active"))
     return None
 
 
@@ -226,18 +225,18 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
         # GPUs first: users ask about them most.
         yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
     else:
-        yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
+        yield _said(admission, "QuotaReserved") or "Kueue has not processed it yet"
     if place.ahead:
         claims = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
         names = ", ".join(claims[:_NAMED])
         more = " ..." if len(claims) > _NAMED else ""
         verb = "is" if len(place.ahead) == 1 else "are"
-        yield f"{count_text(len(place.ahead), 'job')} {verb} before it ({names}{more})"
+        yield f"{count_text(len(place.ahead), 'job')} {verb} ahead of it ({names}{more})"
     elif place.ahead is not None and place.waiting and not place.is_backing_off:
-        yield "it is the next"
+        yield "it is next"
     if place.is_backing_off:
         until = ((admission.get("status") or {}).get("requeueState") or {}).get("requeueAt")
-        yield "Kueue leaves it out for a while" + (f", until {until}" if until else "")
+        yield "Kueue keeps it out of the queue for a backoff time" + (f", until {until}" if until else "")
 
 
 def _lacks(place: QueuePosition, resource: str) -> str:
@@ -265,7 +264,7 @@ def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
     match = _PREEMPTOR.search(preempted.get("message") or "")
     by = next((item for item in lists.workloads or [] if match and item["metadata"].get("uid") == match["uid"]), None)
     reasons = {"InClusterQueue": "of higher priority", "InCohortReclamation": "that takes back lent quota"}
-    kind = reasons.get(preempted.get("reason") or "", "that goes before it")
+    kind = reasons.get(preempted.get("reason") or "", "that takes precedence")
     who = f"{_owner(by, evidence)}, " if by is not None else ""
     return f"it was preempted {ago} ago for {who}a job {kind}"
 

@@ -136,6 +136,6 @@ def cause_in_message(pending: PendingPods) -> Finding | None:
         "needPerPod": with_unit_names({resource: need}),
         "nodes": dict(pending.reason_counts),
     }
-    whole = f"{command('why', pending.evidence)}, run by somebody who may read nodes, shows who has it"
+    whole = f"{command('why', pending.evidence)}, run by a user who may read nodes, shows who holds it"
     fix = f"ask for less of {resource}, or wait for other jobs to end; {whole}"
     return Finding(shortage_of(resource, gpus), message, numbers, fix, pending.sources, pending.name, pending.number)

@@ -46,7 +46,7 @@ def _case(pending: PendingPods) -> Finding | None:
 def _gated(pending: PendingPods) -> Finding:
     gates = [item["name"] for item in pending.pod["spec"].get("schedulingGates") or []]
     message = f"{pending.prefix}held by the scheduling gate{'s' if len(gates) > 1 else ''} {first_few(gates)}"
-    fix = f"whatever set {first_few(gates)} has to remove it; the scheduler does not look at the pod before that"
+    fix = f"the controller that set {first_few(gates)} has to remove it; until then the scheduler ignores the pod"
     return pending.finding("scheduling-gated", message, {"gates": gates}, fix)
 
 
@@ -312,7 +312,7 @@ def _contradiction(pending: PendingPods) -> Finding | None:
         "unknown",
         message,
         {"fittingNodes": len(pending.fitting_nodes)},
-        "wait; the evidence has the scheduler's own words",
+        "wait; the evidence contains the scheduler's message",
     )
 
 

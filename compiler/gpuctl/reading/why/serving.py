@@ -84,7 +84,7 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
     if _has_endpoints(evidence, name) or min(_ready_for(evidence, pod) for pod in matched) < YOUNG:
         return None
     message = f"its {_pods(evidence)}, but the Service {name} has no endpoints, although it selects them"
-    fix = f"does the controller manager run? {_slices_of(evidence, name)} shows what there is"
+    fix = f"check that the controller manager runs; {_slices_of(evidence, name)} lists the endpoints"
     told = (Proof("status", object_title(service), "no EndpointSlice of it has a ready endpoint"),)
     return Finding("service-empty", message, numbers, fix, told)
 
@@ -138,7 +138,7 @@ def failing_autoscaler(evidence: Evidence) -> Finding | None:
                 f"its autoscaler {name} does not scale it, {count_text(evidence.wanted, 'pod')} stay"
                 f"{'s' if evidence.wanted == 1 else ''}: {reason}: {one_line(item.get('message'))}"
             )
-            fix = f"does its metric exist? `kubectl describe hpa {name} -n {namespace}` shows what it asks for"
+            fix = f"check that its metric exists: `kubectl describe hpa {name} -n {namespace}` shows what it asks for"
             numbers = {"autoscaler": name, "reason": reason, "pods": evidence.wanted}
             return Finding("autoscaler-failing", message, numbers, fix, known_proofs(condition_proof(scaler, kind)))
     return None

@@ -33,11 +33,11 @@ def running_sidecar(evidence: Evidence) -> Finding | None:
     many = f"{count_text(len(found), 'pod')} of {evidence.wanted}: " if evidence.wanted > 1 else ""
     message = (
         f"{many}{ended['name']} of pod {name} has ended (exit code {code}, {since} ago); container {first_few(others)} "
-        f"still {'runs' if len(others) == 1 else 'run'}, so that the pod goes on{held}"
+        f"still {'runs' if len(others) == 1 else 'run'}, so the pod keeps running{held}"
     )
     own = {item["name"] for template, _ in pod_templates(workload) for item in template["spec"].get("containers") or []}
     native = "a native sidecar (an init container with `restartPolicy: Always`), which ends with the program"
-    ways = "write it in `podPatch.initContainers` as" if set(others) <= own else "let what injects it make it"
+    ways = "write it in `podPatch.initContainers` as" if set(others) <= own else "let its injector create it as"
     fix = f"{ways} {native}; {command('delete job', evidence)} ends it now"
     told = (
         Proof("status", f"pod/{name}", f"container {ended['name']} ended: exit code {code}"),

@@ -60,14 +60,15 @@ def terminating(evidence: Evidence) -> Finding | None:
     if held:
         named = " and ".join(held)
         namespace = evidence.job.identity.namespace
-        fix = f"whatever set the finalizer has to remove it; `kubectl get {about} -n {namespace} -o yaml` shows all"
+        shown = f"`kubectl get {about} -n {namespace} -o yaml` shows all"
+        fix = f"the controller that set the finalizer has to remove it; {shown}"
         return Finding("terminating", f"it is being deleted, and the finalizer {named} holds it", numbers, fix, told)
     for pod in leaving:
         stuck = [name for name in pod["metadata"].get("finalizers") or [] if name not in _OWN_FINALIZERS]
         if stuck:
             name = pod["metadata"]["name"]
             message = f"it is being deleted; the finalizer {' and '.join(stuck)} holds its pod {name}"
-            fix = "whatever set the finalizer has to remove it"
+            fix = "the controller that set the finalizer has to remove it"
             return Finding("terminating", message, {**numbers, "finalizers": stuck}, fix, told, name)
     if leaving:
         last = str(leaving[0]["metadata"]["name"])
@@ -77,7 +78,8 @@ def terminating(evidence: Evidence) -> Finding | None:
         waits = f", {rough_duration(late)} past its grace period" if late > 0 else ""
         message = f"it is being deleted; {count_text(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
         forced = (
-            f"{command('delete job', evidence, '--force')} gives it up (its processes may still run, and hold GPUs)"
+            f"{command('delete job', evidence, '--force')} deletes it without waiting (its processes may still run and "
+            "hold GPUs)"
         )
         return Finding("terminating", message, numbers, forced if late > 0 else None, told, last)
     return Finding("terminating", f"it is being deleted, since {since}", numbers, None, told)
@@ -106,7 +108,7 @@ def suspended(evidence: Evidence) -> Finding | None:
         told = known_proofs(Proof("spec", about, "suspend: true"), said)
         message = "spec.suspend is set, and not by gpuctl pause"
         if is_held(workload):
-            message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl made it again after it had ended"
+            message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl created it again after its end"
         return Finding("suspended", message, fix=command("resume", evidence), sources=told)
     if word == "ScaledToZero":
         message = "spec.replicas is 0, and not by gpuctl pause"
@@ -164,9 +166,7 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
         condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"),
         *(event_proof(event) for event in evidence.events_with("BackOff", "Failed", "Evicted", "Killing")[-2:]),
     )
-    left = (
-        f"; {count_text(count, 'pod')} failed, and its job.retries are {limit}" if count and limit is not None else ""
-    )
+    left = f"; {count_text(count, 'pod')} failed, and its job.retries is {limit}" if count and limit is not None else ""
     return Finding("backoff-limit", f"{said}{left}", numbers, command("rerun", evidence), told)
 
 
@@ -187,7 +187,7 @@ def running(evidence: Evidence) -> Finding | None:
     told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
     message = f"nothing is wrong: {count_text(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
     if workload is not None and (workload.get("spec") or {}).get("paused"):
-        message += "; its rollout is paused (spec.paused), so that a change of its pods would wait"
+        message += "; its rollout is paused (spec.paused), so changes of its pods wait until it is resumed"
     return Finding("running", message, numbers, sources=told)
 
 

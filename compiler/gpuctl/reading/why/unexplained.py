@@ -57,7 +57,7 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
         said = any(item.get("type") == "PodScheduled" for item in status.get("conditions") or [])
         if said or age > YOUNG or scheduler_of(pod) != SCHEDULER:
             return None
-        return f"was created {rough_duration(age)} ago; the scheduler has not looked at it yet"
+        return f"was created {rough_duration(age)} ago; the scheduler has not tried it yet"
     if status.get("phase") == "Pending":
         pull = open_pull(evidence, pod)
         if pull is not None:
@@ -105,13 +105,15 @@ def unknown(evidence: Evidence) -> Finding:
     if silent is not None and scheduler_of(silent) != SCHEDULER:
         name = scheduler_of(silent)
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
-        message = f"pod {silent['metadata']['name']} waits for the scheduler {name}, which has said nothing for {age}"
-        fix = f"is {name} installed, and does it run? Without `schedulerName` the default scheduler places the pod"
+        pod = silent["metadata"]["name"]
+        message = f"pod {pod} waits for the scheduler {name}, which has reported nothing for {age}"
+        fix = f"check that {name} is installed and runs; without `schedulerName` the default scheduler places the pod"
         spec = Proof("spec", object_title(silent), f"schedulerName: {name}")
         return Finding("unknown", message, {**numbers, "schedulerName": name}, fix, (spec, *told))
     if silent is not None:
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
-        message = f"the scheduler has said nothing about the pod {silent['metadata']['name']} for {age}: does it run?"
+        pod = silent["metadata"]["name"]
+        message = f"the scheduler has reported nothing about the pod {pod} for {age}; check that it runs"
         return Finding("unknown", message, numbers, fix, told)
     if not pods and workload is not None and _is_managed_elsewhere(evidence):
         who = workload["spec"]["managedBy"]
@@ -119,9 +121,9 @@ def unknown(evidence: Evidence) -> Finding:
         spec = Proof("spec", object_title(workload), f"managedBy: {who}")
         return Finding("unknown", message, {**numbers, "managedBy": who}, f"does {who} run?", (spec, *told))
     if not pods:
-        message = f"its pods have not been created ({evidence.wanted} are wanted), and nothing says why"
+        message = f"its pods have not been created ({evidence.wanted} are wanted), and nothing reports why"
         if evidence.events is None:
-            message += "; events, which might, may not be read"
+            message += "; events may not be read"
         return Finding("unknown", message, numbers, fix, told)
     status = job_status(workload, evidence.job.pods, evidence.keys) if workload is not None else pod_status(pods[-1])
     reason = f": {status.reason}" if status.reason else ""

@@ -111,7 +111,7 @@ class WaitingReasons:
 
     @cached_property
     def _quotas(self) -> Mapping[str, list[Object]] | None:
-        listed = self._scope.all_if_allowed("ResourceQuota", why="the numbers are those of the refusal")
+        listed = self._scope.all_if_allowed("ResourceQuota", why="the numbers are taken from the refusal")
         found: dict[str, list[Object]] = {}
         for item in listed or []:
             found.setdefault(item["metadata"]["namespace"], []).append(item)
@@ -119,7 +119,7 @@ class WaitingReasons:
 
     @cached_property
     def _claims(self) -> Mapping[tuple[str, str], Object] | None:
-        listed = self._scope.all_if_allowed("PersistentVolumeClaim", why="whether they exist is not known")
+        listed = self._scope.all_if_allowed("PersistentVolumeClaim", why="whether they exist is unknown")
         if listed is None:
             return None
         return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in listed}
@@ -135,8 +135,8 @@ class WaitingReasons:
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            self._scope.note("nodes and pods of all namespaces may not be read: what waits for a node is told by the "
-                             "scheduler's message")  # fmt: skip
+            self._scope.note("nodes and pods of all namespaces may not be read: why pods wait for a node is taken from "
+                             "the scheduler's message")  # fmt: skip
             return None
 
 
