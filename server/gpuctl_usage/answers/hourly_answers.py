@@ -28,9 +28,9 @@ from gpuctl_usage.store.usage_queries import (
     find_rows,
     hour_counts,
     is_row_key,
-    narrowed,
     page_within,
     row_key,
+    with_group_ids,
 )
 from gpuctl_usage.sums import Level
 
@@ -125,14 +125,14 @@ class Rows(Protocol):
     def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
         """Some of them, in the order of the question, those after a place."""
 
-    def kept_times(self, starts: Collection[int], /) -> dict[int, list[PeriodCapacity]]:
+    def period_capacities(self, starts: Collection[int], /) -> dict[int, list[PeriodCapacity]]:
         """Of the hours or steps that begin then, by their start: of what they are made, and what the cluster had."""
 
 
 class _HourRows:
-    def __init__(self, connection: Connection, question: RowQuery) -> None:
+    def __init__(self, connection: Connection, query: RowQuery) -> None:
         self._connection = connection
-        self._question = narrowed(connection, question)
+        self._question = with_group_ids(connection, query)
         self._counts: dict[int, int] | None = None
 
     def count(self) -> int:
@@ -140,30 +140,30 @@ class _HourRows:
         return sum(self._counts.values())
 
     def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
-        question = self._question
+        query = self._question
         if self._counts is not None and after is None:
-            question, offset = page_within(question, self._counts, limit, offset)
-        return find_rows(self._connection, question, limit, offset, after)
+            query, offset = page_within(query, self._counts, limit, offset)
+        return find_rows(self._connection, query, limit, offset, after)
 
-    def kept_times(self, starts: Collection[int]) -> dict[int, list[PeriodCapacity]]:
+    def period_capacities(self, starts: Collection[int]) -> dict[int, list[PeriodCapacity]]:
         times = ((start, start + HOUR) for start in starts)
         hours = capacity_of_hours(self._connection, self._question.cluster, times)
         return {start: [hour] for start, hour in hours.items()}
 
 
-def rows_of(connection: Connection, hours: HoursQuery, question: RowQuery, with_idle: bool = False) -> Rows:
+def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idle: bool = False) -> Rows:
     """The rows of hours, or of what is longer.
 
     :param with_idle: also of groups that hold nothing, every one in every step.
     :raises Refused: there is no such time zone, or it would take too much.
     """
     zone_of(hours.tz)
-    if hours.step is StepUnit.HOUR and question.level is not Level.NODE and not with_idle:
-        return _HourRows(connection, question)
-    steps, number = read_known_steps(connection, hours, question.cluster), list(StepUnit).index(hours.step)
-    if question.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
+    if hours.step is StepUnit.HOUR and query.level is not Level.NODE and not with_idle:
+        return _HourRows(connection, query)
+    steps, number = read_known_steps(connection, hours, query.cluster), list(StepUnit).index(hours.step)
+    if query.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
         raise TooMuch("nodes are answered for six weeks of hours at most; ask for a shorter time, or for step=day")
-    return StepRows(connection, question, steps, number, with_idle)
+    return StepRows(connection, query, steps, number, with_idle)
 
 
 def read_known_steps(connection: Connection, hours: HoursQuery, cluster: int) -> list[KnownStep]:
@@ -187,7 +187,7 @@ def row_query(hours: HoursQuery, cluster: int, level: Level, **asked: Any) -> Ro
 
 
 def answer_rows(
-    hours: HoursQuery, question: RowQuery, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
+    hours: HoursQuery, query: RowQuery, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
 ) -> RowsOrPage:
     """Rows as they are asked for: all, a page, or those after others.
 
@@ -199,20 +199,20 @@ def answer_rows(
 
     def after(limit: int, place: RowKey | None) -> tuple[list[dict[str, Any]], list[RowKey]]:
         found = rows.find(limit, after=place)
-        return told(found), [row_key(question, row) for row in found]
+        return told(found), [row_key(query, row) for row in found]
 
-    form = f"{question.level.value} {hours.step.value} {question.order.value} {question.ascending}"
-    return rows_after(hours.paging, form, lambda place: is_row_key(question, place), after)
+    form = f"{query.level.value} {hours.step.value} {query.order.value} {query.ascending}"
+    return rows_after(hours.paging, form, lambda place: is_row_key(query, place), after)
 
 
 def namespace_capacities(
-    connection: Connection, question: RowQuery, rows: Rows, found: list[UsageRow]
+    connection: Connection, query: RowQuery, rows: Rows, found: list[UsageRow]
 ) -> list[float | None]:
     """What the namespace of each row might hold, in GPU-seconds; None where that is not known, and of other levels."""
-    if question.level is not Level.NAMESPACE or not found:
+    if query.level is not Level.NAMESPACE or not found:
         return [None] * len(found)
-    times = rows.kept_times({item.start for item in found})
-    capacities = NamespaceCapacities(connection, question.cluster, times, {item.group.value for item in found})
+    times = rows.period_capacities({item.start for item in found})
+    capacities = NamespaceCapacities(connection, query.cluster, times, {item.group.value for item in found})
     return [capacities.of(item.group.value, item.start) for item in found]
 
 
@@ -221,12 +221,12 @@ def _answer(
 ) -> RowsOrPage:
     with database.reading() as connection:
         cluster = find_cluster(connection, hours.cluster)
-        question = row_query(hours, cluster.id, level, **asked)
-        rows = rows_of(connection, hours, question, with_idle)
+        query = row_query(hours, cluster.id, level, **asked)
+        rows = rows_of(connection, hours, query, with_idle)
 
         def told(found: list[UsageRow]) -> list[dict[str, Any]]:
             values = []
-            for item, capacity in zip(found, namespace_capacities(connection, question, rows, found), strict=True):
+            for item, capacity in zip(found, namespace_capacities(connection, query, rows, found), strict=True):
                 value = {"id": item.id, "cluster_name": cluster.name, **row(item, capacity)}
                 if hours.step is not StepUnit.HOUR:
                     value["end_time"] = utc_timestamp(item.end)
@@ -235,7 +235,7 @@ def _answer(
                 values.append(value)
             return values
 
-        return answer_rows(hours, question, rows, told)
+        return answer_rows(hours, query, rows, told)
 
 
 def _cluster_row(row: UsageRow) -> dict[str, Any]:

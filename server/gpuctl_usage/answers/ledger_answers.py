@@ -55,15 +55,15 @@ def ledger(
         asked: dict[str, Any] = {"value": value or None, "order": order, "ascending": ascending, "sums_only": True}
         if level in KEYED:
             asked["key"] = key
-        question = row_query(hours, cluster.id, level, **asked)
-        rows = rows_of(connection, hours, question)
+        query = row_query(hours, cluster.id, level, **asked)
+        rows = rows_of(connection, hours, query)
         own, whose = level in ledgers.WITH_CAPACITY, {"cluster": cluster.name, "level": level.value}
 
         def told(found: list[UsageRow]) -> list[dict[str, Any]]:
-            allowed = namespace_capacities(connection, question, rows, found)
+            allowed = namespace_capacities(connection, query, rows, found)
             return [_row(item, level, whose, own, most) for item, most in zip(found, allowed, strict=True)]
 
-        return answer_rows(hours, question, rows, told)
+        return answer_rows(hours, query, rows, told)
 
 
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:

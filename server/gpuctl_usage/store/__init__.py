@@ -1,1 +1,1 @@
-"""Where all that is known of usage is kept: one file of SQLite, or a database of PostgreSQL."""
+"""The usage database: one SQLite file, or a PostgreSQL database."""

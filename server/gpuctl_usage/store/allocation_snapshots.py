@@ -1,4 +1,4 @@
-"""Snapshots: who held GPUs at a moment."""
+"""Storage of allocation snapshots."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpuctl_usage.store.surrogate_keys import group_ids, groups_of, upsert, work
 
 
 class StoredSnapshot(NamedTuple):
-    """A snapshot that is there.
+    """A stored snapshot.
 
-    :param snapshot: its ``workloads`` are empty where they were not asked for, or are forgotten.
-    :param has_details: whether its workloads are known.
+    :param snapshot: ``workloads`` is empty if details were not requested or have expired. :param has_details: True if
+    the workloads are known.
     """
 
     id: int
@@ -27,7 +27,7 @@ class StoredSnapshot(NamedTuple):
 
 
 def put_snapshot(connection: Connection, cluster: int, snapshot: AllocationSnapshot, now: float) -> None:
-    """Insert a snapshot, or replace that of the same moment."""
+    """Insert a snapshot, or replace the one of the same time."""
     keys = [workload_group(item.workload) for item in snapshot.workloads]
     ids = group_ids(connection, cluster, keys)
     held = [
@@ -44,14 +44,14 @@ def put_snapshot(connection: Connection, cluster: int, snapshot: AllocationSnaps
 
 
 def count_snapshots(connection: Connection, cluster: int, start: float, end: float) -> int:
-    """How many there are from a time on, before another."""
+    """Return the number of snapshots in [start, end)."""
     return connection.execute(
         select(func.count()).select_from(snapshots).where(_between(cluster, start, end))
     ).scalar_one()
 
 
 def first_of_each(connection: Connection, cluster: int, start: float, end: float, interval: int) -> list[int]:
-    """The numbers of the first snapshots of all pieces of so many seconds, by time."""
+    """Return the id of the first snapshot of each interval of ``interval`` seconds, ordered by time."""
     found: dict[int, int] = {}
     statement = select(snapshots.c.id, snapshots.c.time).where(_between(cluster, start, end))
     for row in connection.execute(statement.order_by(snapshots.c.time)):
@@ -70,9 +70,9 @@ def read_snapshots(
     offset: int = 0,
     few: Sequence[int] | None = None,
 ) -> list[StoredSnapshot]:
-    """Snapshots, by time.
+    """Return snapshots, ordered by time.
 
-    :param few: the numbers of those that are read, instead of a limit and an offset.
+    :param few: ids of the snapshots to read, instead of a limit and an offset.
     """
     columns = [column for column in snapshots.c if details or column is not snapshots.c.details]
     statement = select(*columns).where(_between(cluster, start, end))
@@ -82,7 +82,7 @@ def read_snapshots(
 
 
 def latest_snapshot(connection: Connection, cluster: int) -> StoredSnapshot | None:
-    """The last one; None where there is none."""
+    """Return the last snapshot; None if the cluster has none."""
     statement = select(snapshots).where(snapshots.c.cluster_id == cluster).order_by(snapshots.c.time.desc()).limit(1)
     found = _kept(connection, connection.execute(statement).all(), True)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""What a whole cluster had, hour by hour or day by day."""
+"""The cluster's capacity by hour or day."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl_usage.sums import Level
 
 
 def capacity_of_periods(connection: Connection, cluster: int, numbers: Iterable[int]) -> dict[int, float]:
-    """GPU-seconds of hours and days, by their numbers; of those of which anything is known."""
+    """Return the capacity in GPU-seconds by period id, without unknown periods."""
     given = inline_table(connection, "wanted", {"number": Integer})
     statement = (
         select(sums.c.period_id, sums.c.cap_gpu_s)
@@ -28,7 +28,7 @@ def capacity_of_periods(connection: Connection, cluster: int, numbers: Iterable[
 def capacity_of_hours(
     connection: Connection, cluster: int, times: Iterable[tuple[int, int]]
 ) -> dict[int, PeriodCapacity]:
-    """Of those hours that are kept and begin in one of the times, from when to before when, by their start."""
+    """Return the known part and capacity of the hours that begin in one of the ranges [first, last), by start."""
     given = inline_table(connection, "wanted", {"first": BigInteger, "last": BigInteger})
     within = (periods.c.start >= given.c.first) & (periods.c.start < given.c.last)
     of_whole = (sums.c.period_id == periods.c.id) & (sums.c.group_id == _whole(cluster))

@@ -1,4 +1,4 @@
-"""All that is in one database into another, of whatever engine."""
+"""Copy of all rows of a database to another one, of any engine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ _AT_ONCE = 2000
 
 
 def is_empty(connection: Connection) -> bool:
-    """Whether nothing was ever collected into it."""
+    """Return True if the database has no cluster."""
     return connection.execute(select(func.count()).select_from(clusters)).scalar_one() == 0
 
 
 def copy_rows(source: Connection, target: Connection) -> int:
-    """Copy every row, with its numbers: ids that answers had are the same afterwards. How many rows that were.
+    """Copy every row with its ids, so that ids in earlier answers stay valid; return the number of rows.
 
-    Who collects is not copied: it says who writes this database, and nobody else.
+    Leases are not copied: they belong to the writers of this database.
 
-    :param source: one transaction, so that all rows are of one moment; ``target``: likewise, so that all or none come.
+    :param source: a transaction, so that the rows are consistent; ``target``: a transaction, so that all rows are
+    copied or none.
     """
     count = 0
     for table in metadata.sorted_tables:
@@ -30,7 +31,7 @@ def copy_rows(source: Connection, target: Connection) -> int:
             target.execute(insert(table), [dict(row) for row in part])
             count += len(part)
         if target.dialect.name == "postgresql" and list(table.primary_key.columns.keys()) == ["id"]:
-            # The next row that it numbers itself comes after those that brought their numbers.
+            # Advance the sequence: copied rows do not.
             target.execute(
                 text(f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), max(id)) FROM {table.name}")  # noqa: S608
             )

@@ -1,4 +1,4 @@
-"""The database: what collects writes it, what answers reads it."""
+"""The usage database, as the collector writes it and queries read it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from gpuctl_usage.sums import RolledUp
 
 
 def open_database(url: str, clock: Callable[[], float] = time.time) -> Database:
-    """A database, whose tables are made, or brought to this version, where they are not.
+    """Open a database; create its tables or migrate them to this version.
 
-    :param url: a path, or a URL of SQLAlchemy: ``sqlite:////var/lib/gpuctl/usage.db``.
-    :raises DatabaseProblem: it cannot be opened, is somebody else's, of a later version, or damaged.
+    :param url: a path, or an SQLAlchemy URL such as ``sqlite:////var/lib/gpuctl/usage.db``. :raises DatabaseProblem: it
+    cannot be opened, belongs to another program, has a newer version, or is corrupt.
     """
     address = url_of(url)
     name = display_name(address)
@@ -48,9 +48,9 @@ def open_database(url: str, clock: Callable[[], float] = time.time) -> Database:
 
 
 class Database:
-    """All methods may be called by any thread, and by several processes; each is one transaction.
+    """A usage database. Its methods are safe for threads and processes; each one is a transaction.
 
-    Every method raises :class:`~gpuctl_usage.store.engines.DatabaseProblem` where the database cannot be used.
+    Every method raises :class:`~gpuctl_usage.store.engines.DatabaseProblem` if the database cannot be used.
     """
 
     def __init__(self, engine: Engine, name: str, clock: Callable[[], float], lease: Lease | None = None) -> None:
@@ -60,19 +60,20 @@ class Database:
         self._lease = lease
 
     def with_lease(self, lease: Lease) -> Database:
-        """The same database, whose every write is one of whoever has a lease.
+        """Return the same database with a lease that every write requires and renews.
 
-        It raises :class:`~gpuctl_usage.store.leases.LeaseLost`, and writes nothing, once another has taken over.
+        After another collector has taken over, writes raise :class:`~gpuctl_usage.store.leases.LeaseLost` and change
+        nothing.
         """
         return Database(self._engine, self.name, self._clock, lease)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._engine.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one moment."""
+        """Open a read transaction with a consistent snapshot."""
         with describe_errors(self.name), read_transaction(self._engine) as connection:
             yield connection
 
@@ -84,16 +85,16 @@ class Database:
             yield connection
 
     def size(self) -> int:
-        """Bytes that the database takes, with what is free in it."""
+        """Return the size of the database in bytes, including free space."""
         with self.reading() as connection:
             return size_of(connection)
 
     def cluster(self, uid: str, name: str) -> int:
-        """Return the number of the cluster with this uid; add the cluster, or rename it, if necessary.
+        """Return the id of the cluster with this uid; add or rename the cluster if necessary.
 
-        If another cluster has the name, this one gets the name with the first 8 characters of its uid appended.
+        If another cluster has the name, the first 8 characters of the uid are appended to it.
 
-        :param uid: of its namespace kube-system; it identifies the cluster. The name may change.
+        :param uid: uid of the namespace kube-system, which identifies the cluster. The name may change.
         """
         with self.reading() as connection:
             free = _free_name(connection, uid, name)
@@ -107,56 +108,54 @@ class Database:
             return int(connection.execute(select(clusters.c.id).where(clusters.c.uid == uid)).scalar_one())
 
     def cluster_name(self, cluster: int) -> str:
-        """Return the name of a cluster."""
         with self.reading() as connection:
             return str(connection.execute(select(clusters.c.name).where(clusters.c.id == cluster)).scalar_one())
 
     def lease(self, cluster: int) -> LeaseState:
-        """Who collects a cluster."""
+        """Return the state of a cluster's lease."""
         with self.reading() as connection:
             return leases.state_of(connection, cluster)
 
     def take_lease(self, cluster: int, seen: LeaseState, holder: str) -> Lease | None:
-        """The lease of a cluster, if it still is as it was seen.
+        """Take the lease of a cluster; return None if its state is no longer ``seen``.
 
-        :param holder: how people know who takes it.
+        :param holder: identity of the new holder.
         """
         with self._writing() as connection:
             return leases.take(connection, cluster, seen, holder)
 
     def keep_lease(self) -> None:
-        """Give a sign of life, as every write does."""
+        """Renew the lease, as every write does."""
         with self._writing():
             pass
 
     def give_lease_back(self) -> None:
-        """Have another take over at once.
+        """Release the lease, so that another collector takes over at once.
 
-        :raises LeaseLost: it has.
+        :raises LeaseLost: another collector already has it.
         """
         if self._lease is not None:
             with self._writing() as connection:
                 leases.give_back(connection, self._lease)
 
     def is_empty(self) -> bool:
-        """Whether nothing was ever collected into it."""
+        """Return True if the database has no cluster."""
         with self.reading() as connection:
             return copying.is_empty(connection)
 
     def copy_to(self, other: Database) -> int:
-        """Copy all that there is at one moment to a database that is empty; how many rows that are.
+        """Copy a consistent snapshot to an empty database; return the number of rows.
 
-        All of them are there afterwards, or none.
+        All rows are copied, or none.
         """
         with self.reading() as source, other._writing() as target:
             return copying.copy_rows(source, target)
 
     def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float, late: float | None = None) -> None:
-        """Insert holdings, or replace those of the same pod and start.
+        """Insert holdings, or replace those with the same pod and start.
 
-        :param seen_at: until when what holds GPUs is known, with them.
-        :param late: a time from which on hours may have been rolled up without them: those and their days are
-            provisional again.
+        :param seen_at: time until which the holdings are complete with these. :param late: earliest time from which
+        hours may have been rolled up without these; those hours and their days become provisional.
         """
         with self._writing() as connection:
             intervals.put_holdings(connection, cluster, changed)
@@ -166,44 +165,44 @@ class Database:
     def put_capacities(
         self, cluster: int, changed: Sequence[Capacity], seen_at: float, late: float | None = None
     ) -> None:
-        """Insert capacities, or replace those of the same node and start."""
+        """Insert capacities, or replace those with the same node and start. Parameters as for :meth:`put_holdings`."""
         with self._writing() as connection:
             intervals.put_capacities(connection, cluster, changed)
             hours.reopen(connection, cluster, late)
             _seen(connection, cluster, seen_at)
 
     def put_quotas(self, cluster: int, changed: Sequence[GpuQuota]) -> None:
-        """Insert quotas, or replace those of the same namespace and start. No hour is made of them."""
+        """Insert quotas, or replace those with the same namespace and start. Hours do not depend on quotas."""
         with self._writing() as connection:
             intervals.put_quotas(connection, cluster, changed)
 
     def mark_seen(self, cluster: int, at: float) -> None:
-        """Until when it is known what holds GPUs, though nothing has changed."""
+        """Record that holdings are complete until a time although nothing has changed."""
         with self._writing() as connection:
             _seen(connection, cluster, at)
 
     def set_began(self, cluster: int, at: float) -> None:
-        """Keep the time as the beginning of collecting, if nothing of the cluster was collected before."""
+        """Record when collecting began, if nothing of the cluster was collected before."""
         with self._writing() as connection:
             is_new = clusters.c.id == cluster, clusters.c.began.is_(None), clusters.c.last_seen.is_(None)
             connection.execute(update(clusters).where(*is_new).values(began=at))
 
     def began(self, cluster: int) -> float | None:
-        """Return when collecting began; None if that is not kept."""
+        """Return when collecting began; None if it is not recorded."""
         with self.reading() as connection:
             return hours.began(connection, cluster)
 
     def mark_quotas_seen(self, cluster: int, at: float) -> None:
-        """Until when it is known what quotas allow: they have a watch, and a right, of their own."""
+        """Record that quotas are complete until a time. Quotas have a watch and a permission of their own."""
         with self._writing() as connection:
             _seen(connection, cluster, at, clusters.c.quotas_seen)
 
     def last_seen(self, cluster: int) -> float | None:
-        """The last time up to which what holds GPUs is known; None where nothing is."""
+        """Return the time until which holdings are complete; None if nothing was collected."""
         return self._time(cluster, clusters.c.last_seen)
 
     def quotas_seen(self, cluster: int) -> float | None:
-        """The last time up to which what quotas allow is known; None where that never was."""
+        """Return the time until which quotas are complete; None if they were never read."""
         return self._time(cluster, clusters.c.quotas_seen)
 
     def _time(self, cluster: int, column: Column[Any]) -> float | None:
@@ -212,37 +211,37 @@ class Database:
             return None if found is None else float(found)
 
     def open_holdings(self, cluster: int) -> list[Holding]:
-        """Those that last, as far as is known."""
+        """Return the holdings without an end."""
         with self.reading() as connection:
             return intervals.read_holdings(connection, cluster, intervals.open_ones(connection, holdings))
 
     def open_capacities(self, cluster: int) -> list[Capacity]:
-        """Those that last, as far as is known."""
+        """Return the capacities without an end."""
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.open_ones(connection, capacities))
 
     def open_quotas(self, cluster: int) -> list[GpuQuota]:
-        """Those that are in force, as far as is known."""
+        """Return the quotas in force."""
         with self.reading() as connection:
             return intervals.read_quotas(connection, cluster, intervals.open_ones(connection, quotas))
 
     def holdings(self, cluster: int, start: float, end: float) -> list[Holding]:
-        """Those that have a moment in common with [start, end), whole."""
+        """Return the holdings that overlap [start, end), not clipped."""
         with self.reading() as connection:
             return intervals.read_holdings(connection, cluster, intervals.overlapping(holdings, start, end))
 
     def capacities(self, cluster: int, start: float, end: float) -> list[Capacity]:
-        """Those that have a moment in common with [start, end), whole."""
+        """Return the capacities that overlap [start, end), not clipped."""
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.overlapping(capacities, start, end))
 
     def quotas(self, cluster: int, start: float, end: float) -> list[GpuQuota]:
-        """Those that have a moment in common with [start, end), whole."""
+        """Return the quotas that overlap [start, end), not clipped."""
         with self.reading() as connection:
             return intervals.read_quotas(connection, cluster, intervals.overlapping(quotas, start, end))
 
     def late_changes(self, cluster: int) -> int:
-        """How often something has become known late; see :meth:`put_rolled_up`."""
+        """Return the number of late changes; see :meth:`put_rolled_up`."""
         with self.reading() as connection:
             return hours.late_changes(connection, cluster)
 
@@ -256,14 +255,13 @@ class Database:
         late_changes: int | None = None,
         measured: Sequence[GpuSeries] | None = None,
     ) -> bool:
-        """Replace an hour, or a day, as a whole. The day of an hour that is different is provisional again.
+        """Replace an hour or a day. If an hour changes, its day becomes provisional.
 
-        Labels of its workloads, and whether they run, are those of the holdings that are there at that time.
+        Labels and status of workloads come from the holdings that are stored at that time.
 
-        :param late_changes: how many there were before what it is made of was read: after others it is provisional.
-        :param measured: the measurements that an hour is made of, which are kept until it is settled; None to leave
-            those that are kept.
-        :returns: False when its digest is the same: then nothing is written but whether it is provisional.
+        :param late_changes: number of late changes before the inputs were read; if it has increased, the hour is stored
+        as provisional. :param measured: measurements of the hour, stored until the hour is final; None to keep the
+        stored ones. :returns: False if the digest is the same; then only ``provisional`` is updated.
         """
         with self._writing() as connection:
             others = late_changes is not None and late_changes != hours.late_changes(connection, cluster)
@@ -273,15 +271,15 @@ class Database:
             return changed
 
     def measurements(self, cluster: int, start: int) -> list[GpuSeries] | None:
-        """Return the measurements of an hour that are kept; None if there are none any more."""
+        """Return the stored measurements of an hour; None if they are deleted."""
         with self.reading() as connection:
             return read_measurements(connection, cluster, start)
 
     def put_day(self, cluster: int, rolled: RolledUp, made_of: Mapping[int, str]) -> bool | None:
-        """Replace a day, which is final, unless its hours are not what it is made of any more.
+        """Replace a day and make it final, unless its hours have changed since they were read.
 
-        :param made_of: the digests of its hours, by their start.
-        :returns: whether it is different from what was there; None where it is not written.
+        :param made_of: digests of the hours by their start. :returns: True if the day changed; None if it was not
+        written.
         """
         with self._writing() as connection:
             now = hours.states(connection, cluster, rolled.start, rolled.start + DAY, PeriodLength.HOUR)
@@ -290,22 +288,24 @@ class Database:
             return hours.put_period(connection, cluster, rolled, False, PeriodLength.DAY, self._clock())
 
     def set_hour_provisional(self, cluster: int, start: int, provisional: bool) -> None:
-        """Leave an hour as it is, though it could be rolled up anew."""
+        """Set only whether an hour is provisional."""
         with self._writing() as connection:
             hours.set_provisional(connection, cluster, start, provisional)
 
     def hours(self, cluster: int, start: int, end: int, span: PeriodLength = PeriodLength.HOUR) -> dict[int, HourState]:
-        """Which are there that begin in [start, end), by their start."""
+        """Return the states of the stored hours (or days) that begin in [start, end), by start."""
         with self.reading() as connection:
             return hours.states(connection, cluster, start, end, span)
 
     def rolled_up(self, cluster: int, start: int, end: int, span: PeriodLength = PeriodLength.HOUR) -> list[RolledUp]:
-        """Those that begin in [start, end), by start. Least and most are as they are answered: to hundredths."""
+        """Return the stored hours (or days) that begin in [start, end), by start. Minima and maxima are rounded to
+        hundredths.
+        """
         with self.reading() as connection:
             return hours.read_periods(connection, cluster, start, end, span)
 
     def prune(self, cluster: int, kept: RetentionDays, now: float) -> bool:
-        """Take a small piece away of what is not kept any longer; False where nothing is left of it."""
+        """Delete a small batch of expired data; return False if nothing is left to delete."""
         with self._writing() as connection:
             if pruning.prune(connection, cluster, kept, now):
                 return True
@@ -313,13 +313,13 @@ class Database:
             return shrink(self._engine)
 
     def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:
-        """Insert a snapshot, or replace that of the same moment."""
+        """Insert a snapshot, or replace the one of the same time."""
         with self._writing() as connection:
             allocation_snapshots.put_snapshot(connection, cluster, snapshot, self._clock())
 
 
 def _free_name(connection: Connection, uid: str, name: str) -> str:
-    """Return the name, or the name with a suffix, that no cluster but the one with this uid has."""
+    """Return the name, with a suffix if a cluster with another uid has it."""
     others = set(connection.execute(select(clusters.c.name).where(clusters.c.uid != uid)).scalars())
     short = f"{name}-{uid[:8]}"
     return next((free for free in (name, short) if free not in others), f"{name}-{uid}")

@@ -1,5 +1,6 @@
-"""The tables. A year of a large cluster has ten million rows of sums, so that a row is small: what it is about is a
-number, and what all rows of an hour share stands once."""
+"""The database tables. A year of a large cluster has ten million rows of sums, so rows are small: groups and attributes
+are integer ids, and what all rows of an hour share is stored once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-# Everywhere in the order of its bytes, whatever the language of a server.
+# Byte order in every locale.
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData(
@@ -37,12 +38,12 @@ clusters = Table(
     Column("id", Integer, primary_key=True),
     Column("uid", _TEXT, nullable=False, unique=True),
     Column("name", _TEXT, nullable=False),
-    # When collecting began; null where that was before it was kept. What was before it is unknown.
+    # When collecting began; usage before is unknown. Null if it began before this column existed.
     Column("began", Float),
     Column("last_seen", Float),
-    # Until when quotas were followed; null where they never were.
+    # Time until which quotas were followed; null if they never were.
     Column("quotas_seen", Float),
-    # How often something has become known that hours of before are made of.
+    # Number of changes that affected hours already rolled up.
     Column("late_changes", Integer, nullable=False, server_default="0"),
     Index("uq_clusters_name", "name", unique=True),
 )
@@ -55,7 +56,7 @@ groups = Table(
     Column("level", _TEXT, nullable=False),
     Column("key", _TEXT, nullable=False),
     Column("value", _TEXT, nullable=False),
-    # Of workloads the parts of their key, of namespaces their name: what questions are asked by.
+    # Parts of a workload's key, or the name of a namespace; queries filter by them.
     Column("namespace", _TEXT, nullable=False),
     Column("kind", _TEXT, nullable=False),
     Column("name", _TEXT, nullable=False),
@@ -67,7 +68,7 @@ attributes = Table(
     "attributes",
     metadata,
     Column("id", Integer, primary_key=True),
-    # Of both: no index takes texts of any length.
+    # Of labels and annotations: their texts are too long for an index.
     Column("digest", _TEXT, nullable=False, unique=True),
     Column("labels", _TEXT, nullable=False),
     Column("annotations", _TEXT, nullable=False),
@@ -111,7 +112,7 @@ quotas = Table(
     "quotas",
     metadata,
     Column("cluster_id", ForeignKey("clusters.id"), primary_key=True),
-    # No number of a group: a namespace that has never held GPUs is none of those that answers tell of.
+    # The name, not a group id: queries list all namespaces that are groups, and this one may never have held GPUs.
     Column("namespace", _TEXT, primary_key=True),
     Column("start", Float, primary_key=True),
     Column("gpus", Float, nullable=False),
@@ -133,9 +134,9 @@ periods = Table(
     Column("dropped", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
-    # The workloads that have sums: among all that there ever were it would take long to find a time's.
+    # Packed ids of the workloads that have sums; finding them among all workloads would be slow.
     Column("workloads", LargeBinary, nullable=False),
-    # Workloads, each with the labels that it had, and its namespace: how many there were of several hours is no sum.
+    # Packed ids of workloads, their attributes and namespaces, to count the distinct workloads of several periods.
     Column("holders", LargeBinary, nullable=False),
     UniqueConstraint("cluster_id", "span", "start"),
 )
@@ -146,7 +147,7 @@ sums = Table(
     Column("period_id", ForeignKey("periods.id", ondelete="CASCADE"), primary_key=True),
     Column("group_id", ForeignKey("groups.id"), primary_key=True),
     Column("attributes_id", ForeignKey("attributes.id")),
-    # Of workloads, and of nothing else.
+    # Only for workloads.
     Column("status", SmallInteger),
     Column("alloc_gpu_s", Float, nullable=False),
     Column("running_gpu_s", Float, nullable=False),
@@ -158,7 +159,7 @@ sums = Table(
     Column("util_gpu_s", Float, nullable=False),
     Column("by_process_gpu_s", Float, nullable=False, server_default="0"),
     Column("beyond_gpu_s", Float, nullable=False, server_default="0"),
-    # Hundredths, to which answers are rounded.
+    # Integer hundredths, the precision of answers.
     Column("util_min", Integer),
     Column("util_max", Integer),
     Column("histogram", LargeBinary),
@@ -172,7 +173,7 @@ sums = Table(
     Column("workloads", Integer, nullable=False),
     Column("samples", Integer, nullable=False),
     Column("buckets", Integer, nullable=False),
-    # The rows of an hour stand together, and nothing else says where they are.
+    # Stored in the order of the primary key, so the rows of a period are adjacent; no further index is needed.
     sqlite_with_rowid=False,
 )
 
@@ -189,7 +190,7 @@ snapshots = Table(
     UniqueConstraint("cluster_id", "time"),
 )
 
-# Of hours that are not settled: so that a later answer of Prometheus that has less takes nothing away.
+# Measurements of hours that are not final: a later response of Prometheus may contain less.
 measurements = Table(
     "measurements",
     metadata,
@@ -202,10 +203,10 @@ leases = Table(
     "leases",
     metadata,
     Column("cluster_id", ForeignKey("clusters.id"), primary_key=True, autoincrement=False),
-    # One more for each collector that takes over: what one of an earlier term would write is refused.
+    # Incremented by each collector that takes over; writes with an earlier term are rejected.
     Column("term", BigInteger, nullable=False),
-    # One more for each write, and each sign of life: no clock is compared with another.
+    # Incremented by each write and renewal, so that clocks of different machines need not be compared.
     Column("beat", BigInteger, nullable=False),
-    # "" where it was given back.
+    # "" if the lease was given back.
     Column("holder", _TEXT, nullable=False),
 )

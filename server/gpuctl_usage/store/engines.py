@@ -1,4 +1,4 @@
-"""The way to a database: SQLite as it has to be set up, and the tables of this version."""
+"""Connections to a database: setup of SQLite, transactions, error messages and migrations."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from gpuctl_usage.store import postgres, read_only_files
 from gpuctl_usage.store.packing import InvalidPackedData
 
 MIGRATIONS = Path(__file__).with_name("migrations")
-APPLICATION = 0x67707563
-"""`gpuc`: what stands in the head of our files (SQLite's application_id)."""
-# It says at every start what it takes the database for.
+APPLICATION_ID = 0x67707563
+"""`gpuc`, the application_id of usage databases in SQLite."""
+# At level INFO it logs the database dialect at every start.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 _LOCK_TIMEOUT = 30.0
 _RETRY_EVERY = 0.02
-"""Seconds from one attempt to the next where SQLite does not wait by itself."""
-_PAGES = 2000
-"""Of a file that shrinks, how many are given back at a time."""
-_WRITES = "gpuctl_writes"
+"""Seconds between attempts where SQLite does not wait itself."""
+_SHRINK_PAGES = 2000
+"""Number of free pages returned to the file system at a time."""
+_WRITE_OPTION = "gpuctl_writes"
 
 
 class DatabaseProblem(Exception):
-    """A database that cannot be used; ``str()`` says why and what to do, for people."""
+    """A database cannot be used; ``str()`` is the message for the user, with what to do."""
 
 
 @contextmanager
 def describe_errors(name: str) -> Iterator[None]:
-    """Have what goes wrong with a database said for people; ``name`` is how they know it."""
+    """Raise DatabaseProblem for errors of the database; ``name`` is its name in messages."""
     try:
         yield
     except InvalidPackedData as error:
-        raise DatabaseProblem(_said(name, ValueError(f"malformed: {error}"))) from error
+        raise DatabaseProblem(_describe(name, ValueError(f"malformed: {error}"))) from error
     except DBAPIError as error:
-        raise DatabaseProblem(_said(name, error.orig)) from error
+        raise DatabaseProblem(_describe(name, error.orig)) from error
     except (sqlite3.Error, SQLAlchemyError) as error:
-        raise DatabaseProblem(_said(name, error)) from error
+        raise DatabaseProblem(_describe(name, error)) from error
 
 
-def _said(name: str, error: BaseException | None) -> str:
+def _describe(name: str, error: BaseException | None) -> str:
     text = str(error).strip().partition("\n")[0]
     if not isinstance(error, sqlite3.Error) and (meant := postgres.describe_error(error, _LOCK_TIMEOUT)) is not None:
         return f"the usage database {name} {meant}"
@@ -75,14 +75,14 @@ def _said(name: str, error: BaseException | None) -> str:
 
 
 def url_of(text: str) -> URL:
-    """A path, or the URL of a database.
+    """Parse a path or a database URL.
 
-    :raises DatabaseProblem: it is neither.
+    :raises DatabaseProblem: it is neither, or the database system is not supported.
     """
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser()))
     try:
-        # `postgres:` is what libpq takes as well.
+        # libpq also accepts `postgres:`.
         url = make_url("postgresql" + text.removeprefix("postgres") if text.startswith("postgres:") else text)
     except (ArgumentError, ValueError):
         raise DatabaseProblem("the usage database is no path, and no URL such as sqlite:///usage.db") from None
@@ -94,14 +94,14 @@ def url_of(text: str) -> URL:
 
 
 def display_name(url: URL) -> str:
-    """How people know a database: the path of a file; never a password."""
+    """Return the name of a database in messages: the path of a file, or a URL without password."""
     return str(url.database) if url.get_backend_name() == "sqlite" else postgres.masked(url)
 
 
 def engine_of(url: URL) -> Engine:
-    """The connections to a database.
+    """Create the engine of a database.
 
-    :raises DatabaseProblem: what it takes is not installed.
+    :raises DatabaseProblem: the driver is not installed.
     """
     try:
         if url.get_backend_name() != "sqlite":
@@ -123,27 +123,27 @@ def engine_of(url: URL) -> Engine:
 
 
 def _set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
-    """Every connection of SQLite. Transactions are begun by us: Python's own begin where it thinks one is needed."""
+    """Set up an SQLite connection. isolation_level None: transactions are begun explicitly, not by Python's driver."""
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys = ON")
-    # With a write-ahead log that is safe when a process is killed; a power failure may take the last moments.
+    # With a write-ahead log this is safe if a process is killed; a power failure may lose the last transactions.
     cursor.execute("PRAGMA synchronous = NORMAL")
-    # What a question sorts is some megabytes: beyond two it would be written to a file and merged from there.
+    # Queries sort some megabytes; above two, SQLite would write temporary files.
     cursor.execute("PRAGMA temp_store = MEMORY")
     cursor.close()
 
 
 def _begin(connection: Connection) -> None:
-    # A transaction that reads first and then writes would fail where another has written in between.
-    writes = connection.get_execution_options().get(_WRITES, False)
+    # A deferred transaction that reads first fails at its first write if another process has written in between.
+    writes = connection.get_execution_options().get(_WRITE_OPTION, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager
 def write_transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction that writes: it waits for others that do."""
-    with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
+    """Open a write transaction; wait for other writers."""
+    with engine.connect().execution_options(**{_WRITE_OPTION: True}) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
             postgres.begin_to_write(connection, _LOCK_TIMEOUT)
         yield connection
@@ -151,8 +151,8 @@ def write_transaction(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def read_transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction that reads: it sees one moment, and waits for nobody."""
-    # What reads in SQLite sees one moment by itself.
+    """Open a read transaction with a consistent snapshot; it waits for no other transaction."""
+    # SQLite's read transactions are consistent by default.
     one_moment = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     options = one_moment if engine.dialect.name == "postgresql" else {}
     there = engine.connect().execution_options(**options)
@@ -163,7 +163,9 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def shrink(engine: Engine) -> bool:
-    """Give some free pages of a file back; False where there are none. A database server does that by itself."""
+    """Return some free pages of an SQLite file to the file system; return False if no page
+    is free. Servers do this themselves.
+    """
     if engine.dialect.name != "sqlite":
         return False
     connection = engine.raw_connection()
@@ -172,15 +174,15 @@ def shrink(engine: Engine) -> bool:
         cursor.execute("PRAGMA freelist_count")
         free = any(count for (count,) in cursor.fetchall())
         if free:
-            # As a statement it would do one page: it has no columns, and is asked for no more.
-            cursor.executescript(f"PRAGMA incremental_vacuum({_PAGES})")
+            # execute() would free one page only: it stops at the first row, and this statement returns none.
+            cursor.executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")
         return free
     finally:
         connection.close()
 
 
 def size_of(connection: Connection) -> int:
-    """Bytes that a database takes: of SQLite its file, without the log that is still to be written to it."""
+    """Return the size of a database in bytes; for SQLite, the file without the write-ahead log."""
     if connection.dialect.name != "sqlite":
         return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
     pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -188,13 +190,13 @@ def size_of(connection: Connection) -> int:
 
 
 def prepare(engine: Engine, name: str) -> None:
-    """Bring a database to the tables of this version.
+    """Migrate a database to the tables of this version.
 
-    :raises DatabaseProblem: it is somebody else's, of a later version, or damaged.
+    :raises DatabaseProblem: it belongs to another program, has a newer version, or is corrupt.
     """
     with describe_errors(name):
         if engine.dialect.name == "sqlite":
-            _begin_file(engine)
+            _initialize_file(engine)
         with read_transaction(engine) as connection:
             current = _check(connection, name)
         if current != head():
@@ -204,34 +206,33 @@ def prepare(engine: Engine, name: str) -> None:
                     "writes it use this version, or ask a service (`--server`)"
                 )
             with write_transaction(engine) as connection:
-                # Another process may have done it meanwhile.
+                # Check again: another process may have migrated it.
                 _check(connection, name)
                 migrate(connection, "head")
 
 
-def _begin_file(engine: Engine) -> None:
-    """Set up a file without tables: how it grows and shrinks is settled before its first."""
+def _initialize_file(engine: Engine) -> None:
+    """Initialize an SQLite file without tables: auto_vacuum must be set before the first table."""
     connection = engine.raw_connection()
     try:
         cursor = connection.cursor()
         if _has_tables(cursor):
             return
         cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        _write_ahead(cursor)
+        _enable_wal(cursor)
         cursor.execute("BEGIN IMMEDIATE")
-        # Another process may have come first.
+        # Check again: another process may have initialized it.
         if not _has_tables(cursor):
-            cursor.execute(f"PRAGMA application_id = {APPLICATION}")
+            cursor.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         cursor.execute("COMMIT")
     finally:
         connection.close()
 
 
-def _write_ahead(cursor: Any) -> None:
-    """Have a file keep a write-ahead log.
+def _enable_wal(cursor: Any) -> None:
+    """Enable the write-ahead log of a file.
 
-    Wherever else another process holds a lock SQLite waits for it as long as it may; here it gives up at once, as two
-    that wait for each other would wait for ever.
+    SQLite's busy timeout does not apply here: it returns at once, because two waiting processes would deadlock.
     """
     end = time.monotonic() + _LOCK_TIMEOUT
     while True:
@@ -250,14 +251,14 @@ def _has_tables(cursor: Any) -> bool:
 
 
 def _check(connection: Connection, name: str) -> str | None:
-    """The revision of a database that is ours, None of one that is empty."""
+    """Return the revision of a database; None if it is empty. Raise DatabaseProblem if it is not a usage database."""
     if connection.dialect.name == "sqlite":
         found = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
-        if found != APPLICATION:
+        if found != APPLICATION_ID:
             raise DatabaseProblem(f"{name} is a database of another program; name another file")
     revision = MigrationContext.configure(connection).get_current_revision()
     if revision is None:
-        # Alembic's own is left where everything was taken back.
+        # Alembic's own table remains after a downgrade to base.
         if set(inspect(connection).get_table_names()) - {"alembic_version"}:
             raise DatabaseProblem(f"{name} has tables, but none of gpuctl's; name another database")
         return None
@@ -272,17 +273,17 @@ def _check(connection: Connection, name: str) -> str | None:
 
 
 def head() -> str:
-    """The revision of this version's tables."""
+    """Return the newest revision of this version."""
     found = _scripts().get_current_head()
     assert found is not None
     return found
 
 
 def migrate(connection: Connection, revision: str) -> None:
-    """Change the tables, up or down, in the transaction of a connection."""
+    """Upgrade or downgrade the tables in the transaction of a connection."""
     config = _config()
     config.attributes["connection"] = connection
-    # From the last to the first; what is not there yet is before all.
+    # Newest first; None, an empty database, is last.
     known: list[str | None] = [script.revision for script in _scripts().walk_revisions()]
     known.append(None)
     current = MigrationContext.configure(connection).get_current_revision()
@@ -299,5 +300,5 @@ def _config() -> Config:
 
 @cache
 def _scripts() -> ScriptDirectory:
-    """This version's migrations, read once."""
+    """Return the migrations of this version, read once."""
     return ScriptDirectory.from_config(_config())

@@ -1,4 +1,4 @@
-"""Hours and days that are rolled up: each is replaced as a whole."""
+"""Storage of hours and days; each is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database_tables import clusters, groups, holdings, periods, sums
 from gpuctl_usage.store.intervals import overlapping
 from gpuctl_usage.store.packing import (
-    AS_THEY_ARE,
-    ROUNDED,
+    HUNDREDTHS_FIELDS,
+    PLAIN_FIELDS,
     hundredths,
     of_hundredths,
     pack_histogram,
@@ -24,12 +24,12 @@ from gpuctl_usage.store.packing import (
     unpack_triples,
 )
 from gpuctl_usage.store.surrogate_keys import (
-    Described,
-    attributes_ids,
-    described_by,
+    Attributes,
+    attribute_ids,
     group_ids,
     group_of,
     groups_of,
+    read_attributes,
     workload_group,
     workload_of,
 )
@@ -37,28 +37,27 @@ from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 
 class PeriodLength(str, Enum):
-    """How long something is that was rolled up."""
+    """The length of a stored period."""
 
     HOUR = "hour"
     DAY = "day"
 
     @property
     def seconds(self) -> int:
-        """Its whole length."""
         return HOUR if self is PeriodLength.HOUR else DAY
 
 
 class KnownFrom:
-    """The first known moment of each hour and day of a cluster."""
+    """Computes where the known part of an hour or day begins."""
 
     def __init__(self, connection: Connection, cluster: int) -> None:
         self._began = began(connection, cluster)
 
     def of(self, span: PeriodLength, start: int, seconds: float) -> float:
-        """Return it for an hour or a day.
+        """Return the start of the known part of an hour or day.
 
-        Of an hour that still runs the first ``seconds`` are known, of the hour and the day in which collecting began
-        the last ones.
+        A running hour is known from its start. The hour and the day in which collecting began are known in their last
+        ``seconds`` only.
         """
         if span is PeriodLength.DAY:
             return start + DAY - seconds
@@ -66,7 +65,7 @@ class KnownFrom:
 
 
 class WorkloadStatus(IntEnum):
-    """How it was with a workload at the end of an hour."""
+    """Status of a workload at the end of an hour."""
 
     PENDING = 1
     RUNNING = 2
@@ -74,10 +73,10 @@ class WorkloadStatus(IntEnum):
 
 
 class HourState(NamedTuple):
-    """What is known of an hour that is there.
+    """State of a stored hour or day.
 
-    :param coverage: of what was held, how much was measured, 0 to 1; None where nothing was held.
-    :param seconds: how much of it there had been.
+    :param coverage: measured part of the held GPU time, 0 to 1; None if no GPU was held. :param seconds: covered
+    length.
     """
 
     provisional: bool
@@ -86,7 +85,7 @@ class HourState(NamedTuple):
     seconds: float
 
 
-class _Standing(NamedTuple):
+class _FinalState(NamedTuple):
     attributes: int
     status: WorkloadStatus
 
@@ -94,7 +93,7 @@ class _Standing(NamedTuple):
 def put_period(
     connection: Connection, cluster: int, rolled: RolledUp, provisional: bool, span: PeriodLength, now: float
 ) -> bool:
-    """Replace an hour or a day; False when the same is there."""
+    """Replace an hour or day; return False if the stored one is the same."""
     known = connection.execute(
         select(periods.c.id, periods.c.digest, periods.c.seconds, periods.c.provisional).where(
             *_which(cluster, span, rolled.start)
@@ -130,8 +129,8 @@ def put_period(
         number = known.id
         connection.execute(update(periods).where(periods.c.id == number).values(**values))
         connection.execute(delete(sums).where(sums.c.period_id == number))
-    # The seconds of a day of which less is known are not its first ones.
-    standing = _standing(
+    # The missing seconds of a partly known day may be anywhere in it: use the whole day.
+    standing = _final_states(
         connection,
         cluster,
         rolled.start,
@@ -149,13 +148,13 @@ def _which(cluster: int, span: PeriodLength, start: int) -> tuple[ColumnElement[
 
 
 def set_provisional(connection: Connection, cluster: int, start: int, provisional: bool) -> None:
-    """Say of an hour whether it is provisional."""
+    """Set whether an hour is provisional."""
     which = _which(cluster, PeriodLength.HOUR, start)
     connection.execute(update(periods).where(*which).values(provisional=provisional))
 
 
 def reopen(connection: Connection, cluster: int, since: float | None) -> None:
-    """Have everything provisional that may be made of what happened at a time or later: hours, and their days."""
+    """Make all hours and days provisional that end after a time, and count the late change."""
     if since is None:
         return
     for span in PeriodLength:
@@ -166,17 +165,17 @@ def reopen(connection: Connection, cluster: int, since: float | None) -> None:
 
 
 def began(connection: Connection, cluster: int) -> float | None:
-    """Return when collecting began; None if that is not kept."""
+    """Return when collecting began; None if it is not recorded."""
     return connection.execute(select(clusters.c.began).where(clusters.c.id == cluster)).scalar_one_or_none()
 
 
 def missed(start: int, began: float | None) -> float:
-    """Return the seconds at the beginning of an hour before collecting began; 0 for hours that lie before it."""
+    """Return the seconds of an hour before collecting began; 0 if collecting did not begin within the hour."""
     return began - start if began is not None and start < began < start + HOUR else 0.0
 
 
 def late_changes(connection: Connection, cluster: int) -> int:
-    """How often hours have been reopened."""
+    """Return how often hours have been reopened."""
     found = connection.execute(select(clusters.c.late_changes).where(clusters.c.id == cluster)).scalar_one_or_none()
     return found or 0
 
@@ -185,7 +184,7 @@ def _pack_holders(connection: Connection, cluster: int, holders: Collection[Labe
     keys = [workload_group(item.workload) for item in holders]
     places = [Group(Level.NAMESPACE, value=item.workload.namespace) for item in holders]
     ids = group_ids(connection, cluster, [*keys, *places])
-    described = attributes_ids(connection, (Described(dict(item.labels), dict(item.annotations)) for item in holders))
+    described = attribute_ids(connection, (Attributes(dict(item.labels), dict(item.annotations)) for item in holders))
     return pack_triples(
         (ids[key], number, ids[place]) for key, number, place in zip(keys, described, places, strict=True)
     )
@@ -195,7 +194,7 @@ def _holders(connection: Connection, packed: bytes) -> frozenset[LabeledWorkload
     firsts, described, _ = unpack_triples(packed)
     numbers = list(firsts)
     workloads = groups_of(connection, numbers)
-    as_what = described_by(connection, sorted(set(described)))
+    as_what = read_attributes(connection, sorted(set(described)))
     return frozenset(
         LabeledWorkload(
             workload_of(workloads[number]),
@@ -206,9 +205,9 @@ def _holders(connection: Connection, packed: bytes) -> frozenset[LabeledWorkload
     )
 
 
-def _standing(connection: Connection, cluster: int, start: float, end: float) -> dict[int, _Standing]:
-    """Of each workload that held something its last labels, and whether at the end it ran."""
-    found: dict[int, _Standing] = {}
+def _final_states(connection: Connection, cluster: int, start: float, end: float) -> dict[int, _FinalState]:
+    """Return the last labels and the status at ``end`` of each workload that held GPUs."""
+    found: dict[int, _FinalState] = {}
     held = select(holdings.c.workload_id, holdings.c.attributes_id, holdings.c.started, holdings.c.ended).where(
         holdings.c.cluster_id == cluster, overlapping(holdings, start, end)
     )
@@ -220,43 +219,43 @@ def _standing(connection: Connection, cluster: int, start: float, end: float) ->
         else:
             status = WorkloadStatus.RUNNING
         before = found.get(row.workload_id)
-        found[row.workload_id] = _Standing(
-            row.attributes_id, status if before is None else _more(before.status, status)
+        found[row.workload_id] = _FinalState(
+            row.attributes_id, status if before is None else _combined_status(before.status, status)
         )
     return found
 
 
-def _more(one: WorkloadStatus, other: WorkloadStatus) -> WorkloadStatus:
-    """What is said of a workload whose pods are not alike: it runs while one does, and waits while one does."""
+def _combined_status(one: WorkloadStatus, other: WorkloadStatus) -> WorkloadStatus:
+    """Combine the status of a workload's pods: running if any is running, else pending if any is pending."""
     for status in (WorkloadStatus.RUNNING, WorkloadStatus.PENDING):
         if status in (one, other):
             return status
     return WorkloadStatus.FINISHED
 
 
-def _row(period: int, number: int, group: Group, item: Sums, standing: Mapping[int, _Standing]) -> dict[str, Any]:
+def _row(period: int, number: int, group: Group, item: Sums, standing: Mapping[int, _FinalState]) -> dict[str, Any]:
     known = standing.get(number) if group.level is Level.WORKLOAD else None
     status = None
     if group.level is Level.WORKLOAD:
-        # What was rolled up elsewhere says at least whether anything ran.
+        # Fallback for periods without stored holdings.
         status = WorkloadStatus.RUNNING if item.running_gpu_s > 0 else WorkloadStatus.PENDING
     return {
         "period_id": period,
         "group_id": number,
         "attributes_id": None if known is None else known.attributes,
         "status": status if known is None else known.status,
-        **{name: getattr(item, name) for name in AS_THEY_ARE},
-        **{name: hundredths(getattr(item, name)) for name in ROUNDED},
+        **{name: getattr(item, name) for name in PLAIN_FIELDS},
+        **{name: hundredths(getattr(item, name)) for name in HUNDREDTHS_FIELDS},
         "histogram": pack_histogram(item.histogram),
     }
 
 
-SUMMED = tuple(sums.c[field.name] for field in fields(Sums))
-"""The columns of sums, in the order of their fields."""
+SUM_COLUMNS = tuple(sums.c[field.name] for field in fields(Sums))
+"""Columns of sums, in the order of the fields of :class:`~gpuctl_usage.sums.Sums`."""
 
 
 def sums_of(values: Iterable[Any], with_histogram: bool = True) -> Sums:
-    """The sums of a row's columns, which are :data:`SUMMED`. Least and most are to hundredths."""
+    """Return the Sums of the columns :data:`SUM_COLUMNS` of a row. Minima and maxima are rounded to hundredths."""
     found = with_hundredths(Sums(*values))
     packed: Any = found.histogram
     found.histogram = unpack_histogram(packed) if with_histogram else None
@@ -264,14 +263,14 @@ def sums_of(values: Iterable[Any], with_histogram: bool = True) -> Sums:
 
 
 def with_hundredths(found: Sums) -> Sums:
-    """Sums whose least and most are as they stand in rows, made what they are."""
+    """Convert the minima and maxima of a row from integer hundredths, in place."""
     found.util_min, found.util_max = of_hundredths(found.util_min), of_hundredths(found.util_max)
     found.memory_max = of_hundredths(found.memory_max)
     return found
 
 
 def states(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> dict[int, HourState]:
-    """What there is from a time on, before another."""
+    """Return the states of the hours (or days) that begin in [start, end), by start."""
     statement = select(
         periods.c.start, periods.c.provisional, periods.c.digest, periods.c.coverage, periods.c.seconds
     ).where(
@@ -284,14 +283,14 @@ def states(connection: Connection, cluster: int, start: int, end: int, span: Per
 
 
 def read_periods(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> list[RolledUp]:
-    """What was put, by start: of which days are made, and what is above."""
+    """Return the stored hours (or days) that begin in [start, end), by start."""
     statement = select(periods).where(
         periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
     )
     found, begun = [], began(connection, cluster) if span is PeriodLength.HOUR else None
     for period in connection.execute(statement.order_by(periods.c.start)).all():
         rows = connection.execute(
-            select(groups.c.level, groups.c.key, groups.c.value, *SUMMED)
+            select(groups.c.level, groups.c.key, groups.c.value, *SUM_COLUMNS)
             .join(groups, groups.c.id == sums.c.group_id)
             .where(sums.c.period_id == period.id)
         )

@@ -1,4 +1,4 @@
-"""Of single workloads what their GPUs did, hour by hour, the latest hour first; and all of a time together."""
+"""Hourly and total sums of single groups, to find idle workloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _AT_ONCE = 500
 
 
 class GroupSums(NamedTuple):
-    """GPU-seconds that were held and observed, and percent times those; ``seconds``: how much of the hour there is."""
+    """Sums of a group over an hour or a range: GPU-seconds held and measured, and percent times GPU-seconds.
+
+    :param seconds: known length of the hour.
+    """
 
     start: int
     seconds: float
@@ -25,12 +28,12 @@ class GroupSums(NamedTuple):
 
     @property
     def idle(self) -> float:
-        """GPU-seconds that were held, measured and not used."""
+        """Return the GPU-seconds measured as idle."""
         return self.obs_gpu_s - self.util_gpu_s / 100
 
 
 class KnownHour(NamedTuple):
-    """An hour, and the first and last known moment of it."""
+    """An hour with the start and end of its known part."""
 
     start: int
     known_from: float
@@ -38,7 +41,7 @@ class KnownHour(NamedTuple):
 
 
 def known_hours(connection: Connection, cluster: int, start: float, end: float) -> list[KnownHour]:
-    """Return the hours that are known and begin in [start, end), the latest first."""
+    """Return the stored hours that begin in [start, end), latest first."""
     known = KnownFrom(connection, cluster)
     rows = connection.execute(
         select(periods.c.start, periods.c.seconds).where(_hours(cluster, start, end)).order_by(periods.c.start.desc())
@@ -50,7 +53,7 @@ def known_hours(connection: Connection, cluster: int, start: float, end: float) 
 def sums_by_hour(
     connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
 ) -> Iterator[tuple[int, GroupSums]]:
-    """Of groups, by their numbers, each hour that begins in [start, end)."""
+    """Yield the sums of each group id for each hour that begins in [start, end)."""
     columns = (sums.c.group_id, periods.c.start, periods.c.seconds, *_SUMMED)
     for few in _portions(numbers):
         statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
@@ -62,7 +65,7 @@ def sums_by_hour(
 def sums_together(
     connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
 ) -> dict[int, GroupSums]:
-    """Of groups, by their numbers, all hours that begin in [start, end) together."""
+    """Sum all hours that begin in [start, end) for each group id."""
     columns = [func.sum(column).label(column.name) for column in _SUMMED]
     found: dict[int, GroupSums] = {}
     for few in _portions(numbers):
@@ -74,7 +77,7 @@ def sums_together(
 
 
 def groups_at(connection: Connection, cluster: int, level: Level) -> dict[int, Group]:
-    """All groups of a level, by their numbers."""
+    """Return all groups of a level by id."""
     wanted = groups.c.cluster_id == cluster, groups.c.level == level.value
     rows = connection.execute(select(groups.c.id, groups.c.key, groups.c.value).where(*wanted))
     return {row.id: Group(level, row.key, row.value) for row in rows}

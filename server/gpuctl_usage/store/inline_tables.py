@@ -1,4 +1,4 @@
-"""What a statement is given as a table: so that thousands of rows are looked up, or added up, by one."""
+"""Tables passed to a statement as one JSON parameter, to look up or aggregate thousands of rows at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
 _KEEPS_TABLES = (3, 35)
-"""Since when SQLite can be told to read such a table once."""
+"""First SQLite version that supports the MATERIALIZED hint."""
 
 
 def inline_table(connection: Connection, name: str, columns: Mapping[str, type[TypeEngine[Any]]]) -> CTE:
-    """A table whose rows are the value of a parameter of its name: :func:`packed_rows` makes it."""
-    # As one text: thousands of single parameters take longer than what is read by them.
+    """Return a table whose rows are the value of the parameter ``name``, as written by :func:`packed_rows`."""
+    # One JSON text: thousands of single parameters would take longer than the query itself.
     given: ColumnElement[Any] = bindparam(name)
     if connection.dialect.name == "postgresql":
         each: Any = func.jsonb_array_elements(cast(given, JSONB)).table_valued(column("value", JSONB))
@@ -28,11 +28,11 @@ def inline_table(connection: Connection, name: str, columns: Mapping[str, type[T
     typed = (cast(value, kind).label(name) for value, (name, kind) in zip(values, columns.items(), strict=True))
     table = select(*typed).select_from(each).cte(name)
     if connection.dialect.name == "sqlite" and sqlite3.sqlite_version_info >= _KEEPS_TABLES:
-        # Otherwise it takes each value out of the text again for every row that is found by it.
+        # Without it, SQLite parses the text again for every joined row.
         table = table.prefix_with("MATERIALIZED")
     return table
 
 
 def packed_rows(rows: Iterable[tuple[int | str, ...]]) -> str:
-    """The value of that parameter."""
+    """Return the parameter value for rows of an inline table."""
     return json.dumps(list(rows), separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Who held GPUs from when to when, and which there were."""
+"""Queries of holdings, capacities and quotas."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, s
 from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuQuota, Holding
 from gpuctl_usage.store.database_tables import attributes, capacities, groups, holdings, quotas
 from gpuctl_usage.store.surrogate_keys import (
-    Described,
-    attributes_ids,
-    described,
+    Attributes,
+    attribute_ids,
     group_ids,
     group_of,
+    parse_attributes,
     put_rows,
     workload_group,
     workload_of,
@@ -23,12 +23,12 @@ from gpuctl_usage.sums import Group, Level
 
 
 def put_holdings(connection: Connection, cluster: int, changed: Sequence[Holding]) -> None:
-    """Insert holdings, or replace those of the same pod and start."""
+    """Insert holdings, or replace those with the same pod and start."""
     wanted = [
         group for item in changed for group in (workload_group(item.workload), _node(item.node), _model(item.model))
     ]
     ids = group_ids(connection, cluster, wanted)
-    described_by = attributes_ids(connection, (Described(item.labels, item.annotations) for item in changed))
+    described_by = attribute_ids(connection, (Attributes(item.labels, item.annotations) for item in changed))
     rows = [
         {
             "cluster_id": cluster,
@@ -51,7 +51,7 @@ def put_holdings(connection: Connection, cluster: int, changed: Sequence[Holding
 
 
 def put_capacities(connection: Connection, cluster: int, changed: Sequence[Capacity]) -> None:
-    """Insert capacities, or replace those of the same node and start."""
+    """Insert capacities, or replace those with the same node and start."""
     ids = group_ids(
         connection, cluster, [group for item in changed for group in (_node(item.node), _model(item.model))]
     )
@@ -71,7 +71,7 @@ def put_capacities(connection: Connection, cluster: int, changed: Sequence[Capac
 
 
 def put_quotas(connection: Connection, cluster: int, changed: Sequence[GpuQuota]) -> None:
-    """Insert quotas, or replace those of the same namespace and start."""
+    """Insert quotas, or replace those with the same namespace and start."""
     rows = [
         {
             "cluster_id": cluster,
@@ -94,19 +94,19 @@ def _model(name: str) -> Group:
 
 
 def open_ones(connection: Connection, table: Table) -> ColumnElement[bool]:
-    """The intervals that last."""
+    """Return the condition for intervals without an end."""
     lasting: ColumnElement[bool] = table.c.ended.is_(None)
-    # SQLite, which does not know that they are few, would go through all that there ever were.
+    # Without the hint, SQLite would scan all intervals: it assumes that most have no end.
     return func.unlikely(lasting) if connection.dialect.name == "sqlite" else lasting
 
 
 def overlapping(table: Table, start: float, end: float) -> ColumnElement[bool]:
-    """The intervals that have a moment in common with [start, end)."""
+    """Return the condition for intervals that overlap [start, end)."""
     return (table.c.start < end) & or_(table.c.ended.is_(None), table.c.ended > start)
 
 
 def read_holdings(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[Holding]:
-    """Holdings, by start."""
+    """Return holdings, ordered by start."""
     workload, node, model = (groups.alias(name) for name in ("workload", "node", "model"))
     statement = (
         select(
@@ -130,7 +130,7 @@ def read_holdings(connection: Connection, cluster: int, which: ColumnElement[boo
 
 
 def _holding(row: Any) -> Holding:
-    said = described(row.labels, row.annotations)
+    said = parse_attributes(row.labels, row.annotations)
     return Holding(
         pod_uid=row.pod_uid,
         namespace=row.namespace,
@@ -149,7 +149,7 @@ def _holding(row: Any) -> Holding:
 
 
 def read_capacities(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[Capacity]:
-    """Capacities, by start."""
+    """Return capacities, ordered by start."""
     node, model = groups.alias("node"), groups.alias("model")
     statement = (
         select(capacities, node.c.value.label("node"), model.c.value.label("model"))
@@ -165,7 +165,7 @@ def read_capacities(connection: Connection, cluster: int, which: ColumnElement[b
 
 
 def read_quotas(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[GpuQuota]:
-    """Quotas, by namespace and start."""
+    """Return quotas, ordered by namespace and start."""
     statement = (
         select(quotas.c.namespace, quotas.c.gpus, quotas.c.start, quotas.c.ended)
         .where(quotas.c.cluster_id == cluster, which)
@@ -175,5 +175,5 @@ def read_quotas(connection: Connection, cluster: int, which: ColumnElement[bool]
 
 
 def of_namespaces(names: Collection[str]) -> ColumnElement[bool]:
-    """The quotas of some namespaces."""
+    """Return the condition for quotas of these namespaces."""
     return quotas.c.namespace.in_(bindparam("names", sorted(names), expanding=True))

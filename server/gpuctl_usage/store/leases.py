@@ -1,9 +1,8 @@
-"""Which of several collectors collects a cluster: one has the lease, the others wait.
+"""Leases: of several collectors of a cluster only the one with the lease writes.
 
-No clock of one machine is compared with that of another. Whoever has the lease counts its beat up; another takes over
-when it has not seen it change for a while, by a clock of its own that only goes forward. That says nothing of one that
-stands still and wakes up again: so each lease has a term, and what is written under a term that is over is refused, in
-the transaction that would have written it.
+Clocks of different machines are not compared. The holder increments a beat; another collector takes over when it has
+seen no change for a while, measured by its own monotonic clock. A holder that was suspended may wake up later, so each
+lease has a term, and a write with an earlier term fails in its own transaction.
 """
 
 from __future__ import annotations
@@ -17,17 +16,16 @@ from gpuctl_usage.store.surrogate_keys import upsert
 
 
 class Lease(NamedTuple):
-    """The right to write what is collected of a cluster."""
+    """The right to write usage of a cluster."""
 
     cluster: int
     term: int
 
 
 class LeaseState(NamedTuple):
-    """Who has the lease of a cluster.
+    """State of a cluster's lease.
 
-    :param holder: "" where nobody has: it was never taken, or was given back.
-    :param beat: differs each time that the holder gives a sign of life.
+    :param holder: "" if the lease was never taken or was given back. :param beat: changes with each renewal.
     """
 
     term: int
@@ -36,17 +34,17 @@ class LeaseState(NamedTuple):
 
 
 class LeaseLost(Exception):
-    """Another collector has taken over: what would have been written is not."""
+    """Another collector has taken over; nothing was written."""
 
 
 def state_of(connection: Connection, cluster: int) -> LeaseState:
-    """Who has it."""
+    """Return the state of a cluster's lease."""
     row = connection.execute(select(leases).where(leases.c.cluster_id == cluster)).one_or_none()
     return LeaseState(0, 0, "") if row is None else LeaseState(row.term, row.beat, row.holder)
 
 
 def take(connection: Connection, cluster: int, seen: LeaseState, holder: str) -> Lease | None:
-    """The lease, if it is still as it was seen; None where somebody has given a sign of life, or was faster."""
+    """Take the lease if its state is still ``seen``; return None if it was renewed or taken."""
     if state_of(connection, cluster) != seen:
         return None
     values = {"term": seen.term + 1, "beat": seen.beat + 1, "holder": holder}
@@ -56,9 +54,9 @@ def take(connection: Connection, cluster: int, seen: LeaseState, holder: str) ->
 
 
 def keep(connection: Connection, lease: Lease) -> None:
-    """Give a sign of life, and see to it that nobody takes over before the end of the transaction.
+    """Renew the lease; no other collector can take it before the end of the transaction.
 
-    :raises LeaseLost: somebody has.
+    :raises LeaseLost: another collector has taken over.
     """
     ours = leases.c.cluster_id == lease.cluster, leases.c.term == lease.term
     done = connection.execute(update(leases).where(*ours).values(beat=leases.c.beat + 1))
@@ -67,5 +65,5 @@ def keep(connection: Connection, lease: Lease) -> None:
 
 
 def give_back(connection: Connection, lease: Lease) -> None:
-    """Have others not wait."""
+    """Release the lease, so that waiting collectors take over at once."""
     connection.execute(update(leases).where(leases.c.cluster_id == lease.cluster).values(holder=""))

@@ -1,4 +1,4 @@
-"""The measurements of hours that are not settled yet, packed: one blob for each hour."""
+"""Storage of the measurements of hours that are not final: one packed blob per hour."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpuctl_usage.facts import DAY, HOUR, GpuSeries
 from gpuctl_usage.store.database_tables import measurements, periods
 
 KEPT = DAY
-"""Seconds after the end of an hour for which its measurements are kept; longer only if it is provisional."""
+"""Seconds after the end of an hour for which its measurements are kept; longer while it is provisional."""
 _VALUES = ("utilization", "memory_used", "memory_total")
 _SIZE = 8
 _LEVEL = 1
-"""Of zlib: higher levels take three times as long and save a tenth."""
+"""Compression level of zlib: higher ones take three times as long and save 10 %."""
 
 
 def put_measurements(connection: Connection, cluster: int, start: int, series: Iterable[GpuSeries]) -> None:
@@ -28,14 +28,14 @@ def put_measurements(connection: Connection, cluster: int, start: int, series: I
 
 
 def read_measurements(connection: Connection, cluster: int, start: int) -> list[GpuSeries] | None:
-    """Return the measurements of an hour; None if they are not kept."""
+    """Return the measurements of an hour; None if they are not stored."""
     where = _is_of(cluster), measurements.c.start == start
     packed = connection.execute(select(measurements.c.packed).where(*where)).scalar_one_or_none()
     return None if packed is None else unpack_series(packed)
 
 
 def drop_measurements(connection: Connection, cluster: int, before: float, limit: int) -> int:
-    """Delete the measurements of final hours that ended before a time; return of how many hours."""
+    """Delete the measurements of final hours that ended before a time; return the number of hours."""
     hour = periods.c.cluster_id == cluster, periods.c.span == "hour", periods.c.start == measurements.c.start
     is_open = select(periods.c.id).where(*hour, periods.c.provisional).exists()
     old = _is_of(cluster), measurements.c.start < before - HOUR, ~is_open
@@ -50,7 +50,7 @@ def _is_of(cluster: int) -> ColumnElement[bool]:
 
 
 def pack_series(series: Iterable[GpuSeries]) -> bytes:
-    """Return measurements as bytes. The GPUs of a node are scraped together: equal times stand once."""
+    """Encode measurements. GPUs of a node are scraped together, so equal arrays of times are stored once."""
     times: dict[bytes, int] = {}
     names, columns = [], []
     for one in series:
@@ -63,13 +63,13 @@ def pack_series(series: Iterable[GpuSeries]) -> bytes:
     parts = [*times, *columns]
     head = json.dumps([names, [len(part) // _SIZE for part in times]], ensure_ascii=False).encode()
     body = b"".join(parts)
-    # The bytes of equal weight stand together: most of them repeat.
+    # Group the bytes of equal significance: most of them repeat.
     planes = b"".join(body[place::_SIZE] for place in range(_SIZE))
     return zlib.compress(len(head).to_bytes(4, "little") + head + planes, _LEVEL)
 
 
 def unpack_series(packed: bytes) -> list[GpuSeries]:
-    """Return the measurements that were packed."""
+    """Decode measurements."""
     data = zlib.decompress(packed)
     size = int.from_bytes(data[:4], "little")
     names, lengths = json.loads(data[4 : 4 + size])

@@ -1,4 +1,4 @@
-"""Small forms of what fills most of a database: histograms, and what workloads held."""
+"""Compact encodings of the largest columns: histograms, and allocations of workloads."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from typing import Any
 
 from gpuctl_usage.sums import Sums
 
-_ONE_BY_ONE = 0x80
-_SHORT = b"\x04"
-_AS_THEY_ARE = {"i": b"\x05", "q": b"\x06"}
-"""What begins ids that are no steps: with which type of array. No compressed text begins so."""
-_CODES = {first: code for code, first in _AS_THEY_ARE.items()}
-_DAYS_KEPT = 400
-"""A year of days: some 20 KiB each where a thousand workloads hold GPUs."""
-ROUNDED = ("util_min", "util_max", "memory_max")
-"""Of sums: kept as hundredths, to which answers are rounded; least and most of several are the same either way."""
-AS_THEY_ARE = tuple(field.name for field in fields(Sums) if field.name not in (*ROUNDED, "histogram"))
+_SPARSE = 0x80
+_INT32_MARK = b"\x04"
+_TYPE_MARKS = {"i": b"\x05", "q": b"\x06"}
+"""First byte of ids stored without differences, by array type code. zlib data never begins with it."""
+_TYPE_CODES = {first: code for code, first in _TYPE_MARKS.items()}
+_CACHED_DAYS = 400
+"""About a year of days, some 20 KiB each for a thousand workloads."""
+HUNDREDTHS_FIELDS = ("util_min", "util_max", "memory_max")
+"""Fields stored as integer hundredths, the precision of answers. Rounding does not change which of several is lowest or
+highest.
+"""
+PLAIN_FIELDS = tuple(field.name for field in fields(Sums) if field.name not in (*HUNDREDTHS_FIELDS, "histogram"))
 PAIR_BITS = 32
-"""No id has more."""
-_LOW = 0 if sys.byteorder == "little" else 1
-"""Which half of a number of 64 bits has the low ones."""
+"""Ids have at most this many bits."""
+_LOW_HALF = 0 if sys.byteorder == "little" else 1
+"""Index of the low 32-bit half of a 64-bit integer."""
 
 
 class InvalidPackedData(ValueError):
-    """Bytes that are none of ours."""
+    """Bytes that this module did not write."""
 
 
 def pack_histogram(histogram: Mapping[int, int] | None) -> bytes | None:
-    """Bins and how often each was: in a row from the first to the last, or one by one, whatever is shorter.
+    """Encode bins and their counts: as a dense row from the first to the last bin, or bin by bin, whichever is shorter.
 
-    The first byte is the first bin; its highest bit says that bins stand one by one.
+    The first byte is the first bin; its highest bit marks the bin-by-bin form.
     """
     if histogram is None:
         return None
@@ -47,28 +49,28 @@ def pack_histogram(histogram: Mapping[int, int] | None) -> bytes | None:
     if not bins:
         return b""
     first, count = bins[0], bins[-1] - bins[0] + 1
-    row = _halves(map(histogram.get, range(first, first + count), repeat(0)))
+    row = _nibbles(map(histogram.get, range(first, first + count), repeat(0)))
     if count <= 2 * len(bins):
-        # Of each bin one by one there is its step besides: that is never shorter.
-        return bytes((first,)) + _of_halves(row)
+        # The bin-by-bin form also stores a step for each bin, so it cannot be shorter.
+        return bytes((first,)) + _join_nibbles(row)
     steps = [*map(sub, bins[1:], bins), 0]
-    single = _halves([number for both in zip(map(histogram.__getitem__, bins), steps, strict=True) for number in both])
+    single = _nibbles([number for both in zip(map(histogram.__getitem__, bins), steps, strict=True) for number in both])
     if (len(row) + 1) // 2 <= (len(single) + 1) // 2:
-        return bytes((first,)) + _of_halves(row)
-    return bytes((first | _ONE_BY_ONE,)) + _of_halves(single)
+        return bytes((first,)) + _join_nibbles(row)
+    return bytes((first | _SPARSE,)) + _join_nibbles(single)
 
 
 def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
-    """The histogram that was packed.
+    """Decode a histogram.
 
-    :raises NotPacked: it was none.
+    :raises InvalidPackedData: the bytes are not a packed histogram.
     """
     if packed is None:
         return None
     if not packed:
         return {}
-    first, numbers = packed[0] & ~_ONE_BY_ONE, _numbers(packed[1:])
-    if not packed[0] & _ONE_BY_ONE:
+    first, numbers = packed[0] & ~_SPARSE, _from_nibbles(packed[1:])
+    if not packed[0] & _SPARSE:
         found = {first + offset: count for offset, count in enumerate(numbers) if count}
     else:
         found = {}
@@ -82,13 +84,13 @@ def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
     return found
 
 
-def _halves(values: Iterable[int]) -> list[int]:
-    """Numbers as half bytes: three bits of each, and whether there are more. Most are less than eight."""
-    return list(chain.from_iterable(map(_halves_of, values)))
+def _nibbles(values: Iterable[int]) -> list[int]:
+    """Encode numbers as nibbles: three bits and a continuation bit. Most numbers are below eight."""
+    return list(chain.from_iterable(map(_nibbles_of, values)))
 
 
 @lru_cache(maxsize=1 << 12)
-def _halves_of(value: int) -> tuple[int, ...]:
+def _nibbles_of(value: int) -> tuple[int, ...]:
     found = []
     while value > 7:
         found.append(value & 7 | 8)
@@ -96,20 +98,20 @@ def _halves_of(value: int) -> tuple[int, ...]:
     return (*found, value)
 
 
-def _of_halves(halves: list[int]) -> bytes:
+def _join_nibbles(halves: list[int]) -> bytes:
     if len(halves) % 2:
         halves = [*halves, 0]
-    return bytes(map(add, halves[::2], map(_HIGH.__getitem__, halves[1::2])))
+    return bytes(map(add, halves[::2], map(_HIGH_NIBBLES.__getitem__, halves[1::2])))
 
 
-_HIGH = [number << 4 for number in range(16)]
+_HIGH_NIBBLES = [number << 4 for number in range(16)]
 
 
-_HALVES = [(byte & 15, byte >> 4) for byte in range(256)]
+_BYTE_NIBBLES = [(byte & 15, byte >> 4) for byte in range(256)]
 
 
-def _numbers(packed: bytes) -> list[int]:
-    halves = list(chain.from_iterable(map(_HALVES.__getitem__, packed)))
+def _from_nibbles(packed: bytes) -> list[int]:
+    halves = list(chain.from_iterable(map(_BYTE_NIBBLES.__getitem__, packed)))
     if halves and max(halves) < 8:
         return halves
     found, value, shift = [], 0, 0
@@ -124,12 +126,12 @@ def _numbers(packed: bytes) -> list[int]:
 
 
 def hundredths(value: float | None) -> int | None:
-    """What answers round to, as a whole number."""
+    """Return a value in integer hundredths."""
     return None if value is None else round(round(value, 2) * 100)
 
 
 def of_hundredths(value: float | None) -> float | None:
-    """What was made a whole number."""
+    """Convert integer hundredths to a value."""
     return None if value is None else value / 100
 
 
@@ -138,29 +140,29 @@ def _bytes(values: array[Any]) -> bytes:
 
 
 def _swapped(values: array[Any]) -> array[Any]:
-    """The same file is read by every machine."""
+    """Convert between the machine's byte order and little-endian, in place."""
     if sys.byteorder == "big":
         values.byteswap()
     return values
 
 
 def pack_triples(triples: Iterable[tuple[int, int, int]]) -> bytes:
-    """Ids, three by three, column by column: by the third one, then by the first."""
+    """Encode triples of ids column by column, ordered by the third id, then the first."""
     ordered = sorted(set(triples), key=itemgetter(2, 0, 1))
     if not ordered:
         return b""
     numbers = [number for column in zip(*ordered, strict=True) for number in column]
     code = "i" if max(numbers) < 1 << 31 else "q"
-    # As they are: adding up steps, which are smaller, takes longer than reading all.
-    return _AS_THEY_ARE[code] + zlib.compress(_bytes(array(code, numbers)), 6)
+    # Without differences: the data would be smaller, but summing them takes longer than decompressing more.
+    return _TYPE_MARKS[code] + zlib.compress(_bytes(array(code, numbers)), 6)
 
 
 def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """What was packed: the first ids, the second ones, and the third ones, which ascend, and the first of each of them.
+    """Decode triples: the columns of first, second and third ids, ordered by the third, then the first.
 
-    :raises NotPacked: these were none.
+    :raises InvalidPackedData: the bytes are not packed triples.
     """
-    code = _CODES.get(packed[:1])
+    code = _TYPE_CODES.get(packed[:1])
     numbers = _unpacked_numbers(packed) if code is None else _numbers_of(code, packed[1:])
     count, rest = divmod(len(numbers), 3)
     if rest:
@@ -168,19 +170,19 @@ def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequenc
     columns = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
     if code is not None or not count:
         return columns
-    # As they were packed before: by the first ones, of which the steps are kept.
+    # The older encoding: ordered by the first ids, which are stored as differences.
     firsts, seconds, thirds = zip(
         *sorted(zip(accumulate(columns[0]), *columns[1:], strict=True), key=itemgetter(2, 0, 1)), strict=True
     )
     return firsts, seconds, thirds
 
 
-@lru_cache(maxsize=_DAYS_KEPT)
+@lru_cache(maxsize=_CACHED_DAYS)
 def unpack_runs(packed: bytes) -> tuple[tuple[int, Sequence[int]], ...]:
-    """Of packed triples each third id, and the first ones that it has. Nobody changes these: they are kept for whoever
-    asks next, as a page that is open asks for the same days again and again.
+    """Decode triples as runs: each third id with its first ids. The result is cached and must not be modified: an open
+    page requests the same days again and again.
 
-    :raises NotPacked: these were none.
+    :raises InvalidPackedData: the bytes are not packed triples.
     """
     firsts, _, thirds = unpack_triples(packed)
     found, begin = [], 0
@@ -192,10 +194,10 @@ def unpack_runs(packed: bytes) -> tuple[tuple[int, Sequence[int]], ...]:
 
 
 def unpack_pairs(packed: bytes) -> Iterable[int]:
-    """Of packed triples the first and the second id as one number: the first one in the low bits, the other one above
-    :data:`PAIR_BITS`. Numbers are compared and counted faster than pairs.
+    """Decode triples as integers: the first id in the low :data:`PAIR_BITS` bits, the second one above. Integers are
+    compared and counted faster than tuples.
 
-    :raises NotPacked: these were none.
+    :raises InvalidPackedData: the bytes are not packed triples, or an id is too large.
     """
     firsts, others, _ = unpack_triples(packed)
     if not (isinstance(firsts, array) and isinstance(others, array) and firsts.typecode == "i"):
@@ -203,33 +205,33 @@ def unpack_pairs(packed: bytes) -> Iterable[int]:
             raise InvalidPackedData(f"ids of more than {PAIR_BITS} bits")
         return [other << PAIR_BITS | first for first, other in zip(firsts, others, strict=True)]
     both = array("i", bytes(2 * firsts.itemsize * len(firsts)))
-    both[_LOW::2], both[1 - _LOW :: 2] = firsts, others
+    both[_LOW_HALF::2], both[1 - _LOW_HALF :: 2] = firsts, others
     return array("q", both.tobytes())
 
 
 def pack_ids(ids: Iterable[int]) -> bytes:
-    """Ids, each once, in order, as the steps between them."""
+    """Encode a set of ids as sorted differences."""
     ordered = sorted(set(ids))
     return _packed_ids(list(map(sub, ordered, [0, *ordered]))) if ordered else b""
 
 
 def unpack_ids(packed: bytes) -> Iterator[int]:
-    """The ids that were packed, ascending.
+    """Decode ids in ascending order.
 
-    :raises NotPacked: these were none.
+    :raises InvalidPackedData: the bytes are not packed ids.
     """
     return accumulate(_unpacked_numbers(packed))
 
 
 def _packed_ids(numbers: list[int]) -> bytes:
-    """Half as many bytes are read twice as fast. The first one says that they are fewer: no other text begins so."""
+    """Encode as 32-bit integers if possible, which decodes twice as fast; the first byte marks them."""
     if max(numbers) < 1 << 31:
-        return _SHORT + zlib.compress(_bytes(array("i", numbers)), 6)
+        return _INT32_MARK + zlib.compress(_bytes(array("i", numbers)), 6)
     return zlib.compress(_bytes(array("q", numbers)), 6)
 
 
 def _unpacked_numbers(packed: bytes) -> array[int]:
-    is_short = packed.startswith(_SHORT)
+    is_short = packed.startswith(_INT32_MARK)
     return _numbers_of("i" if is_short else "q", packed[is_short:])
 
 
@@ -243,14 +245,14 @@ def _numbers_of(code: str, compressed: bytes) -> array[int]:
 
 
 def pack_allocations(items: Sequence[tuple[int, float, float | None]]) -> bytes:
-    """What workloads hold: their ids, GPUs, and percent."""
+    """Encode allocations of workloads: id, GPUs and utilization in percent."""
     return _packed([list(column) for column in zip(*items, strict=True)])
 
 
 def unpack_allocations(packed: bytes) -> list[tuple[int, float, float | None]]:
-    """What was packed.
+    """Decode allocations.
 
-    :raises NotPacked: it was not.
+    :raises InvalidPackedData: the bytes are not packed allocations.
     """
     try:
         return list(zip(*_unpacked(packed), strict=True))

@@ -1,4 +1,4 @@
-"""Of which hours and days a longer time is added up: of days that are final, otherwise of hours."""
+"""Selection of the hours and days that make up a longer step: final days where possible, otherwise hours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from gpuctl_usage.store.hours import KnownFrom, PeriodLength
 
 
 class KnownStep(NamedTuple):
-    """A step, as far as something of it is kept.
+    """A step with its stored hours and days.
 
-    :param start: where it begins, however much of it is kept; likewise ``end``.
-    :param seconds: how much there has been of what is kept.
-    :param periods: numbers of hours and days, the earliest first, each part of the time once; ``times``: from when to
-        when each of them is known, and whether it is a day.
+    :param start: start of the step, whether or not all of it is stored; likewise ``end``. :param seconds: known length
+    of the stored part. :param periods: ids of hours and days in order of time, without overlap; ``times``: for each of
+    them the known start and end, and whether it is a day.
     """
 
     start: int
@@ -35,12 +34,12 @@ class KnownStep(NamedTuple):
 
     @property
     def known_from(self) -> float:
-        """The first moment of which something is kept."""
+        """Return the start of the known part."""
         return min(start for start, _, _ in self.times)
 
     @property
     def known_until(self) -> float:
-        """The last moment of which something is kept."""
+        """Return the end of the known part."""
         return max(end for _, end, _ in self.times)
 
 
@@ -60,7 +59,7 @@ class _Period(NamedTuple):
 
 
 def known_range(connection: Connection, cluster: int) -> tuple[int, int] | None:
-    """From when to when anything is kept of a cluster, at most; None where nothing is."""
+    """Return the earliest start and latest end of a cluster's stored periods; None if it has none."""
     ends = [
         select(choose(periods.c.start)).where(_of(cluster, span)).scalar_subquery()
         for choose in (func.min, func.max)
@@ -78,22 +77,24 @@ def known_range(connection: Connection, cluster: int) -> tuple[int, int] | None:
 
 
 def known_steps(connection: Connection, cluster: int, bounds: Sequence[int]) -> list[KnownStep]:
-    """Steps of which anything is kept.
+    """Return the steps with stored periods.
 
-    :param bounds: where they begin, and where the last one ends: whole hours, ascending.
+    :param bounds: starts of the steps and the end of the last one: full hours, ascending.
     """
     if len(bounds) < 2:
         return []
     days = {day.start: day for day in _read(connection, cluster, PeriodLength.DAY, *_whole_days(bounds))}
-    within = [day for day in days.values() if _place(bounds, day.start) == _place(bounds, day.start + DAY - 1)]
+    within = [day for day in days.values() if _index(bounds, day.start) == _index(bounds, day.start + DAY - 1)]
     final = {day.start for day in within if not day.provisional}
-    hours = [hour for gap in _gaps(bounds, final) for hour in _read(connection, cluster, PeriodLength.HOUR, *gap)]
-    # A day that is open again is read as it was where its hours are not kept any more.
+    hours = [
+        hour for gap in _gaps_between(bounds, final) for hour in _read(connection, cluster, PeriodLength.HOUR, *gap)
+    ]
+    # Days with stored hours. A provisional day is used only if its hours have expired.
     known = {hour.start // DAY * DAY for hour in hours}
     chosen = [*hours, *(day for day in within if day.start in final or day.start not in known)]
     by_place: dict[int, list[_Period]] = defaultdict(list)
     for period in sorted(chosen, key=attrgetter("start")):
-        by_place[_place(bounds, period.start)].append(period)
+        by_place[_index(bounds, period.start)].append(period)
     return [_part(bounds[place], bounds[place + 1], by_place[place]) for place in sorted(by_place)]
 
 
@@ -110,17 +111,17 @@ def _part(start: int, end: int, of_step: Sequence[_Period]) -> KnownStep:
     )
 
 
-def _place(bounds: Sequence[int], time: int) -> int:
+def _index(bounds: Sequence[int], time: int) -> int:
     return bisect_right(bounds, time) - 1
 
 
 def _whole_days(bounds: Sequence[int]) -> tuple[int, int]:
-    """The days of which all is asked about: from the first one on, before the end of the last one."""
+    """Return the range of days that lie completely within the bounds."""
     return -(-bounds[0] // DAY) * DAY, bounds[-1] // DAY * DAY
 
 
-def _gaps(bounds: Sequence[int], days: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """What is between days."""
+def _gaps_between(bounds: Sequence[int], days: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges between the days."""
     begin = bounds[0]
     for day in sorted(days):
         if begin < day:

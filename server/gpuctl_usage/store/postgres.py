@@ -1,4 +1,4 @@
-"""What is particular to PostgreSQL: its URLs, its transactions, and what its errors mean for people."""
+"""PostgreSQL: URLs, transactions and error messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from sqlalchemy.engine import URL
 
 DRIVER = "postgresql+psycopg"
 CONNECT_ARGS = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
-"""As libpq has them: a host that has gone is noticed after a minute."""
-_WRITERS = 0x67707563
-"""`gpuc`: the advisory lock that whoever writes, or makes the tables, holds until the end of its transaction."""
-_PLANS = {"random_page_cost": "1.1", "plan_cache_mode": "force_custom_plan", "jit": "off"}
-_OF_INDEXES = text("SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _PLANS.items()))
+"""Parameters of libpq; a lost host is noticed after one minute."""
+_WRITER_LOCK = 0x67707563
+"""`gpuc`: key of the advisory lock that writers and migrations hold until the end of their transaction."""
+_PLANNER_SETTINGS = {"random_page_cost": "1.1", "plan_cache_mode": "force_custom_plan", "jit": "off"}
+_SET_PLANNER = text(
+    "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _PLANNER_SETTINGS.items())
+)
 _SECRETS = ("password", "sslpassword")
 
-_STATES = {
+_STATE_MESSAGES = {
     "25006": "may only be read (it is a replica, or is set to read-only); name the server that takes writes",
     "28000": "lets nobody in as this user from here; see pg_hba.conf on the server",
     "28P01": "does not take this password; see PGPASSWORD, PGPASSFILE, or the URL",
@@ -29,48 +31,51 @@ _STATES = {
     "XX001": "is damaged; restore a copy",
     "XX002": "has a damaged index; REINDEX it, or restore a copy",
 }
-_SIGNS = {
-    "password authentication failed": _STATES["28P01"],
+_TEXT_MESSAGES = {
+    "password authentication failed": _STATE_MESSAGES["28P01"],
     "no password supplied": "asks for a password; see PGPASSWORD, PGPASSFILE, or the URL",
-    "pg_hba.conf": _STATES["28000"],
+    "pg_hba.conf": _STATE_MESSAGES["28000"],
     "connection refused": "cannot be reached: nobody listens there; is it running, and are host and port right?",
     "resolve host": "cannot be reached: its host has no address; is the name right?",
     "timeout expired": "cannot be reached: its host does not answer",
     "no route to host": "cannot be reached: there is no way to its host",
-    "starting up": _STATES["57P03"],
-    "shutting down": _STATES["57P03"],
-    "recovery mode": _STATES["57P03"],
-    "too many clients": _STATES["53300"],
-    "remaining connection slots": _STATES["53300"],
+    "starting up": _STATE_MESSAGES["57P03"],
+    "shutting down": _STATE_MESSAGES["57P03"],
+    "recovery mode": _STATE_MESSAGES["57P03"],
+    "too many clients": _STATE_MESSAGES["53300"],
+    "remaining connection slots": _STATE_MESSAGES["53300"],
     "does not exist": "does not exist, or its user does not; create it: CREATE DATABASE ... OWNER ...",
 }
-_GONE = "has ended the connection: the server was stopped, or has ended; what was not written yet is written again"
+_CONNECTION_LOST = (
+    "has ended the connection: the server was stopped, or has ended; what was not written yet is written again"
+)
 
 
 def with_driver(url: URL) -> URL:
-    """The URL with the driver that is installed with us."""
+    """Return the URL with the installed driver."""
     return url.set(drivername=DRIVER)
 
 
 def masked(url: URL) -> str:
-    """A URL for people, without what is secret in it."""
+    """Return a URL for messages, without secrets."""
     hidden = {name: "***" for name in _SECRETS if name in url.query}
     return url.set(drivername="postgresql").update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def begin_to_read(connection: Connection) -> None:
-    """Have the rows of an hour be found by their index, for they stand together, whatever the server is set to.
+    """Make the planner use indexes, whatever the server's settings: the rows of an hour are adjacent.
 
-    By default it may read all the hours that there are for a month of workloads, above all once it makes one plan for
-    all times; and it may compile what takes less time than to compile it.
+    By default it may scan all hours to find a month of workloads, above all with a generic plan, and JIT compilation
+    may take longer than the query.
     """
-    connection.execute(_OF_INDEXES)
+    connection.execute(_SET_PLANNER)
 
 
 def begin_to_write(connection: Connection, patience: float) -> None:
-    """Wait for others that write, as SQLite does. Whoever stands still in a transaction loses it, and its lock.
+    """Wait for other writers, as SQLite does. A transaction that stays idle is ended by the server, which releases its
+    lock.
 
-    :param patience: seconds that it waits at most.
+    :param patience: maximum wait in seconds.
     """
     limits = {"waits": f"{patience:g}s", "stands": f"{2 * patience:g}s"}
     connection.execute(
@@ -80,20 +85,20 @@ def begin_to_write(connection: Connection, patience: float) -> None:
         ),
         limits,
     )
-    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITERS})
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITER_LOCK})
 
 
 def describe_error(error: Any, patience: float) -> str | None:
-    """What an error of the driver says of a database, for people; None of one that is not known.
+    """Return the message for a driver error, to follow the name of the database; None if it is unknown.
 
-    States are asked first: servers tell their messages in many languages. Before it is connected there is text alone.
+    SQLSTATE codes come first because server messages are localized. Errors before the connection have only a text.
     """
     state = getattr(error, "sqlstate", None)
-    if state in _STATES:
-        return _STATES[state].format(patience=patience)
+    if state in _STATE_MESSAGES:
+        return _STATE_MESSAGES[state].format(patience=patience)
     said = str(error).lower()
-    found = next((told for sign, told in _SIGNS.items() if sign in said), None)
+    found = next((told for sign, told in _TEXT_MESSAGES.items() if sign in said), None)
     if found is not None and state is None:
         return found
     ended = (state or "").startswith(("08", "57P", "25P03")) or "closed the connection" in said or "is lost" in said
-    return _GONE if ended else None
+    return _CONNECTION_LOST if ended else None

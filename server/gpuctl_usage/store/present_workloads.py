@@ -1,4 +1,4 @@
-"""Which workloads have sums in hours and days: there are many that ever were, and few at a time."""
+"""Selection of the workloads that have sums in given periods: few of all that ever existed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sqlalchemy import ColumnElement, Connection, bindparam, select
 from gpuctl_usage.store.database_tables import groups, periods
 from gpuctl_usage.store.packing import unpack_ids
 
-_AT_ONCE = 5000
-"""Numbers of one statement."""
-_LISTED = 20_000
-"""Workloads of a question that are read, whether they were there at the time or not."""
+_BATCH = 5000
+"""Ids per statement."""
+_MAX_LISTED = 20_000
+"""Maximum number of matching workloads that are read at once, whether they have sums in the periods or not."""
 
 
 class PresentWorkloads:
-    """The workloads that a question is about, as far as they have sums.
+    """The workloads of a query that have sums in given periods.
 
-    :param wanted: which groups it is about; None for every workload of the cluster.
+    :param wanted: condition for the query's groups; None for all workloads of the cluster.
     """
 
     def __init__(self, connection: Connection, wanted: ColumnElement[bool] | None) -> None:
@@ -26,25 +26,25 @@ class PresentWorkloads:
         self._wanted = wanted
         self._ids: dict[int, Collection[int]] = {}
         self._unpacked: dict[bytes, Collection[int]] = {}
-        # All that are theirs, or of those that were asked about.
+        # All matching workloads; or else the ones that match among those that were looked up.
         self._listed: frozenset[int] | None = None
         self._asked: set[int] = set()
         self._known: set[int] = set()
 
-    def together(self, numbers: Sequence[int]) -> set[int]:
-        """Those that have sums in one of the hours and days that have these numbers."""
+    def union(self, numbers: Sequence[int]) -> set[int]:
+        """Return the workloads with sums in at least one of the periods."""
         self.read(numbers)
-        # Most often they are the same, one hour after the other.
+        # Consecutive hours usually share one set.
         different = {id(ids): ids for ids in map(self._ids.__getitem__, numbers)}
         return set().union(*different.values())
 
     def counts(self, numbers: Sequence[int]) -> list[int]:
-        """How many have sums in each."""
+        """Return the number of workloads in each period."""
         self.read(numbers)
         return [len(self._ids[number]) for number in numbers]
 
     def read(self, numbers: Iterable[int]) -> None:
-        """Have those of hours and days at hand: all at once are read faster than one after the other."""
+        """Load the workloads of periods; loading all at once is faster than one by one."""
         missing = [number for number in numbers if number not in self._ids]
         for few in _portions(missing):
             packed = select(periods.c.id, periods.c.workloads).where(periods.c.id.in_(_numbers()))
@@ -62,10 +62,12 @@ class PresentWorkloads:
         return {packed: theirs.intersection(ids) for packed, ids in read.items()}
 
     def _list(self) -> None:
-        """Of many workloads it takes long to ask which are theirs, where theirs are few."""
+        """List all matching workloads if they are few: faster than looking up many ids."""
         assert self._wanted is not None
-        listed = self._connection.execute(select(groups.c.id).where(self._wanted).limit(_LISTED + 1)).scalars().all()
-        if len(listed) <= _LISTED:
+        listed = (
+            self._connection.execute(select(groups.c.id).where(self._wanted).limit(_MAX_LISTED + 1)).scalars().all()
+        )
+        if len(listed) <= _MAX_LISTED:
             self._listed = frozenset(listed)
 
     def _ask(self, new: Collection[int]) -> None:
@@ -77,11 +79,11 @@ class PresentWorkloads:
 
 
 def _are_many(several: Iterable[Iterable[int]]) -> bool:
-    """Whether there are more different ones than one statement asks about; no more are looked at than that takes."""
+    """Return True if there are more distinct ids than one statement takes. Stops reading as soon as that is known."""
     different: set[int] = set()
     for ids in several:
         different.update(ids)
-        if len(different) > _AT_ONCE:
+        if len(different) > _BATCH:
             return True
     return False
 
@@ -91,4 +93,4 @@ def _numbers() -> ColumnElement[int]:
 
 
 def _portions(numbers: Sequence[int]) -> Iterable[list[int]]:
-    return (list(numbers[start : start + _AT_ONCE]) for start in range(0, len(numbers), _AT_ONCE))
+    return (list(numbers[start : start + _BATCH]) for start in range(0, len(numbers), _BATCH))

@@ -1,4 +1,4 @@
-"""What is not kept any longer, piece by piece: each is small, so that whoever writes never waits long."""
+"""Deletion of expired data in small batches, so that writers never wait long."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store.measurements import KEPT, drop_measurements
 
 _PERIODS = 4
-"""Hours or days of one piece; an hour of a large cluster has some thousand rows."""
+"""Hours or days per batch; an hour of a large cluster has some thousand rows."""
 _ROWS = 1000
 
 
 def prune(connection: Connection, cluster: int, kept: RetentionDays, now: float) -> bool:
-    """Take one piece away of what is not kept; False where nothing is left of it.
+    """Delete one batch of expired data; return False if nothing is left to delete.
 
-    An hour goes only when its day is final, or goes as well.
+    An hour is deleted only if its day is final or expired.
     """
     steps: tuple[Callable[[], int], ...] = (
         lambda: drop_measurements(connection, cluster, now - KEPT, _PERIODS),
@@ -35,7 +35,7 @@ def prune(connection: Connection, cluster: int, kept: RetentionDays, now: float)
 
 
 def _midnight(time: float) -> int:
-    """A day goes with all its hours."""
+    """Round down to midnight: a day expires with all its hours."""
     return int(time // DAY) * DAY
 
 
@@ -73,7 +73,7 @@ def _drop_hours(connection: Connection, cluster: int, before: int, days_before: 
 
 
 def _drop_periods(connection: Connection, which: ColumnElement[bool]) -> int:
-    """The earliest first; their sums go with them."""
+    """Delete the earliest periods; their sums are deleted by the foreign key."""
     few = list(
         connection.execute(select(periods.c.id).where(which).order_by(periods.c.start).limit(_PERIODS)).scalars()
     )
@@ -89,9 +89,9 @@ def _drop_intervals(
     before: int,
     spans: Sequence[PeriodLength] = (PeriodLength.HOUR,),
 ) -> int:
-    """Those that ended before all hours that are there: of these they can be rolled up again.
+    """Delete intervals that ended before the first stored period: the others are needed for repeated rollups.
 
-    :param spans: what of hours and days is made of them, or is answered with them.
+    :param spans: lengths of the periods that depend on the intervals.
     """
     theirs = periods.c.cluster_id == cluster, periods.c.span.in_([span.value for span in spans])
     first = connection.execute(select(func.min(periods.c.start)).where(*theirs)).scalar_one_or_none()

@@ -1,8 +1,8 @@
-"""Files of SQLite whose directory belongs to somebody else: who may only read them can look at them all the same.
+"""Reading of SQLite files without write access to their directory.
 
-A file with a write-ahead log is read together with the log and its index, which whoever comes first makes, and whoever
-goes last takes away. While somebody writes, both are there, and may be read. While nobody does, who may not make them
-reads the file alone, as one that does not change; SQLite then looks for no change, so that is done here.
+A file in WAL mode is read together with its log and index files, which the first connection creates and the last one
+deletes. While another process has the database open, they exist and can be read. Otherwise a reader that cannot create
+them opens the file as immutable. SQLite then does not check for changes, so this module does.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
 
-_AS_IT_WAS = "gpuctl_as_it_was"
+_INITIAL_STATE = "gpuctl_as_it_was"
 
 
 class ChangedWhileReading(sqlite3.OperationalError):
-    """Somebody began to write a file that was read alone: what was read may be of two states."""
+    """Another process began to write a file opened as immutable; the data may be inconsistent."""
 
 
 def cannot_create_wal(file: Path) -> bool:
-    """Whether a file is there, but neither a log nor its index can be made beside it."""
+    """Return True if the file exists and its log and index files cannot be created."""
     return file.exists() and not (os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK))
 
 
 def open_without_wal(engine: Engine, file: Path) -> None:
-    """Have the connections to a file be such that they need no log beside it where there is none."""
+    """Make the engine open the file as immutable if it has no log."""
     event.listen(engine, "do_connect", lambda dialect, entry, arguments, options: _connect(file, entry, options))
 
 
 def _connect(file: Path, entry: ConnectionPoolEntry, options: dict[str, Any]) -> sqlite3.Connection | None:
     path = file.resolve()
-    # First the state, then the log: whoever begins to write in between has changed the file in the end.
+    # State first, then the log: a writer that starts in between has changed the state by the end.
     state = _state(path)
     if path.with_name(f"{path.name}-wal").exists():
         return None
-    entry.info[_AS_IT_WAS] = path, state
+    entry.info[_INITIAL_STATE] = path, state
     found: sqlite3.Connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, **options)
     return found
 
 
 @contextmanager
 def check_unchanged(connection: Connection) -> Iterator[None]:
-    """See that a file which is read alone stays as it is.
+    """Check that a file opened as immutable does not change within the block.
 
-    :raises ChangedMeanwhile: it has not, whatever else went wrong.
+    :raises ChangedWhileReading: it changed, even if another error occurred.
     """
-    path, state = connection.info.get(_AS_IT_WAS, (None, None))
+    path, state = connection.info.get(_INITIAL_STATE, (None, None))
     try:
         yield
     finally:
@@ -60,7 +60,7 @@ def check_unchanged(connection: Connection) -> Iterator[None]:
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
-    """By which a change is noticed; None of a file that is there no more."""
+    """Return what changes with every write; None if the file no longer exists."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What several hours and days come to together, for each step and group: added up by the database."""
+"""Sums over several hours and days for each step and group, computed by the database."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ from gpuctl_usage.store.packing import unpack_histogram
 from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
-from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, RowQuery, among, of_all_workloads, wanted_groups
+from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, RowQuery, all_workloads_condition, is_in, wanted_groups
 from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, Level, Sums
 
 _FEW = 500
-"""Groups that are looked up one by one; of more, all that a question is about are read."""
-_MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
-_OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
-"""What answers about namespaces and labels tell besides."""
-_OWN = {Level.CLUSTER: CAPACITY_FIELDS, Level.MODEL: CAPACITY_FIELDS, Level.NODE: CAPACITY_FIELDS}
-"""What of the GPUs that there were is known of groups of a level."""
+"""Maximum number of groups that are looked up by id; with more, all groups of the query are read."""
+_MAXIMUM_FIELDS = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
+_GROUP_FIELDS = frozenset({"util_min", "util_max", "workloads"})
+"""Further fields in answers about namespaces and labels."""
+_CAPACITY_FIELDS = {Level.CLUSTER: CAPACITY_FIELDS, Level.MODEL: CAPACITY_FIELDS, Level.NODE: CAPACITY_FIELDS}
+"""Capacity fields of the levels that have capacity."""
 
 GroupName = tuple[str, str, int]
-"""Of a group its key, value and number, by which groups stand in order."""
-StepPlace = tuple[int, int]
-"""The numbers of a step and of a group."""
+"""Key, value and id of a group: the order of groups."""
+StepGroupIds = tuple[int, int]
+"""Index of a step and id of a group."""
 
 
 @dataclass
-class StepEnd:
-    """What of a step is no sum, and what the last of its hours and days says."""
+class StepDetails:
+    """Non-additive columns of a step: the histogram, and the labels and status of its last period."""
 
     bins: list[int] | None = None
     attributes: int | None = None
     status: int | None = None
 
     def add(self, histogram: Mapping[int, int]) -> None:
-        """Have the minutes of another hour or day count."""
+        """Add the histogram of a period."""
         if self.bins is None:
             self.bins = [0] * 101
         for percent, minutes in histogram.items():
@@ -63,44 +63,44 @@ class StepEnd:
 
     @property
     def histogram(self) -> dict[int, int] | None:
-        """That of all together."""
+        """Return the total histogram; None if no period has one."""
         if self.bins is None:
             return None
         return {percent: minutes for percent, minutes in enumerate(self.bins) if minutes}
 
 
 class StepSums:
-    """The sums that a question is about.
+    """The sums of a query.
 
-    :param present: the workloads that there are, where it is about those.
-    :param named: the groups that it is about, by their numbers; of workloads any.
-    :ivar columns: the fields of sums that its answer tells.
+    :param present: the workloads with sums, for queries of workloads; else None. :param named: the groups of the query
+    by id; for workloads, any. :ivar columns: the fields of sums that the answer needs.
     """
 
     def __init__(
         self,
         connection: Connection,
-        question: RowQuery,
+        query: RowQuery,
         parts: Sequence[KnownStep],
         present: PresentWorkloads | None,
         named: Mapping[int, GroupName],
     ) -> None:
         self._connection = connection
-        self._question = question
+        self._question = query
         self._parts = parts
         self._present = present
         self._named = named
-        self._unkeyed = UnkeyedPeriods(connection, question, parts, named.values())
-        # All steps are added up by one statement, which is given of what they are made.
+        self._unkeyed = UnkeyedPeriods(connection, query, parts, named.values())
+        # One statement sums all steps; the periods of each step are passed as a parameter.
         self._steps = inline_table(connection, "steps", {"period_id": Integer, "part": Integer})
-        self.columns = _told(question)
-        # Of a row, before whose sums the group is and behind them the step, and of what is not read.
+        self.columns = _needed_fields(query)
+        # Positions of fields in a row: the group id comes first, then the columns, the step, and defaults for fields
+        # not read.
         places = {name: place for place, name in enumerate(self.columns, 1)}
         first = len(places) + 2
         self._fields = itemgetter(*(places.get(name, first + number) for number, name in enumerate(_FIELDS)))
 
     def counts(self) -> list[int]:
-        """How many groups each step has."""
+        """Return the number of groups of each step."""
         counts = [0] * len(self._parts)
         for parts, is_single in self._apart(range(len(self._parts))):
             statement, group = self._about(None, [])
@@ -114,31 +114,31 @@ class StepSums:
 
     def read(
         self, parts: Iterable[int], few: Collection[int] | None, names: Collection[str]
-    ) -> Iterator[tuple[StepPlace, Any]]:
-        """What the rows of each step and group come to.
+    ) -> Iterator[tuple[StepGroupIds, Any]]:
+        """Yield the sums of each step and group.
 
-        :param few: the groups; None for all that the question is about.
+        :param few: group ids; None for all groups of the query.
         """
         for alike, is_single in self._apart(parts):
-            values = [sums.c[name] if is_single else _added(name).label(name) for name in names]
+            values = [sums.c[name] if is_single else _aggregate(name).label(name) for name in names]
             statement, group = self._about(few, values)
             part = literal(alike[0]).label("part") if len(alike) == 1 else self._steps.c.part
             statement = statement.add_columns(part)
             if not is_single:
-                # To sort by the step as well, where it is one, would take half as long again.
+                # Grouping a single step by the step as well would take half as long again.
                 statement = statement.group_by(group) if len(alike) == 1 else statement.group_by(part, group)
             for row in self._connection.execute(statement, self._given(alike)).all():
                 yield (row[-1], row[0]), row
 
     def sums(self, row: Any) -> Sums:
-        """Those of a row of all :attr:`columns`."""
-        return with_hundredths(Sums(*self._fields((*row, *_NOT_READ))))
+        """Return the Sums of a row with all :attr:`columns`."""
+        return with_hundredths(Sums(*self._fields((*row, *_DEFAULTS))))
 
-    def ends(self, wanted: Collection[int], few: Collection[int]) -> dict[StepPlace, StepEnd]:
-        """What is no sum, and what the last of the hours and days say."""
+    def details(self, wanted: Collection[int], few: Collection[int]) -> dict[StepGroupIds, StepDetails]:
+        """Return the non-additive columns of each step and group."""
         columns = [sums.c[name] for name in ("period_id", "histogram", "attributes_id", "status")]
         statement, _ = self._about(few, columns)
-        found: dict[StepPlace, StepEnd] = defaultdict(StepEnd)
+        found: dict[StepGroupIds, StepDetails] = defaultdict(StepDetails)
         of_period = {period: part for part in wanted for period in self._parts[part].periods}
         turns = {period: turn for turn, period in enumerate(of_period)}
         rows = self._connection.execute(statement, self._given(wanted)).all()
@@ -153,29 +153,30 @@ class StepSums:
         return found
 
     def _apart(self, parts: Iterable[int]) -> Iterator[tuple[list[int], bool]]:
-        """Steps of one hour or day, in which no group has two rows, and steps of several, as far as there are any; with
-        whether they are single ones."""
+        """Split steps into those of one period, in which each group has one row, and those of several; with True for
+        the former.
+        """
         alike: dict[bool, list[int]] = {True: [], False: []}
         for part in parts:
             alike[len(self._parts[part].periods) == 1].append(part)
         return ((of_kind, is_single) for is_single, of_kind in alike.items() if of_kind)
 
     def _given(self, parts: Iterable[int]) -> dict[str, str]:
-        """What statements about steps are given: of which hours and days they are made."""
+        """Return the parameters of a statement: the periods of each step."""
         steps = packed_rows((period, part) for part in parts for period in self._parts[part].periods)
         return {"steps": steps, **self._unkeyed.given}
 
     def _about(
         self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
     ) -> tuple[Select[Any], ColumnElement[Any]]:
-        """Rows of the hours and days that a statement is given, and the group that each of them counts for."""
+        """Return a select of the rows of the given periods, and the group id that each row counts for."""
         known = self._wanted() if few is None else few
         group: ColumnElement[Any] = sums.c.group_id
-        # Few are looked up in each period; of many all are read.
-        every, theirs = of_all_workloads(self._question), wanted_groups(self._question)
+        # Few groups are looked up in each period; for many, the whole period is read.
+        every, theirs = all_workloads_condition(self._question), wanted_groups(self._question)
         source: FromClause = sums
         if len(known) <= _FEW:
-            theirs = among(sums.c.group_id, sorted(known))
+            theirs = is_in(sums.c.group_id, sorted(known))
         elif every is not None:
             theirs = every
         else:
@@ -190,28 +191,28 @@ class StepSums:
     def _wanted(self) -> Collection[int]:
         if self._present is None:
             return self._named
-        return self._present.together([number for part in self._parts for number in part.periods])
+        return self._present.union([number for part in self._parts for number in part.periods])
 
 
-def _added(name: str) -> ColumnElement[Any]:
-    """A field of several rows together."""
+def _aggregate(name: str) -> ColumnElement[Any]:
+    """Return the aggregate of a field over several rows."""
     column = sums.c[name]
     if name == "pods_min":
-        # While there was any.
+        # Only periods with pods count.
         return func.coalesce(func.min(case((sums.c.pods_max > 0, column))), 0)
     if name == "util_min":
         return func.min(column)
-    return func.max(column) if name in _MOST else func.sum(column)
+    return func.max(column) if name in _MAXIMUM_FIELDS else func.sum(column)
 
 
-def _told(question: RowQuery) -> tuple[str, ...]:
-    """Fields of sums that answers tell: most of the time goes into adding up."""
-    told = frozenset((*HELD_FIELDS, *_OWN.get(question.level, ())))
-    if not question.sums_only:
-        told = frozenset(_ADDED) if question.level in WITH_HISTOGRAM else told | _OF_GROUPS
-    return tuple(name for name in _ADDED if name in told)
+def _needed_fields(query: RowQuery) -> tuple[str, ...]:
+    """Return the fields that the answer needs: aggregation takes most of the time."""
+    told = frozenset((*HELD_FIELDS, *_CAPACITY_FIELDS.get(query.level, ())))
+    if not query.sums_only:
+        told = frozenset(_SUM_FIELDS) if query.level in WITH_HISTOGRAM else told | _GROUP_FIELDS
+    return tuple(name for name in _SUM_FIELDS if name in told)
 
 
 _FIELDS = tuple(field.name for field in fields(Sums))
-_ADDED = tuple(name for name in _FIELDS if name != "histogram")
-_NOT_READ = tuple(field.default for field in fields(Sums))
+_SUM_FIELDS = tuple(name for name in _FIELDS if name != "histogram")
+_DEFAULTS = tuple(field.default for field in fields(Sums))

@@ -1,4 +1,4 @@
-"""Numbers for what rows are about: groups, and the labels and annotations of workloads."""
+"""Integer ids of groups and of sets of labels and annotations."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpuctl_usage.store.database_tables import attributes, groups
 from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.sums import Group, Level
 
-_AT_ONCE = 500
-"""Values of one statement."""
+_BATCH = 500
+"""Values per statement."""
 
 
-class Described(NamedTuple):
-    """Labels and annotations."""
+class Attributes(NamedTuple):
+    """Labels and annotations of a workload."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
 def upsert(connection: Connection, table: Table) -> Any:
-    """An insert that may meet rows that are there, as the database of a connection spells it."""
+    """Return an insert of the connection's dialect, which supports ON CONFLICT."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as of_dialect
     else:
@@ -36,7 +36,7 @@ def upsert(connection: Connection, table: Table) -> Any:
 
 
 def put_rows(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert rows, or replace those of the same primary key."""
+    """Insert rows, or replace those with the same primary key."""
     made = list(rows)
     if not made:
         return
@@ -47,17 +47,17 @@ def put_rows(connection: Connection, table: Table, rows: Iterable[Mapping[str, A
 
 
 def workload_group(key: WorkloadKey) -> Group:
-    """A workload as whom sums are about."""
+    """Return the group of a workload."""
     return Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid)
 
 
 def workload_of(group: Group) -> WorkloadKey:
-    """The workload that sums are about."""
-    namespace, kind, name = _parts(group)
+    """Return the workload of a group."""
+    namespace, kind, name = _name_parts(group)
     return WorkloadKey(namespace, kind, name, group.value)
 
 
-def _parts(group: Group) -> tuple[str, str, str]:
+def _name_parts(group: Group) -> tuple[str, str, str]:
     if group.level is Level.NAMESPACE:
         return group.value, "", ""
     if group.level is not Level.WORKLOAD:
@@ -68,22 +68,22 @@ def _parts(group: Group) -> tuple[str, str, str]:
 
 
 def group_of(row: Any) -> Group:
-    """The group of a row that has its level, key and value."""
+    """Return the group of a row with the columns level, key and value."""
     return Group(Level(row.level), row.key, row.value)
 
 
 def group_ids(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dict[Group, int]:
-    """The numbers of groups; those that are new get one, in the transaction of the connection."""
+    """Return the ids of groups; add missing groups in the connection's transaction."""
     missing = list(dict.fromkeys(wanted))
     found = _known(connection, cluster, missing)
     new = [group for group in missing if group not in found]
     if new:
         rows = []
         for group in new:
-            namespace, kind, name = _parts(group)
+            namespace, kind, name = _name_parts(group)
             row = {"cluster_id": cluster, "level": group.level.value, "key": group.key, "value": group.value}
             rows.append({**row, "namespace": namespace, "kind": kind, "name": name})
-        connection.execute(_unless_there(connection, groups), rows)
+        connection.execute(_insert_missing(connection, groups), rows)
         found.update(_known(connection, cluster, new))
     return found
 
@@ -92,7 +92,7 @@ def _known(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dic
     names: dict[Level, dict[tuple[str, str], Group]] = defaultdict(dict)
     for group in wanted:
         names[group.level][group.key, group.value] = group
-    # Of a level there are a hundred times as many as an hour has: each is looked up by its whole name.
+    # A level has a hundred times as many groups as an hour: look each one up by its full name.
     given = inline_table(connection, "names", {"key": Text, "value": Text})
     whole = tuple_(groups.c.key, groups.c.value).in_(select(given.c.key, given.c.value))
     named = select(groups.c.id, groups.c.key, groups.c.value).where(
@@ -106,22 +106,22 @@ def _known(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dic
 
 
 def groups_of(connection: Connection, numbers: Sequence[int]) -> dict[int, Group]:
-    """The groups that have numbers."""
+    """Return the groups with these ids."""
     found: dict[int, Group] = {}
-    for start in range(0, len(numbers), _AT_ONCE):
-        few = numbers[start : start + _AT_ONCE]
+    for start in range(0, len(numbers), _BATCH):
+        few = numbers[start : start + _BATCH]
         statement = select(groups.c.id, groups.c.level, groups.c.key, groups.c.value).where(groups.c.id.in_(few))
         found.update({row.id: group_of(row) for row in connection.execute(statement).all()})
     return found
 
 
-def _unless_there(connection: Connection, table: Table) -> Insert:
+def _insert_missing(connection: Connection, table: Table) -> Insert:
     statement: Insert = upsert(connection, table).on_conflict_do_nothing()
     return statement
 
 
-def attributes_ids(connection: Connection, wanted: Iterable[Described]) -> list[int]:
-    """The numbers of labels and annotations, in the order in which they are given."""
+def attribute_ids(connection: Connection, wanted: Iterable[Attributes]) -> list[int]:
+    """Return the ids of sets of labels and annotations, in the given order; add missing ones."""
     rows: dict[str, dict[str, str]] = {}
     order = []
     for item in wanted:
@@ -134,38 +134,38 @@ def attributes_ids(connection: Connection, wanted: Iterable[Described]) -> list[
     known = _known_attributes(connection, list(rows))
     new = [row for digest, row in rows.items() if digest not in known]
     if new:
-        connection.execute(_unless_there(connection, attributes), new)
+        connection.execute(_insert_missing(connection, attributes), new)
         known.update(_known_attributes(connection, [row["digest"] for row in new]))
     return [known[digest] for digest in order]
 
 
-def described_by(connection: Connection, numbers: Sequence[int]) -> dict[int, Described]:
-    """The labels and annotations that have numbers."""
-    found: dict[int, Described] = {}
-    for start in range(0, len(numbers), _AT_ONCE):
-        few = numbers[start : start + _AT_ONCE]
+def read_attributes(connection: Connection, numbers: Sequence[int]) -> dict[int, Attributes]:
+    """Return the labels and annotations with these ids."""
+    found: dict[int, Attributes] = {}
+    for start in range(0, len(numbers), _BATCH):
+        few = numbers[start : start + _BATCH]
         statement = select(attributes.c.id, attributes.c.labels, attributes.c.annotations)
         for row in connection.execute(statement.where(attributes.c.id.in_(few))).all():
-            found[row.id] = described(row.labels, row.annotations)
+            found[row.id] = parse_attributes(row.labels, row.annotations)
     return found
 
 
 def _known_attributes(connection: Connection, digests: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for start in range(0, len(digests), _AT_ONCE):
-        few = digests[start : start + _AT_ONCE]
+    for start in range(0, len(digests), _BATCH):
+        few = digests[start : start + _BATCH]
         statement = select(attributes.c.digest, attributes.c.id).where(attributes.c.digest.in_(few))
         found.update({row.digest: row.id for row in connection.execute(statement).all()})
     return found
 
 
-def described(labels: str, annotations: str) -> Described:
-    """Labels and annotations as they are stored."""
-    return Described(_read(labels), _read(annotations))
+def parse_attributes(labels: str, annotations: str) -> Attributes:
+    """Parse stored labels and annotations."""
+    return Attributes(_read(labels), _read(annotations))
 
 
 def _read(text: str) -> dict[str, str]:
-    # Most have no annotations.
+    # Most workloads have no annotations: skip the parser.
     values: dict[str, str] = {} if text == "{}" else json.loads(text)
     return values
 

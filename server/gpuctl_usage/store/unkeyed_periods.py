@@ -1,4 +1,4 @@
-"""Hours and days of before a label was one by which usage is grouped."""
+"""Periods that were rolled up before a label key was configured for grouping."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ _KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
 
 
 class UnkeyedPeriods:
-    """What was held in them had no such label, as days have it that are added up: so that values add up to the cluster.
+    """Periods without rows of the query's key. All GPU time held in them counts as unset, so that the values add up to
+    the cluster (as in rolled-up days).
 
-    :param known: the groups that are asked about: their keys, values and numbers.
-    :ivar given: what a statement about them is given besides; nothing where there are none, nobody asks about a label,
-        or about what has none.
-    :ivar whole: the number of the cluster's rows, which tell what was held; ``unset``: of the value that it counts for.
+    :param known: keys, values and ids of the query's groups. :ivar given: additional statement parameters; empty if
+    there are no such periods, the query has no label key, or the unset value is not wanted. :ivar whole: group id of
+    the cluster, whose rows have the held time; ``unset``: group id of the unset value.
     """
 
     def __init__(
         self,
         connection: Connection,
-        question: RowQuery,
+        query: RowQuery,
         parts: Sequence[KnownStep],
         known: Iterable[tuple[str, str, int]],
     ) -> None:
         self.given: dict[str, str] = {}
         self.whole = self.unset = 0
         unset = [number for _, value, number in known if value == UNSET]
-        if question.level not in _KEYED or not unset:
+        if query.level not in _KEYED or not unset:
             return
-        of_cluster = groups.c.cluster_id == question.cluster, groups.c.level == Level.CLUSTER.value
+        of_cluster = groups.c.cluster_id == query.cluster, groups.c.level == Level.CLUSTER.value
         whole = connection.execute(select(groups.c.id).where(*of_cluster)).scalar_one_or_none()
         if whole is None:
             return
         self.whole, self.unset = whole, unset[0]
         of_key = (
-            groups.c.cluster_id == question.cluster,
-            groups.c.level == question.level.value,
-            groups.c.key == question.key,
+            groups.c.cluster_id == query.cluster,
+            groups.c.level == query.level.value,
+            groups.c.key == query.key,
         )
         other = sums.alias("other")
         keyed = select(other.c.group_id).where(
@@ -65,7 +65,7 @@ class UnkeyedPeriods:
 
     @staticmethod
     def periods(connection: Connection) -> Select[Any]:
-        """The numbers that a statement is given."""
+        """Return a select of the period ids in the statement's parameters."""
         return select(inline_table(connection, "unkeyed", {"period_id": Integer}).c.period_id)
 
 

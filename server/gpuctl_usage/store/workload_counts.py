@@ -1,4 +1,4 @@
-"""How many workloads there were over several hours and days together: one that is in two of them counts once."""
+"""Distinct workloads over several hours and days: one that held GPUs in two of them counts once."""
 
 from __future__ import annotations
 
@@ -15,78 +15,77 @@ from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.database_tables import periods
 from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.store.packing import PAIR_BITS, unpack_pairs, unpack_runs
-from gpuctl_usage.store.surrogate_keys import described_by
+from gpuctl_usage.store.surrogate_keys import read_attributes
 from gpuctl_usage.store.usage_queries import RowQuery
 from gpuctl_usage.sums import Level
 
-_FIRST = (1 << PAIR_BITS) - 1
-"""Of a pair the workload."""
-_STEPS_KEPT = 200
-"""The weeks of a year, its months, and days of another time zone."""
+_WORKLOAD_MASK = (1 << PAIR_BITS) - 1
+"""Mask of the workload id in a packed pair."""
+_MAX_CACHED = 200
+"""Enough for the weeks and months of a year and some days in another time zone."""
 
-_Made = tuple[tuple[int, str], ...]
-"""Of what a step is made: the numbers of hours and days, and the digests of what they are made of."""
-_known: WeakKeyDictionary[Engine, dict[_Made, Mapping[int, int]]] = WeakKeyDictionary()
-"""Of a database how many workloads namespaces had in steps: a page that is open asks for the same again and again."""
+_StepInputs = tuple[tuple[int, str], ...]
+"""Ids and digests of the periods of a step."""
+_cache: WeakKeyDictionary[Engine, dict[_StepInputs, Mapping[int, int]]] = WeakKeyDictionary()
+"""Cache of the workloads of each namespace by step: an open page requests the same steps again and again."""
 
 
 def workload_counts(
-    connection: Connection, question: RowQuery, steps: Mapping[int, Sequence[int]], values: Mapping[str, int]
+    connection: Connection, query: RowQuery, steps: Mapping[int, Sequence[int]], values: Mapping[str, int]
 ) -> dict[int, Mapping[int, int]]:
-    """Of each step and group, by their numbers, how many workloads held GPUs.
+    """Return the number of distinct workloads by step and group id.
 
-    :param question: about namespaces, or the values of a label or annotation.
-    :param steps: of each step the numbers of its hours and days.
-    :param values: the numbers of the groups that it is about, by their values.
+    :param question: a query of namespaces, or of the values of a label or annotation. :param steps: period ids of each
+    step. :param values: group ids by value.
     """
-    if question.level is Level.NAMESPACE:
-        # A workload is of one namespace.
-        return _of_namespaces(connection, steps)
-    packed = _packed(connection, steps)
-    # Of each what it held, once, however many days that was.
+    if query.level is Level.NAMESPACE:
+        # A workload belongs to one namespace: labels are not needed.
+        return _namespace_counts(connection, steps)
+    packed = _packed_holders(connection, steps)
+    # Distinct pairs of workload and attributes over all periods of the step.
     held = {step: set[int]().union(*map(unpack_pairs, of_step)) for step, of_step in packed.items()}
     as_what = {step: Counter(map(rshift, pairs, repeat(PAIR_BITS))) for step, pairs in held.items()}
-    value_of = _value_of(connection, question, set[int]().union(*as_what.values()), values)
-    return {step: _by_value(pairs, as_what[step], value_of) for step, pairs in held.items()}
+    value_of = _value_of(connection, query, set[int]().union(*as_what.values()), values)
+    return {step: _counts_by_value(pairs, as_what[step], value_of) for step, pairs in held.items()}
 
 
-def _of_namespaces(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Mapping[int, int]]:
-    made, known = _made(connection, steps), _known.setdefault(connection.engine, {})
-    # Another thread may forget all of them meanwhile.
+def _namespace_counts(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Mapping[int, int]]:
+    made, known = _step_inputs(connection, steps), _cache.setdefault(connection.engine, {})
+    # Read at once: another thread may clear the cache.
     found = {step: counts for step, of_what in made.items() if (counts := known.get(of_what)) is not None}
     missing = {step: steps[step] for step in made if step not in found}
     if missing:
-        found |= {step: _by_namespace(of_step) for step, of_step in _packed(connection, missing).items()}
-        if len(known) + len(missing) > _STEPS_KEPT:
+        found |= {step: _counts_by_namespace(of_step) for step, of_step in _packed_holders(connection, missing).items()}
+        if len(known) + len(missing) > _MAX_CACHED:
             known.clear()
         known.update((made[step], found[step]) for step in missing)
     return found
 
 
-def _made(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, _Made]:
+def _step_inputs(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, _StepInputs]:
     found: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for step, number, digest in _of_periods(connection, steps, periods.c.id, periods.c.digest):
+    for step, number, digest in _period_rows(connection, steps, periods.c.id, periods.c.digest):
         found[step].append((number, digest))
     return {step: tuple(of_step) for step, of_step in found.items()}
 
 
-def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> Mapping[int, Collection[bytes]]:
-    """What held in each step; once, where nothing has changed from one hour or day to another."""
+def _packed_holders(connection: Connection, steps: Mapping[int, Sequence[int]]) -> Mapping[int, Collection[bytes]]:
+    """Return the packed holders of each step, without duplicates of unchanged periods."""
     found: dict[int, dict[bytes, None]] = defaultdict(dict)
-    for step, packed in _of_periods(connection, steps, periods.c.holders):
+    for step, packed in _period_rows(connection, steps, periods.c.holders):
         found[step][packed] = None
     return found
 
 
-def _of_periods(connection: Connection, steps: Mapping[int, Sequence[int]], *columns: Column[Any]) -> Sequence[Any]:
-    """Rows of the hours and days of steps, with the step of each."""
+def _period_rows(connection: Connection, steps: Mapping[int, Sequence[int]], *columns: Column[Any]) -> Sequence[Any]:
+    """Return columns of the periods of each step, with the step."""
     given = inline_table(connection, "steps", {"period_id": Integer, "step": Integer})
     statement = select(given.c.step, *columns).join_from(given, periods, periods.c.id == given.c.period_id)
     rows = packed_rows((number, step) for step, numbers in steps.items() for number in numbers)
     return connection.execute(statement, {"steps": rows}).all()
 
 
-def _by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
+def _counts_by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
     held: dict[int, list[Sequence[int]]] = defaultdict(list)
     for packed in of_step:
         for namespace, workloads in unpack_runs(packed):
@@ -94,26 +93,33 @@ def _by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
     return {namespace: len(set().union(*workloads)) for namespace, workloads in held.items()}
 
 
-def _by_value(pairs: Collection[int], as_what: Mapping[int, int], value_of: Mapping[int, int | None]) -> dict[int, int]:
-    """:param as_what: how many workloads had labels, by the numbers of these."""
+def _counts_by_value(
+    pairs: Collection[int], as_what: Mapping[int, int], value_of: Mapping[int, int | None]
+) -> dict[int, int]:
+    """Count workloads by group id.
+
+    :param as_what: number of workloads by attributes id.
+    """
     counts: Counter[int | None] = Counter()
     for number, count in as_what.items():
         counts[value_of[number]] += count
-    if len(set(map(and_, pairs, repeat(_FIRST)))) < len(pairs):
-        # Some had several sets of labels: under two of them a workload may have had the same value, and counts once.
-        several = {workload for workload, sets in Counter(map(and_, pairs, repeat(_FIRST))).items() if sets > 1}
-        theirs = Counter((value_of[pair >> PAIR_BITS], pair & _FIRST) for pair in pairs if pair & _FIRST in several)
+    if len(set(map(and_, pairs, repeat(_WORKLOAD_MASK)))) < len(pairs):
+        # Some workloads had several sets of attributes: count each once per value.
+        several = {workload for workload, sets in Counter(map(and_, pairs, repeat(_WORKLOAD_MASK))).items() if sets > 1}
+        theirs = Counter(
+            (value_of[pair >> PAIR_BITS], pair & _WORKLOAD_MASK) for pair in pairs if pair & _WORKLOAD_MASK in several
+        )
         for (value, _), sets in theirs.items():
             counts[value] -= sets - 1
     return {value: count for value, count in counts.items() if value is not None}
 
 
 def _value_of(
-    connection: Connection, question: RowQuery, as_what: Iterable[int], values: Mapping[str, int]
+    connection: Connection, query: RowQuery, as_what: Iterable[int], values: Mapping[str, int]
 ) -> dict[int, int | None]:
-    """Of labels and annotations, by their numbers, the group for which they count; None where nobody asks."""
-    key, is_label = question.key or "", question.level is Level.LABEL
+    """Return the group id of each attributes id; None if its value is not wanted."""
+    key, is_label = query.key or "", query.level is Level.LABEL
     return {
         number: values.get((said.labels if is_label else said.annotations).get(key, UNSET))
-        for number, said in described_by(connection, sorted(as_what)).items()
+        for number, said in read_attributes(connection, sorted(as_what)).items()
     }

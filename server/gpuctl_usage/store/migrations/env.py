@@ -1,4 +1,4 @@
-"""What Alembic runs: migrations go over the connection that they were given, in its transaction."""
+"""Alembic environment: runs migrations on the given connection, in its transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When collecting a cluster began."""
+"""Add the start of collecting."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; it stays null for clusters that are collected already."""
+    """Add the column; it stays null for clusters that are already collected."""
     op.add_column("clusters", sa.Column("began", sa.Float()))
 
 
 def downgrade() -> None:
-    """Drop the column."""
     op.drop_column("clusters", "began")

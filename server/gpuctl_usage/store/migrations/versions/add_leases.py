@@ -1,4 +1,4 @@
-"""Who collects a cluster."""
+"""Add leases of collectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Nobody, yet."""
     op.create_table(
         "leases",
         sa.Column("cluster_id", sa.Integer(), autoincrement=False, nullable=False),
@@ -27,5 +26,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Anybody."""
     op.drop_table("leases")

@@ -1,4 +1,4 @@
-"""The measurements of hours that are not settled yet."""
+"""Add measurements of hours that are not final."""
 
 from __future__ import annotations
 
@@ -24,5 +24,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the table."""
     op.drop_table("measurements")

@@ -1,4 +1,4 @@
-"""How many GPUs the quotas of namespaces allow."""
+"""Add GPU quotas of namespaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """None is known, yet."""
     op.create_table(
         "quotas",
         sa.Column("cluster_id", sa.Integer(), nullable=False),
@@ -29,5 +28,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Namespaces have the cluster's again."""
     op.drop_table("quotas")

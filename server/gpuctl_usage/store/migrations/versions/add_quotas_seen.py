@@ -1,4 +1,4 @@
-"""Until when quotas were followed."""
+"""Add the time until which quotas were followed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """As long as pods and nodes, where any is known: nothing else was written down."""
+    """Add the column; initially the value of pods and nodes for clusters that have quotas, as it was not recorded
+    before.
+    """
     op.add_column("clusters", sa.Column("quotas_seen", sa.Float(), nullable=True))
     op.execute(
         "UPDATE clusters SET quotas_seen = last_seen "
@@ -21,5 +23,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """As long as pods and nodes, again."""
     op.drop_column("clusters", "quotas_seen")

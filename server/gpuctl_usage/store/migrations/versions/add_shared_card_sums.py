@@ -1,4 +1,4 @@
-"""What of shared cards is told process by process."""
+"""Add sums of per-process metrics of shared cards."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ _COLUMNS = ("by_process_gpu_s", "beyond_gpu_s")
 
 
 def upgrade() -> None:
-    """Nothing was, before."""
+    """Add the columns; they are 0 for earlier hours."""
     for name in _COLUMNS:
         op.add_column("sums", sa.Column(name, sa.Float(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
-    """It counts, and nobody knows of it."""
     for name in _COLUMNS:
         op.drop_column("sums", name)

@@ -1,4 +1,4 @@
-"""Capacity of nodes on which a pod has a share of a card of unknown size."""
+"""Add the capacity of nodes on which a pod has a share of unknown size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column: such shares counted as whole cards before."""
+    """Add the column; earlier hours count such shares as whole cards."""
     op.add_column("sums", sa.Column("unsized_gpu_s", sa.Float(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
-    """Drop the column."""
     op.drop_column("sums", "unsized_gpu_s")

@@ -1,4 +1,4 @@
-"""The first tables."""
+"""Create the first tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# Everywhere in the order of its bytes, whatever the language of a server.
+# Byte order in every locale.
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """From nothing."""
     _who_and_what()
     _intervals()
     _sums()
@@ -170,6 +169,5 @@ def _sums() -> None:
 
 
 def downgrade() -> None:
-    """To nothing."""
     for name in ("snapshots", "sums", "periods", "holdings", "capacities", "attributes", "groups", "clusters"):
         op.drop_table(name)

@@ -1,4 +1,4 @@
-"""Names of clusters that are unique."""
+"""Make the names of clusters unique."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Rename every cluster but the oldest of a name, as a collector names a new one, and refuse equal names."""
+    """Rename all but the oldest cluster of each name as the collector would, and reject equal names."""
     connection = op.get_bind()
     clusters = sa.table("clusters", sa.column("id", sa.Integer), sa.column("uid"), sa.column("name"))
     taken = set()
@@ -28,5 +28,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Allow equal names again."""
     op.drop_index("uq_clusters_name", "clusters")

@@ -1,4 +1,4 @@
-"""Sums of nodes as rows, like those of all other groups; they stood packed beside each hour and day."""
+"""Store the sums of nodes as rows like those of all other groups; before, they were packed into each hour and day."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ _NODES = sa.text("SELECT id FROM groups WHERE level = 'node'")
 
 
 def upgrade() -> None:
-    """Unpack the sums of nodes."""
     connection = op.get_bind()
     for number in connection.execute(sa.select(_PERIODS.c.id)).scalars().all():
         packed = connection.execute(sa.select(_PERIODS.c.nodes).where(_PERIODS.c.id == number)).scalar_one()
@@ -42,7 +41,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Pack them again."""
     connection = op.get_bind()
     op.add_column("periods", sa.Column("nodes", sa.LargeBinary(), nullable=False, server_default=""))
     nodes = set(connection.execute(_NODES).scalars())
@@ -55,7 +53,7 @@ def downgrade() -> None:
 
 
 def _unpacked(packed: bytes) -> list[dict[str, Any]]:
-    """Return the rows: a line of JSON with their count and the names of columns, then column by column."""
+    """Decode rows: a JSON line with their count and the column names, then column by column."""
     if not packed:
         return []
     head, _, rest = zlib.decompress(packed).partition(b"\n")
@@ -79,7 +77,7 @@ def _unpacked(packed: bytes) -> list[dict[str, Any]]:
     for length in column("i"):
         columns["histogram"].append(None if length < 0 else rest[begin : begin + length])
         begin += max(length, 0)
-    # What was packed before a column was added has no values of it.
+    # Columns that were added after the data were packed are 0.
     for name in (*_FLOATS, *_WHOLE):
         columns.setdefault(name, [0] * count)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
