@@ -1,1 +1,1 @@
-"""What is asked about usage, and the answers as programs get them: plain values, with the names of the API."""
+"""Queries of usage and their answers as plain values with the names of the REST API."""

@@ -1,4 +1,4 @@
-"""GPU-seconds that workloads held of each GPU model, from the intervals in which pods held GPUs."""
+"""GPU-seconds held by each workload and GPU model, computed from holdings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _Group = tuple[WorkloadKey, str, str]
 def held_models(database: Database, hours: HoursQuery, level: Level = Level.LABEL, key: str = "") -> RowsOrPage:
     """Return one row for each workload, GPU model, and value of a label or annotation.
 
-    They add up to what the ledger says was held, as long as the intervals are kept: as long as hours.
+    The rows add up to the held time of the ledger while holdings are kept, which is as long as hours.
 
-    :param level: the kind of ``key``, a label or annotation; "" for no key.
-    :raises Unanswerable: the cluster or the time zone does not exist, or there are too many rows.
+    :param level: level of ``key``, a label or annotation; ``key`` "" groups by no key. :raises Unanswerable: the
+    cluster or the time zone does not exist, or there are too many rows.
     """
     with database.reading() as connection:
         cluster = find_cluster(connection, hours.cluster)
@@ -47,7 +47,7 @@ def held_models(database: Database, hours: HoursQuery, level: Level = Level.LABE
 
 
 def _spans(parts: Iterable[KnownStep]) -> list[tuple[float, float]]:
-    """Return the times for which usage is known, adjacent ones as one."""
+    """Return the ranges for which usage is known, adjacent ones merged."""
     found: list[tuple[float, float]] = []
     for start, end, _ in sorted(time for part in parts for time in part.times):
         if found and start <= found[-1][1]:

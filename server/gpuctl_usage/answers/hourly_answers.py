@@ -1,4 +1,4 @@
-"""Hours, or longer steps, as rows: of the cluster, of namespaces, of the values of a label, of workloads."""
+"""Rows of hours or longer steps: of the cluster, of namespaces, of label values, of workloads."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ _STATUS = {
 }
 RowsOrPage = list[dict[str, Any]] | dict[str, Any]
 _MOST_OF_NODES = 1008
-"""Hours and days that are read for rows of nodes: there are more nodes than groups of any other level but workloads."""
+"""Maximum number of hours and days read for rows of nodes, of which a cluster has more than of any other level but
+workloads.
+"""
 _LONGEST = 32 * DAY
-"""No step is longer."""
+"""Maximum length of a step, in seconds."""
 
 
 @dataclass(frozen=True)
 class HoursQuery:
-    """Which hours are asked about, and what a row is of.
+    """Range, step and visible namespaces of a query.
 
-    :param cluster: its name; "" is the only one.
-    :param start: seconds since 1970: hours that begin at it or later, and before ``end``.
-    :param namespaces: those that may be seen; None for all.
-    :param excluded: those that are left out.
-    :param paging: None for all rows as a list.
-    :param step: an hour belongs to the day, week or month in which it begins; the first and the last of them are cut.
-    :param tz: the time zone of days, weeks and months, by its name in the IANA database; "" is UTC.
+    :param cluster: name; "" if the database has only one cluster. :param start: seconds since 1970; only hours that
+    begin in [start, end). :param namespaces: the namespaces that the caller may see; None for all. :param excluded:
+    namespaces to leave out. :param paging: None for all rows as a list. :param step: an hour belongs to the day, week
+    or month in which it begins; the first and last step are cut to the range. :param tz: IANA name of the time zone of
+    days, weeks and months; "" for UTC.
     """
 
     cluster: str
@@ -70,9 +70,10 @@ class HoursQuery:
 
 
 def cluster_hours(database: Database, hours: HoursQuery) -> RowsOrPage:
-    """The cluster, hour by hour, or step by step.
+    """Return the rows of the cluster by hour or step.
 
-    :raises Unanswerable: there is no such cluster or time zone, or there are too many rows. Likewise all below.
+    :raises Unanswerable: the cluster or time zone does not exist, or there are too many rows. Likewise for the
+    functions below.
     """
     return _answer(database, hours, Level.CLUSTER, lambda row, _: _cluster_row(row))
 
@@ -80,9 +81,10 @@ def cluster_hours(database: Database, hours: HoursQuery) -> RowsOrPage:
 def namespace_hours(
     database: Database, hours: HoursQuery, namespace: str = "", *, with_idle: bool = False
 ) -> RowsOrPage:
-    """Namespaces, or one.
+    """Return the rows of all namespaces, or of one.
 
-    :param with_idle: also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
+    :param with_idle: include zero rows for namespaces that held GPUs at some time in the retention period but not in
+    this step.
     """
     return _answer(database, hours, Level.NAMESPACE, _namespace_row, with_idle, value=namespace or None)
 
@@ -90,7 +92,7 @@ def namespace_hours(
 def label_hours(
     database: Database, hours: HoursQuery, level: Level, key: str, value: str = "", *, with_idle: bool = False
 ) -> RowsOrPage:
-    """The values of a label or annotation, or one."""
+    """Return the rows of all values of a label or annotation, or of one."""
     asked = {"key": key, "value": value or None}
     return _answer(database, hours, level, lambda row, _: _label_row(row), with_idle, **asked)
 
@@ -105,7 +107,7 @@ def workload_hours(
     order: RowOrder = RowOrder.TIME,
     ascending: bool = True,
 ) -> RowsOrPage:
-    """Workloads, those of a namespace, a name, a kind."""
+    """Return the rows of workloads, filtered by namespace, name and kind."""
     if namespace:
         seen = hours.namespaces is None or namespace in hours.namespaces
         hours = replace(hours, namespaces=[namespace] if seen else [])
@@ -117,16 +119,18 @@ Row = Callable[[UsageRow, float | None], dict[str, Any]]
 
 
 class Rows(Protocol):
-    """The rows that answer a question."""
+    """The rows of a query."""
 
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of rows."""
 
     def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
-        """Some of them, in the order of the question, those after a place."""
+        """Return rows in the query's order, optionally those after a row key."""
 
     def period_capacities(self, starts: Collection[int], /) -> dict[int, list[PeriodCapacity]]:
-        """Of the hours or steps that begin then, by their start: of what they are made, and what the cluster had."""
+        """Return the known periods and the cluster's capacity of the hours or steps that begin at these times, by
+        start.
+        """
 
 
 class _HourRows:
@@ -152,10 +156,10 @@ class _HourRows:
 
 
 def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idle: bool = False) -> Rows:
-    """The rows of hours, or of what is longer.
+    """Return the rows of hours or longer steps.
 
-    :param with_idle: also of groups that hold nothing, every one in every step.
-    :raises Refused: there is no such time zone, or it would take too much.
+    :param with_idle: include rows of groups that held nothing, for every step. :raises InvalidQuery: the time zone does
+    not exist, or the query would read too much.
     """
     zone_of(hours.tz)
     if hours.step is StepUnit.HOUR and query.level is not Level.NODE and not with_idle:
@@ -167,14 +171,14 @@ def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idl
 
 
 def read_known_steps(connection: Connection, hours: HoursQuery, cluster: int) -> list[KnownStep]:
-    """The steps of a time of which anything is kept.
+    """Return the steps of the range that have stored periods.
 
-    :raises UnknownZone: there is no such time zone.
+    :raises UnknownZone: the time zone does not exist.
     """
     zone, kept = zone_of(hours.tz), known_range(connection, cluster)
     if kept is None:
         return []
-    # Nobody counts the days since the year 1.
+    # Limits the number of steps of a range such as year 1 to 9999.
     first, last = max(hours.start, kept[0] - _LONGEST), min(hours.end, kept[1] + _LONGEST)
     if hours.step is StepUnit.TOTAL:
         first, last = hours.start, hours.end
@@ -182,17 +186,17 @@ def read_known_steps(connection: Connection, hours: HoursQuery, cluster: int) ->
 
 
 def row_query(hours: HoursQuery, cluster: int, level: Level, **asked: Any) -> RowQuery:
-    """What is asked, of a cluster."""
+    """Return the row query for a cluster and level."""
     return RowQuery(cluster, level, hours.start, hours.end, hours.namespaces, hours.excluded, **asked)
 
 
 def answer_rows(
     hours: HoursQuery, query: RowQuery, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
 ) -> RowsOrPage:
-    """Rows as they are asked for: all, a page, or those after others.
+    """Return all rows, a page, or the rows after a cursor.
 
-    :param told: rows as they are answered.
-    :raises Refused: all would be too many, or there is no such cursor.
+    :param told: converts rows to values of the API. :raises InvalidQuery: there are too many rows for a list, or the
+    cursor is invalid.
     """
     if not isinstance(hours.paging, Cursor):
         return page_or_list(hours.paging, rows.count, lambda limit, offset: told(rows.find(limit, offset)))
@@ -208,7 +212,7 @@ def answer_rows(
 def namespace_capacities(
     connection: Connection, query: RowQuery, rows: Rows, found: list[UsageRow]
 ) -> list[float | None]:
-    """What the namespace of each row might hold, in GPU-seconds; None where that is not known, and of other levels."""
+    """Return the capacity of each row's namespace in GPU-seconds; None if unknown, or for other levels."""
     if query.level is not Level.NAMESPACE or not found:
         return [None] * len(found)
     times = rows.period_capacities({item.start for item in found})
@@ -288,7 +292,7 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
         "workload_type": workload.kind,
         "stat_hour": utc_timestamp(row.start),
         "allocated_gpu_count": rounded(quotients.allocated_gpu_count(sums, row.seconds)),
-        # What it asks for while it is there with all its pods, however much of the hour that is.
+        # The request with all pods present, even if they were present for a part of the hour only.
         "requested_gpu_count": rounded(None if each is None else each * sums.pods_max),
         **_utilization(row),
         **_percentiles(row),
@@ -311,7 +315,7 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
 def _utilization(row: UsageRow) -> dict[str, Any]:
     return {
         "avg_utilization": rounded(quotients.avg_utilization(row.sums)),
-        # They are kept as hundredths.
+        # Stored as hundredths: already rounded.
         "max_utilization": row.sums.util_max,
         "min_utilization": row.sums.util_min,
     }

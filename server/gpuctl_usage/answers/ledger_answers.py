@@ -1,4 +1,4 @@
-"""The ledger: what became of every GPU-second, by whom and when."""
+"""Rows of the ledger: what became of every GPU-second, by group and step."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gpuctl_usage.store.usage_queries import RowOrder, UsageRow
 from gpuctl_usage.sums import Group, Level
 
 KEYED = ledgers.KEYED
-"""Levels that are asked about by a key."""
+"""Levels that need a key."""
 OF_NAMESPACES = frozenset({Level.NAMESPACE, Level.WORKLOAD})
-"""Levels whose groups are of one namespace each."""
+"""Levels whose groups belong to one namespace each."""
 
 
 def ledger(
@@ -40,12 +40,11 @@ def ledger(
     order: RowOrder = RowOrder.TIME,
     ascending: bool = True,
 ) -> RowsOrPage:
-    """GPU-seconds, a row for each step and group; they are not rounded but to millionths.
+    """Return a row in GPU-seconds for each step and group, rounded to millionths.
 
-    :param key: of a label or annotation.
-    :param value: of this one alone: a namespace, a value of the label, a workload's uid, a node, a model.
-    :param namespace: of its workloads alone.
-    :raises Unanswerable: there is no such cluster or time zone, or there are too many rows.
+    :param key: key of the label or annotation. :param value: only this namespace, label value, workload uid, node or
+    model. :param namespace: only workloads of this namespace. :raises Unanswerable: the cluster or time zone does not
+    exist, or there are too many rows.
     """
     if namespace:
         seen = hours.namespaces is None or namespace in hours.namespaces
@@ -67,7 +66,7 @@ def ledger(
 
 
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
-    """:param own: whether groups of the level have GPUs of their own."""
+    """Return a row; ``own``: True if groups of the level have GPUs of their own."""
     account = ledgers.ledger(row.sums, level)
     return {
         "time": utc_timestamp(row.start),
@@ -103,5 +102,5 @@ def _named(group: Group) -> dict[str, str]:
 
 
 def _amount(seconds: float) -> float:
-    # What additions lose is no part of an amount; and -0.0 is none.
+    # Remove rounding errors; adding 0.0 turns -0.0 into 0.0.
     return round(seconds, 6) + 0.0

@@ -1,4 +1,4 @@
-"""What there is to ask about: clusters, namespaces, labels and annotations, their values."""
+"""Names that queries can use: clusters, namespaces, and keys and values of labels and annotations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def cluster_names(database: Database) -> list[str]:
 
 
 class CollectedCluster(NamedTuple):
-    """A cluster that usage is collected from; ``last_seen``: until when what holds GPUs is known."""
+    """A cluster in the database; ``last_seen``: time until which its holdings are complete."""
 
     name: str
     last_seen: float | None
 
 
 def cluster_of(database: Database, uid: str) -> CollectedCluster | None:
-    """The cluster whose namespace kube-system has a uid; None where it was never collected."""
+    """Return the cluster whose namespace kube-system has this uid; None if it was never collected."""
     with database.reading() as connection:
         columns = select(clusters.c.name, clusters.c.last_seen)
         row = connection.execute(columns.where(clusters.c.uid == uid)).one_or_none()
@@ -35,21 +35,21 @@ def cluster_of(database: Database, uid: str) -> CollectedCluster | None:
 
 
 def namespace_names(database: Database, cluster: str) -> list[str]:
-    """Those in which GPUs were held.
+    """Return the namespaces in which GPUs were held.
 
-    :raises UnknownCluster: there is no such cluster. Likewise below.
+    :raises UnknownCluster: the cluster does not exist. Likewise for the functions below.
     """
     with database.reading() as connection:
         return namespaces_of(connection, find_cluster(connection, cluster).id)
 
 
 def dimension_keys(database: Database, cluster: str, level: Level) -> list[str]:
-    """Keys of labels, or of annotations."""
+    """Return the keys of labels or annotations."""
     with database.reading() as connection:
         return keys_of(connection, find_cluster(connection, cluster).id, level)
 
 
 def dimension_values(database: Database, cluster: str, level: Level, key: str) -> list[str]:
-    """Values of one."""
+    """Return the values of a key."""
     with database.reading() as connection:
         return values_of(connection, find_cluster(connection, cluster).id, level, key)

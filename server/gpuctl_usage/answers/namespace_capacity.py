@@ -1,4 +1,4 @@
-"""The GPUs that namespaces may hold in the steps of an answer: those of their quotas, else the cluster's."""
+"""Capacity of namespaces in the steps of an answer: their quota, or the cluster's capacity without a quota."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NONE = QuotaTimeline(())
 
 
 class NamespaceCapacities:
-    """Of some namespaces in some steps.
+    """Capacities of some namespaces in some steps.
 
-    :param steps: the hours and days that are known of each, by its start.
+    :param steps: known hours and days of each step, by its start.
     """
 
     def __init__(
@@ -39,7 +39,9 @@ class NamespaceCapacities:
         }
 
     def of(self, namespace: str, start: int) -> float | None:
-        """GPU-seconds in the step that begins then; None where neither a quota is known nor GPUs of the cluster."""
+        """Return the GPU-seconds of a namespace in the step that begins at ``start``; None if neither a quota nor the
+        cluster's capacity is known.
+        """
         step, theirs = self._steps.get(start), self._quotas.get(namespace, _NONE)
         return None if step is None else step.capacity(theirs)
 
@@ -49,7 +51,7 @@ def _quotas(
 ) -> dict[str, QuotaTimeline]:
     if not kept:
         return {}
-    # Of a day that is known in part it may be any part.
+    # The known part of a day may be anywhere in it.
     first = min(item.start for item in kept) // DAY * DAY
     then = intervals.overlapping(quotas, first, max(item.end for item in kept))
     found: dict[str, list[GpuQuota]] = defaultdict(list)
@@ -61,8 +63,11 @@ def _quotas(
 def _hours_of_days(
     connection: Connection, cluster: int, kept: Sequence[PeriodCapacity], known: Mapping[str, QuotaTimeline]
 ) -> dict[PeriodCapacity, list[PeriodCapacity]]:
-    """The hours of the days in which a quota began or ended, where all of them are kept: the rest of that time has what
-    the cluster had in its hour. And those of days that are not known as a whole."""
+    """Return the hours of the days in which a quota begins or ends, and of partly known days, if all of their hours are
+    stored.
+
+    With hours, the time without a quota counts with the cluster's capacity of that hour.
+    """
     if not known:
         return {}
     days = sorted(item for item in kept if item.is_day)

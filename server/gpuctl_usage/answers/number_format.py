@@ -1,4 +1,4 @@
-"""Numbers and times as answers show them. What is not known is None."""
+"""Rounding of numbers and formatting of times in answers. None means unknown."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import lru_cache
 
 
 def rounded(value: float | None, digits: int = 2) -> float | None:
-    """A number as it is printed."""
+    """Return a value rounded to ``digits`` decimals."""
     return None if value is None else round(value, digits)
 
 
 def gpu_amount(value: float | None) -> float | int | None:
-    """A number of GPUs, which most often is whole."""
+    """Return a number of GPUs, as an integer if it is whole."""
     amount = rounded(value)
     return int(amount) if amount is not None and amount == int(amount) else amount
 
 
 @lru_cache(maxsize=4096)
 def utc_timestamp(seconds: float) -> str:
-    """A time, to the second, in UTC."""
+    """Return a time as RFC 3339 in UTC, to the second."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,4 +1,4 @@
-"""Of what is asked: which cluster, what may be seen of it, and how much at a time."""
+"""Cluster, paging and errors of queries."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from gpuctl_usage.store.usage_queries import RowKey, StoredCluster, find_cluster
 
 _NO_CURSOR = "cursor: it is none that an answer to this question had; begin with an empty one"
 _NAMED = 5
-"""Clusters that are named to whoever names another one."""
+"""Maximum number of existing clusters named in an error message."""
 MOST_ROWS = 10_000
-"""Of a list that is not asked for page by page."""
+"""Maximum number of rows of an answer without paging."""
 
 
 class Unanswerable(Exception):
-    """What was asked cannot be answered; ``str()`` says why and what to ask instead."""
+    """A query cannot be answered; ``str()`` is the message for the user, with what to query instead."""
 
 
 class UnknownCluster(Unanswerable):
-    """There is no such cluster, or none yet."""
+    """The cluster does not exist, or no cluster has been collected yet."""
 
 
 class NothingKept(Unanswerable):
-    """There is nothing of what was asked for."""
+    """The requested data do not exist."""
 
 
 class InvalidQuery(Unanswerable):
-    """It was not asked as it can be answered."""
+    """A parameter of the query is invalid."""
 
 
 class TooMuch(InvalidQuery):
-    """The list would be too long."""
+    """The answer would be too long."""
 
 
 class Paging(NamedTuple):
-    """Which page is wanted, from 1, of how many."""
+    """Page number, from 1, and page size."""
 
     page: int
     size: int
 
 
 class Cursor(NamedTuple):
-    """Which rows are wanted: those after others, and how many.
+    """Position after which rows are wanted, and their number.
 
-    :param after: what an answer before has called ``next_cursor``; "" for the first ones.
+    :param after: ``next_cursor`` of an earlier answer; "" for the first rows.
     """
 
     after: str
@@ -80,12 +80,11 @@ def rows_after(
     is_theirs: Callable[[RowKey], bool],
     find: Callable[[int, RowKey | None], tuple[list[dict[str, Any]], list[RowKey]]],
 ) -> dict[str, Any]:
-    """Some rows, and where the next ones begin; None after the last.
+    """Return rows and the cursor of the next ones; the cursor is None after the last row.
 
-    :param form: what rows these are, and in what order: a cursor of others is refused.
-    :param is_theirs: whether a place can be one of these rows.
-    :param find: rows and their places, given a limit and the place after which they are.
-    :raises Refused: it is no cursor of theirs.
+    :param form: kind and order of the rows: a cursor of another form is rejected. :param is_theirs: returns True if a
+    value has the form of these rows' keys. :param find: returns rows and their keys, given a limit and the key after
+    which they begin. :raises InvalidQuery: the cursor does not belong to this query.
     """
     after = _read_cursor(cursor.after, form) if cursor.after else None
     if after is not None and not is_theirs(after):
@@ -123,10 +122,9 @@ def page_or_list(
     find: Callable[[int, int], Sequence[dict[str, Any]]],
     most: int = MOST_ROWS,
 ) -> list[dict[str, Any]] | dict[str, Any]:
-    """A page with how many there are, or all as a list.
+    """Return a page with the total number of rows, or all rows as a list.
 
-    :param find: what is found, given a limit and an offset.
-    :raises TooMuch: all would be too many.
+    :param find: returns rows, given a limit and an offset. :raises TooMuch: there are too many rows for a list.
     """
     if paging is None:
         rows = list(find(most + 1, 0))

@@ -1,4 +1,4 @@
-"""Rows as CSV (RFC 4180), which spreadsheets open: what somebody has called a thing is no formula there."""
+"""CSV (RFC 4180) that is safe to open in spreadsheets: no text is interpreted as a formula."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a cell begins with that a spreadsheet computes, also behind a break."""
+"""First characters of a cell that spreadsheets interpret as a formula, also after a line break."""
 _NUMBERS = frozenset({int, float})
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], end: str = "\r\n") -> str:
-    """Rows below the names of their columns; what is not known is empty; labels and lists are JSON.
+    """Return rows as CSV with a header. None is an empty cell; labels and lists are JSON.
 
-    A text that a spreadsheet would take for a formula has an apostrophe before it. Numbers are as they are.
+    Texts that a spreadsheet would interpret as a formula get an apostrophe in front; numbers stay unchanged.
 
-    :param end: of a line; programs of Unix want it without the carriage return.
+    :param end: line ending; Unix programs expect it without the carriage return.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator=end)
     writer.writerow(names)
     every = ((row.get(name) for name in names) for row in rows)
-    # Most are numbers, which are as they are.
+    # Most cells are numbers: skip the conversion.
     writer.writerows([value if type(value) in _NUMBERS else _cell(value) for value in values] for values in every)
     return text.getvalue()
 
@@ -39,5 +39,5 @@ def _cell(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return value
-    # JSON of an object or a list is no formula.
+    # JSON of an object or list does not begin like a formula.
     return _AS_JSON(value) if isinstance(value, (dict, list)) else value

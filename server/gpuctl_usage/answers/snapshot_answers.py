@@ -1,4 +1,4 @@
-"""Snapshots as they are answered, with what each workload held."""
+"""Snapshots in the form of the REST API, with the allocation of each workload."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from gpuctl_usage.store.allocation_snapshots import (
 from gpuctl_usage.store.database import Database
 
 MOST_DETAILED = 300
-"""Snapshots of one answer that tell of every workload, where nothing is said about it."""
+"""Maximum number of snapshots in an answer with allocation details, unless they are requested explicitly."""
 
 
 class SnapshotListing(NamedTuple):
-    """Snapshots, and what has to be said about them; "" for nothing."""
+    """Snapshots, and a note for the user; "" if there is nothing to note."""
 
     answer: RowsOrPage
     note: str
 
 
 def latest_utilization(database: Database, cluster: str, since: float) -> dict[str, float | None]:
-    """Return the use, in percent, of each workload that held GPUs at the last snapshot, by its uid.
+    """Return the utilization in percent of each workload that held GPUs at the last snapshot, by its uid.
 
-    None where it was not measured at that time; empty if the last snapshot is older than ``since``.
+    A value is None if it was not measured. The result is empty if the last snapshot is older than ``since``.
     """
     with database.reading() as connection:
         kept = latest_snapshot(connection, find_cluster(connection, cluster).id)
@@ -43,10 +43,10 @@ def latest_utilization(database: Database, cluster: str, since: float) -> dict[s
 
 
 def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
-    """The last snapshot.
+    """Return the last snapshot.
 
-    :param namespaces: those that may be seen; None for all.
-    :raises Unanswerable: there is no such cluster, or no snapshot of it.
+    :param namespaces: the namespaces that the caller may see; None for all. :raises Unanswerable: the cluster does not
+    exist or has no snapshot.
     """
     with database.reading() as connection:
         found = find_cluster(connection, cluster)
@@ -62,11 +62,11 @@ def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = 
 def snapshot_list(
     database: Database, hours: HoursQuery, *, details: bool | None = None, interval: int = 0
 ) -> SnapshotListing:
-    """Snapshots of a time, the earliest first.
+    """Return the snapshots of a range, in order of time.
 
-    :param details: None: of a few they tell of every workload, of many the totals alone.
-    :param interval: seconds; the first snapshot of each so long piece of UTC; 0 for all of them.
-    :raises Unanswerable: there is no such cluster, or there are too many.
+    :param details: include the allocation of each workload; None: only if there are few snapshots. :param interval:
+    seconds; return only the first snapshot of each interval of this length (UTC); 0 for all. :raises Unanswerable: the
+    cluster does not exist, or there are too many snapshots.
     """
     assert not isinstance(hours.paging, Cursor)
     paging, seen = hours.paging, None if hours.namespaces is None else frozenset(hours.namespaces)
@@ -84,7 +84,7 @@ def snapshot_list(
         told = number <= MOST_DETAILED if details is None else details
 
         def find(limit: int, offset: int) -> list[dict[str, Any]]:
-            # What somebody may see is told by the details alone.
+            # The total of the visible namespaces is computed from the details.
             read = told or seen is not None
             few = None if some is None else some[offset : offset + limit]
             kept = read_snapshots(connection, *asked, details=read, limit=limit, offset=offset, few=few)

@@ -1,4 +1,4 @@
-"""Days, weeks and months of a time zone, as whole hours: nothing shorter is known."""
+"""Days, weeks and months of a time zone, rounded to full hours, the shortest stored period."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 
 
 class UnknownZone(InvalidQuery):
-    """There is no such time zone."""
+    """The time zone does not exist."""
 
 
 class StepUnit(str, Enum):
-    """What a row is of. A week begins on Monday, a day at midnight, or with the first whole hour (UTC) after it."""
+    """Unit of the rows of an answer. Weeks begin on Monday; days begin at midnight, or at the first full hour (UTC)
+    after it.
+    """
 
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
     TOTAL = "total"
-    """All that is asked about, in one row."""
+    """The whole range in one row."""
 
 
 def zone_of(name: str) -> tzinfo:
-    """A time zone; of "" that is UTC.
+    """Return a time zone.
 
-    :param name: of the IANA database: ``Asia/Shanghai``.
-    :raises UnknownZone: there is none of that name.
+    :param name: IANA name such as ``Asia/Shanghai``; "" for UTC. :raises UnknownZone: the time zone does not exist.
     """
     if name in ("", "UTC"):
         return timezone.utc
@@ -41,20 +42,20 @@ def zone_of(name: str) -> tzinfo:
         if _NAME.fullmatch(name):
             return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        # No such zone; and names of directories.
+        # ZoneInfo raises different errors for unknown names and for names of directories.
         pass
     raise UnknownZone(f"tz: there is no time zone `{name[:64]}`; use a name such as Asia/Shanghai")
 
 
 def next_hour(time: float) -> int:
-    """The first whole hour at a time or after it."""
+    """Return the first full hour at or after a time."""
     return -int(-time // HOUR) * HOUR
 
 
 def bounds(start: float, end: float, step: StepUnit, zone: tzinfo) -> list[int]:
-    """Where steps begin of the hours that begin in [start, end), and where the last one ends; ascending.
+    """Return the ascending starts of the steps in [start, end), and the end of the last one.
 
-    The first and the last are cut. A day has 23 or 25 hours where the clocks are changed.
+    The first and last step are cut to the range. Days with a clock change have 23 or 25 hours.
     """
     first, last = next_hour(start), next_hour(end)
     if first >= last:
@@ -68,7 +69,7 @@ def _inner(first: int, last: int, step: StepUnit, zone: tzinfo) -> Iterator[int]
     day = datetime.fromtimestamp(first, zone).date()
     while step is not StepUnit.TOTAL:
         day = _following(day, step)
-        # Of a midnight that is left out, or comes twice, it is the first moment of the day.
+        # If midnight does not exist or occurs twice, this is the first moment of the day.
         begin = next_hour(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
         if begin >= last:
             return

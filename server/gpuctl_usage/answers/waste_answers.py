@@ -1,6 +1,7 @@
-"""GPUs that are held and idle: by whom, since when, and what that costs.
+"""Held but idle GPUs: their workloads, since when they are idle, and the cost.
 
-Idle is what was measured and found idle, hour after hour until now. What was not measured is not known to be idle.
+A workload is idle if every hour until now was measured and below the threshold. Hours without measurements do not count
+as idle.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from gpuctl_usage.store.surrogate_keys import group_ids, workload_group
 from gpuctl_usage.sums import Group, Level
 
 OWNERS = (*label_names.OWNERS, "app")
-"""Labels, then annotations, whose value says whose a workload is: the first that it has."""
+"""Labels, then annotations, that name the owner of a workload; the first one found counts."""
 _LOOKED_BACK = 30 * DAY
-"""How far back an hour may be in which something began to be idle; longer ago is told as that long."""
+"""Maximum time to look back for the begin of an idle period; longer ones are reported with this length."""
 _TELLING = 2
-"""Hours of a day that are looked at first: of the last one not everything may be measured yet."""
+"""Hours of a day that are checked first; the last hour may not be fully measured yet."""
 
 
 _NOTHING = GroupSums(0, 0.0, 0.0, 0.0, 0.0)
 
 
 class IdleRule(NamedTuple):
-    """What counts as idle.
+    """Definition of idle.
 
-    :param below: percent: an hour whose mean is less is idle; ``coverage``: 0 to 1, the part of an hour that has to be
-        measured for that to be known; ``after``: seconds for which it has to be idle.
+    :param below: an hour with a lower mean utilization in percent is idle; ``coverage``: minimum measured part of the
+    hour, 0 to 1; ``after``: minimum length of the idle period in seconds.
     """
 
     below: float = 5.0
@@ -49,12 +50,11 @@ class IdleRule(NamedTuple):
 
 @dataclass
 class IdleWorkload:
-    """A workload that holds GPUs and does nothing with them.
+    """A workload that holds idle GPUs.
 
-    :param gpus: that it holds now, by their models; ``pods``: how many hold them.
-    :param since: until when back it was idle all the time; ``until``: up to when that is known.
-    :param in_range: what its GPUs did in the time that is asked about.
-    :param number: the id of its group in the database.
+    :param gpus: GPUs that it holds now, by model; ``pods``: number of pods that hold them. :param since: begin of the
+    idle period; ``until``: its last known moment. :param in_range: sums over the query's range. :param number: id of
+    its group in the database.
     """
 
     workload: WorkloadKey
@@ -72,7 +72,7 @@ class IdleWorkload:
 
     @property
     def owner(self) -> str | None:
-        """Whose it is, as far as labels say."""
+        """Return the owner named by a label or annotation."""
         said = (values.get(name) for values in (self.labels, self.annotations) for name in OWNERS)
         return next((value for value in said if value), None)
 
@@ -86,11 +86,10 @@ def idle_workloads(
     rule: IdleRule = IdleRule(),  # noqa: B008
     namespaces: Collection[str] | None = None,
 ) -> list[IdleWorkload]:
-    """Those that hold GPUs now and have been idle for a while, those that have wasted the most first.
+    """Return the workloads that hold GPUs now and are idle, the largest waste first.
 
-    :param start: what they held idle is told of hours that begin at it or later, and before ``end``.
-    :param namespaces: those that may be seen; None for all.
-    :raises Unanswerable: there is no such cluster.
+    :param start: range of ``in_range``: hours that begin in [start, end). :param namespaces: the namespaces that the
+    caller may see; None for all. :raises Unanswerable: the cluster does not exist.
     """
     with database.reading() as connection:
         found = find_cluster(connection, cluster)
@@ -118,8 +117,9 @@ def waste(
     rule: IdleRule = IdleRule(),  # noqa: B008
     namespaces: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """As :func:`idle_workloads`, as it is answered; ``total_idle_gpu_hours`` is of all GPUs that were held, None where
-    not all namespaces may be seen."""
+    """Return the idle workloads in the form of the REST API. ``total_idle_gpu_hours`` covers all held GPUs; None if the
+    caller may not see all namespaces.
+    """
     items = idle_workloads(database, cluster, start, end, rule=rule, namespaces=namespaces)
     numbers, is_priced = [item.number for item in items], not prices.is_empty
     costs: dict[int, list[float | None]] = {number: [] for number in numbers}
@@ -151,7 +151,9 @@ def waste(
 
 
 def _idle_of(item: IdleWorkload, used: GroupSums) -> dict[str, float]:
-    """Return idle GPU-seconds by model. Sums of workloads are not by model: they are divided as what it holds now."""
+    """Return idle GPU-seconds by model. The sums of a workload are not by model: they are divided like the GPUs it
+    holds now.
+    """
     whole = sum(item.gpus.values())
     return {model: used.idle * gpus / whole for model, gpus in item.gpus.items()} if whole else {}
 
@@ -193,7 +195,7 @@ def _held_now(held: Iterable[Holding]) -> dict[WorkloadKey, IdleWorkload]:
 def _look_back(
     connection: Connection, cluster: int, numbers: Mapping[int, IdleWorkload], rule: IdleRule, known: float
 ) -> None:
-    """Follow each workload back, as long as it was idle in each hour."""
+    """Follow each workload back in time until an hour in which it was not idle."""
     following = dict(numbers)
     end, last = known // HOUR * HOUR + HOUR, known - _LOOKED_BACK
     for item in following.values():
@@ -203,7 +205,7 @@ def _look_back(
         hours = known_hours(connection, cluster, start, end)
         if not hours:
             return
-        # Most are not idle: the last hours tell that of them, and no other is read.
+        # Most workloads are not idle: the last hours show that, and no others are read.
         for some in filter(None, (hours[:_TELLING], hours[_TELLING:])):
             following = _still_following(connection, cluster, following, some, rule, known)
         end = start
@@ -230,12 +232,12 @@ def _goes_on(
     rule: IdleRule,
     known: float,
 ) -> bool:
-    """Take in the hours before those that were taken in; whether it may have been idle before them as well."""
+    """Extend an idle period by earlier hours; return True if it may have begun even earlier."""
     for start, first, last in hours:
         hour = sums.get(start)
         whole = last >= start + HOUR
         if not item.until and not whole and (hour is None or not _is_known(hour, rule)):
-            # What is measured of the hour that runs comes late.
+            # The running hour may not be measured yet.
             continue
         if item.until and start + HOUR < item.since:
             # An hour is missing.
@@ -244,7 +246,7 @@ def _goes_on(
             return False
         if not item.until:
             item.until = min(last, known)
-        # Before its oldest pod it held other GPUs, or none.
+        # Before its oldest pod started, the workload held other GPUs or none.
         item.since = min(max(first, item.held_since), item.until)
         item.obs_gpu_s += hour.obs_gpu_s
         item.util_gpu_s += hour.util_gpu_s
@@ -263,7 +265,7 @@ def _known_until(connection: Connection, cluster: int) -> float:
 
 
 def _idle_by_model(connection: Connection, cluster: int, start: float, end: float) -> dict[str, float]:
-    """GPU-seconds that were held, measured and not used."""
+    """Return the GPU-seconds of the cluster measured as idle, by model."""
     models: dict[int, Group] = groups_at(connection, cluster, Level.MODEL)
     together = sums_together(connection, cluster, sorted(models), start, end)
     return {models[number].value: sums.idle for number, sums in together.items()}
