@@ -26,7 +26,7 @@ def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) 
     changed = place.file(CHANGED)
     refused = place.gpuctl("apply", "-f", changed, code=2)
     assert "(Complete): runs again; its pods and logs are deleted" in refused.err
-    assert "confirm with --yes" in refused.err
+    assert "use --yes" in refused.err
     assert "(Complete): runs again" in place.gpuctl("diff", "-f", changed, code=1).out
     (step,) = [step for step in place.plan(CHANGED).value["steps"] if step["kind"] == "Job"]
     assert (step["action"], step["running"]) == ("replace", None)

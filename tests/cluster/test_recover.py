@@ -151,7 +151,7 @@ def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
     assert f"creates deployment.apps/evil in {place.namespace}: an interrupted apply had deleted it" in asked.err
     assert stands_out in asked.err
     assert "+          privileged: true" in asked.err
-    assert "confirm with --yes" in asked.err
+    assert "use --yes" in asked.err
     assert asked.out == ""
     shown = place.gpuctl("recover", "--dry-run")
     assert f"recover   deployment.apps/evil -n {place.namespace}  (" in shown.out
@@ -181,7 +181,7 @@ def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Pla
     index, _ = journal_secrets.secrets_of("abcdef0123", place.namespace, [JournalEntry(NO_UID, old, new, "post")], KEYS)
     session.create(index)
     asked = place.gpuctl("recover", code=2).err
-    assert "the old one, which is created where this is refused: privileged, service account admin" in asked
+    assert "the old one, created if this is refused: privileged, service account admin" in asked
     assert "+++ if refused/deployment.apps/evil" in asked
     assert "+          privileged: true" in asked
     (step,) = place.gpuctl("recover", "--dry-run", "-o", "json").value["planned"]
@@ -327,14 +327,14 @@ def test_a_namespace_that_is_being_terminated(
         assert f"the namespace {away} is terminating, and everything in it is deleted" in shown
         assert "job.batch/b" in shown
     else:
-        look = run_recovery.look
+        look = run_recovery.plan_recovery
 
         def look_and_lose(*arguments: Any, **options: Any) -> Any:
             found = look(*arguments, **options)
             terminate()
             return found
 
-        monkeypatch.setattr(run_recovery, "look", look_and_lose)
+        monkeypatch.setattr(run_recovery, "plan_recovery", look_and_lose)
     done = place.anywhere("recover", "--yes")
     assert f"job.batch/b in {away}: the namespace {away} is terminating" in done.out
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out

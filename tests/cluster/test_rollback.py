@@ -49,7 +49,7 @@ def test_back_and_forth(place: Place) -> None:
     assert f"rolls back inference/serve in {place.namespace} to revision 2 (" in asked.err
     assert ", admin): environment.image: ...app:v3 -> ...app:v2, service.replicas: 2 -> 1\n" in asked.err
     assert "-  image: registry.example.com/app:v3" in asked.err
-    assert "confirm with --yes" in asked.err
+    assert "use --yes" in asked.err
     assert image_of(place) == "v3"
     done = place.gpuctl("rollback", "serve", "--yes")
     assert f"replaced  deployment.apps/serve -n {place.namespace}" in done.out

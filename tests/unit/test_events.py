@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, events: list[Object], *jobs: Job) -> 
         asked_for.append(fields)
         return events
 
-    monkeypatch.setattr(Scope, "maybe", maybe)
+    monkeypatch.setattr(Scope, "all_if_allowed", maybe)
     add_refusals(Scope(SimpleNamespace(namespace="n"), None), jobs)  # type: ignore[arg-type]
     return asked_for[0]
 
