@@ -110,7 +110,7 @@ def test_a_pod_that_has_no_log_yet(place: Place) -> None:
         f"error: training/train has no log yet: its pod {pod} is Pending: ImagePullBackOff: Back-off pulling image"
     )
     assert refused.err.endswith(
-        f"\n  = `gpuctl why train -n {place.namespace}` shows more; `gpuctl logs -f` waits for it\n"
+        f"\n  = `gpuctl why train -n {place.namespace}` shows the cause; `gpuctl logs -f` waits for it\n"
     )
     assert "ImagePullBackOff" in place.gpuctl("logs", "train", "--json", code=1).value["error"]
 

@@ -53,7 +53,7 @@ def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
     cause = place.gpuctl("why", "bad", "-o", "json").value["message"]
     assert "exit code 1" in cause
     assert command.err.decode() == (
-        f"error: training/bad failed: {cause}\n  = `gpuctl why bad -n {place.namespace}` shows more\n"
+        f"error: training/bad failed: {cause}\n  = `gpuctl why bad -n {place.namespace}` shows the cause\n"
     )
     # What has run is not waited for; what has failed will not run.
     assert place.gpuctl("wait", "good", "--for=running").out == "training/good is done\n"
@@ -97,7 +97,7 @@ def test_too_late(place: Place) -> None:
     assert late.err.startswith(
         "error: training/train is not running after 1 s: the registry registry.example.com has no"
     )
-    assert late.err.endswith(f"  = `gpuctl why train -n {place.namespace}` shows more\n")
+    assert late.err.endswith(f"  = `gpuctl why train -n {place.namespace}` shows the cause\n")
     value = place.gpuctl("wait", "train", "--for=ready", "--timeout=0s", "--json", code=1).value
     assert [(item["met"], item["status"]) for item in value["items"]] == [(False, "ImagePullBackOff")]
 

@@ -112,7 +112,7 @@ def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> Job
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     hint = f"did you mean `{close[0]}`? " if close else ""
-    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists the jobs")
+    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists the existing ones")
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:

@@ -41,7 +41,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
     hint = f"{why._replace(action='logs')} shows what it printed"
     raise NoPodRunning(
         f"pod {newest['metadata']['name']} of {title} does not run: {_said(status.word, status.reason)}{others}",
-        hint if status.phase in ("succeeded", "failed") else f"{why} shows more",
+        hint if status.phase in ("succeeded", "failed") else f"{why} shows the cause",
     )
 
 

@@ -151,7 +151,7 @@ class JobLogs:
         sources, missing = log_sources(session, self._pods, self._query.wanted(follow=False))
         if not sources:
             name = self.job.identity.name
-            hint = f"{JobHint('why', name, self.job.identity.namespace)} shows more{WAIT_FOR_LOG}"
+            hint = f"{JobHint('why', name, self.job.identity.namespace)} shows the cause{WAIT_FOR_LOG}"
             raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
         return PresentLogs(MergedLogs(session, sources), {source.name for source in sources}, missing)
 

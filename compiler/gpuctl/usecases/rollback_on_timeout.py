@@ -54,10 +54,10 @@ def bring_back(
         delete = why._replace(action="delete")
         if step.action == "create":
             said.append(f"{step.key} is new, and stays as it is")
-            hints.append(f"{why} shows more; {delete} deletes it")
+            hints.append(f"{why} shows the cause; {delete} deletes it")
         elif not _changes_pods(step):
             said.append(f"{step.key} was not changed by this, and stays as it is")
-            hints.append(f"{why} shows more")
+            hints.append(f"{why} shows the cause")
         elif not _is_ours_still(session, step, request.keys):
             said.append(f"{step.key} was changed or deleted by somebody else meanwhile, and stays as it is")
         else:
