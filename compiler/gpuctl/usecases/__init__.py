@@ -1,5 +1,5 @@
-"""Everything a command does, as functions: what the command line, the library and a server call.
+"""The use cases of gpuctl, as functions for the command line, the library and the service.
 
-They print nothing and ask nothing: their caller passes :class:`~gpuctl.apply.run.run_options.RunCallbacks`.
-What cannot be done is an exception with all that its caller needs.
+They print nothing and ask nothing: the caller passes :class:`~gpuctl.apply.run.run_options.RunCallbacks`. A failure is
+an exception with everything the caller needs.
 """

@@ -1,4 +1,4 @@
-"""``apply``, ``create`` and ``diff``: from documents to a plan, and from the plan to what became of it."""
+"""`apply`, `create` and `diff`: compile documents, plan, and carry the plan out."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from gpuctl.usecases.rollback_on_timeout import bring_back
 
 @dataclass(frozen=True)
 class DocumentRequest:
-    """Documents that can be applied: compiled for a cluster, with what is asked for by them and as which set.
+    """Documents compiled for a cluster, with the apply request and the set they belong to.
 
-    ``origin`` is what the history says of it; None: the sources' commit, and whom the API server takes us for.
+    :param origin: author and commit that the history records; None: the commit of the sources and the authenticated
+        user.
     """
 
     compilation: Compilation
@@ -71,9 +72,9 @@ def request_for(
 def preview_request(
     session: Session, wanted: DocumentRequest, callbacks: RunCallbacks, *, checkpoint: bool = True
 ) -> Plan:
-    """What applying it would do; nothing is written.
+    """Return the plan of an apply. Nothing is written.
 
-    :param checkpoint: as :class:`RunOptions` has it.
+    :param checkpoint: see :class:`RunOptions`.
     """
     callbacks.on_wait("comparing with the cluster ...")
     return preview(
@@ -88,13 +89,13 @@ def apply_request(
     callbacks: RunCallbacks,
     seen: Plan | None = None,
 ) -> Plan:
-    """Bring it about; each step of the plan tells how it went.
+    """Apply the documents. Each step of the returned plan has its result.
 
-    :param seen: a plan that was looked at before: only what it takes away may be taken away.
-    :raises Changed: more than that would be taken away; nothing was changed.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
-    :raises LeaseHeld: another run is at work; nothing was changed.
-    :raises NotRunning: with ``wait``: it was applied, and does not run.
+    :param seen: an earlier plan that was confirmed: nothing else may be deleted or overwritten.
+    :raises Changed: more than that would be deleted or overwritten; nothing was changed.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
+    :raises LeaseHeld: another run is active; nothing was changed.
+    :raises NotRunning: with ``wait``: the documents were applied, but a workload does not run.
     :raises InvalidOptions: the options contradict each other.
     """
     if run.rollback and not run.wait:
@@ -109,7 +110,7 @@ def apply_request(
 
 
 def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOptions, callbacks: RunCallbacks) -> None:
-    """Wait until a plan's workloads run; with ``rollback`` bring those back as they were that do not."""
+    """Wait until a plan's workloads run. With ``rollback``, restore those that do not run in time."""
     keys, settings = wanted.request.keys, wanted.request.settings
     explain = explaining(session, keys, settings)
     try:
@@ -122,7 +123,7 @@ def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOption
 
 
 def _origin(wanted: DocumentRequest) -> ApplyOrigin:
-    """Where what is applied comes from."""
+    """Return author and commit for the history."""
 
     def commit() -> Commit | None:
         known = wanted.set_options.checkout if wanted.set_options is not None else None
@@ -133,7 +134,7 @@ def _origin(wanted: DocumentRequest) -> ApplyOrigin:
 
 
 def checkout_of_sources(sources: Iterable[Source]) -> Checkout | None:
-    """The commit that files were read from; None for texts, and for files of several repositories or of none."""
+    """Return the commit that files were read from; None for texts, and for files of several repositories or of none."""
     paths = [None if source.path is None else Path(os.path.realpath(source.path)) for source in sources]
     roots = {None if path is None else work_tree(path) for path in paths}
     root = roots.pop() if len(roots) == 1 else None
@@ -142,7 +143,7 @@ def checkout_of_sources(sources: Iterable[Source]) -> Checkout | None:
 
 
 def explaining(session: Session, keys: Records, settings: Settings) -> Callable[[Key], str]:
-    """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
+    """Return a function that returns the cause of `gpuctl why` for a workload; "" if unknown."""
 
     def explain(key: Key) -> str:
         scope = Scope(session, key.namespace)

@@ -1,4 +1,4 @@
-"""What a change of documents does to the machines: by the documents alone, or also to a cluster as it is."""
+"""The effect of changed documents on GPUs, from the documents alone or also on a cluster snapshot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from gpuctl.usecases.revisions import rendered_between
 
 
 class RevisionChange(NamedTuple):
-    """A change of documents. ``rendered`` are namespace and name of the Jobs and JobSets whose manifests were in git
-    before it, for a controller to apply, and ``kept`` those whose manifests are unchanged after it, and that a build
-    keeps as long as their documents do not change."""
+    """A change of documents.
+
+    :param rendered: namespace and name of the Jobs and JobSets whose manifests were in git before it, for a controller.
+    :param kept: those of them whose manifests are unchanged after it, and that a build keeps while their documents do
+        not change.
+    """
 
     sides: RevisionPair
     rendered: frozenset[tuple[str, str]]
@@ -27,19 +30,19 @@ class RevisionChange(NamedTuple):
 
 
 class ChangeImpact(NamedTuple):
-    """``live`` is what concerns the cluster, None when none was looked at."""
+    """The effect of a change. ``live`` is the effect on a cluster; None without a snapshot."""
 
     impact: Impact
     live: LiveImpact | None
 
 
 def change_between(before: str, after: str | None, options: SidesOptions) -> RevisionChange:
-    """The change from one revision to another; without ``after`` to the documents as they are on disk.
+    """Return the change from one revision to another, or (without ``after``) to the documents on disk.
 
-    :raises RevisionError: no such revision, no repository, or an input that exists on neither side.
+    :raises RevisionError: the revision or the repository does not exist, or an input exists on neither side.
     :raises InvalidSide: documents do not compile.
     """
-    # What does not fit is what an impact tells.
+    # The impact reports documents that do not fit, so they are not errors here.
     sides = compiled_pair(before, after, options, tolerated=DOES_NOT_FIT)
     return RevisionChange(sides, *rendered_between(before, after, options.inputs))
 
@@ -47,9 +50,9 @@ def change_between(before: str, after: str | None, options: SidesOptions) -> Rev
 def impact_of(
     change: RevisionChange, snapshot: Snapshot | None = None, gitops: GitOps | Literal["none"] | None = None
 ) -> ChangeImpact:
-    """Compare the two sides; with a snapshot, GPUs are counted on its nodes, and running jobs count.
+    """Compare both sides. With a snapshot, GPUs of its nodes and running jobs are counted.
 
-    :param gitops: the controller that applies the change, ``none`` for gpuctl itself; default: the platform's.
+    :param gitops: the controller that applies the change; ``none`` for gpuctl itself; None for the platform's.
     """
     before, after = change.sides
     sides = declared_state_of(before, pod_requests), declared_state_of(after, pod_requests)

@@ -1,4 +1,4 @@
-"""What somebody who changes a cluster can choose: which documents, how it is planned, how it is carried out."""
+"""Options of changes: which documents, how the plan is made."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ Strategy = Literal["replace", "rolling"]
 
 
 class InvalidOptions(ValueError):
-    """Options that contradict each other, or a value that is none; ``str()`` says which, for people."""
+    """Options contradict each other, or a value is invalid; ``str()`` is the message for users."""
 
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """The documents, and the options of their compilation.
+    """The documents and the options of their compilation.
 
-    ``sources`` are files, directories, ``-`` or :class:`gpuctl.Source` texts; ``platform`` is the platform's file, by
-    default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
-    ``strict`` makes errors of warnings. Documents that do not belong on ``cluster`` are left out (None: none).
-    ``are_here``: they were applied to this cluster before, so their ``placement`` is not checked against its name.
-    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
-    ``interrupt`` is called before each step of the compile; what it raises ends the compile.
+    :param sources: files, directories, ``-`` or :class:`gpuctl.Source` texts.
+    :param platform: the platform's file; None: the one at or above the sources.
+    :param namespace: namespace of jobs that name none; None: the context's.
+    :param strict: treat warnings as errors.
+    :param directory: directory that standard input and texts belong to.
+    :param stdin: stream that ``-`` reads.
+    :param cluster: leave out documents placed on other clusters; None: leave none out.
+    :param are_here: the documents were applied to this cluster before, so their ``placement`` is not checked.
+    :param interrupt: called before each step of the compilation; an exception from it ends the compilation.
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]
@@ -42,16 +45,20 @@ class DocumentOptions:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How a plan is made, by the names of the options of ``gpuctl apply``.
+    """Options of a plan, named like those of `gpuctl apply`.
 
-    ``set_name`` is the set that the documents are; what it contains and they no longer do is deleted with ``prune``.
-    ``allow_source`` lets it come from other sources than before, ``allow_empty`` and ``allow_skipped`` let pruning go
-    on when no document is left, or when files were not read. ``allow_older`` lets it come from an older commit than the
-    last time. ``strategy`` is how changed services are changed, by
-    default as the live object or the platform says. ``relower`` replaces also what only a newer gpuctl lowers
-    otherwise, ``adopt`` takes over what others hold. ``no_probe`` makes notes of what is refused to pods that are
-    tried; ``create_namespace`` creates also a namespace that no document names; ``create_only`` refuses what exists
-    already. ``queue`` creates jobs also where a quota has no room for their pods: they start when there is.
+    :param set_name: the set that the documents form. With ``prune``, objects of the set without a document are deleted.
+    :param allow_source: the set may come from other sources than before.
+    :param allow_empty: prune even if no document is left.
+    :param allow_skipped: prune even if files were not read.
+    :param allow_older: the set may come from an older commit than before.
+    :param strategy: how changed services are replaced; None: as the live object or the platform has it.
+    :param relower: also replace what only a newer gpuctl lowers differently.
+    :param adopt: take over fields of other field managers.
+    :param no_probe: report rejections of dry-run pods as notes, not as errors.
+    :param create_namespace: create namespaces that no document describes.
+    :param create_only: reject objects that already exist.
+    :param queue: create jobs even if a quota has no room for their pods; they start when it has.
     """
 
     set_name: str | None = None
@@ -70,4 +77,4 @@ class PlanOptions:
 
 
 LONGEST_BY_SERVICE = 600.0
-"""Seconds: what a service gives a change at most, however long its ``RunOptions`` ask for."""
+"""Maximum duration of a change through the service, seconds, whatever its ``RunOptions`` are."""

@@ -1,4 +1,4 @@
-"""Documents against manifests in a directory, or against themselves at another revision of git."""
+"""Compare documents with manifests in a directory, or with another git revision of themselves."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ GIT = "git:"
 
 
 def changes_against(against: str, options: SidesOptions) -> list[ObjectChange]:
-    """The difference from a directory (``DIR``) or a revision (``git:REF``) to the documents as they are.
+    """Return the changes from a directory (``DIR``) or a revision (``git:REF``) to the documents on disk.
 
-    :raises BuildError: there are no manifests in the directory, or they cannot be read.
+    :raises BuildError: the directory has no manifests, or they cannot be read.
     :raises RevisionError: the revision cannot be read.
     :raises InvalidSide: documents do not compile.
     """
@@ -44,9 +44,11 @@ def _objects(compilation: Compilation | None) -> dict[ObjectKey, Any]:
 def _comparable(
     before: dict[ObjectKey, Any], now: Compilation | None
 ) -> tuple[dict[ObjectKey, Any], dict[ObjectKey, Any]]:
-    """Both sides without what depends on how the directory was rendered: delivery, Node labels, shared objects."""
+    """Return both sides without what depends on how the directory was rendered: delivery, Node labels, shared
+    objects.
+    """
     after = _objects(now)
-    # A namespace's file stays in a built directory when nothing needs it any more.
+    # The manifest of a namespace stays in a build directory when no document needs it.
     before = {key: obj for key, obj in before.items() if key.kind != "Namespace" or key in after}
     if now is None:
         return before, {}
@@ -57,12 +59,12 @@ def _comparable(
 
 
 def _left_out(before: dict[ObjectKey, Any], now: Compilation) -> set[ObjectKey]:
-    """The shared objects that a directory was rendered without, by what it has of their like."""
+    """Return the shared objects that the directory was rendered without, judged by the objects of each group in it."""
     shared: dict[str, set[ObjectKey]] = {}
     for item in now.lowered:
         if item.shared:
             kind = item.object["kind"]
-            # A quota's output holds its namespaces even where a job's does not.
+            # A quota's output contains its namespaces even if a job's does not.
             own = kind == "Namespace" and item.document.kind not in ("quota", "platform")
             group = kind if kind == "Node" or own else ""
             shared.setdefault(group, set()).add(key_of(item.object))

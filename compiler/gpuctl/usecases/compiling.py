@@ -1,4 +1,4 @@
-"""Documents compiled for a cluster, and what is asked of the cluster by them."""
+"""Compile documents for a cluster, and build the apply request."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 _NAMED = 8
 OF_A_CLUSTER = "GPU401"
-"""Whether a pool exists is asked of the cluster, not of the documents."""
+"""Diagnostic that is left out: the cluster is asked for pools instead of the documents."""
 
 
 def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = False) -> Compilation:
-    """Compile for a cluster: nodes included, documents embedded.
+    """Compile for a cluster, with Node objects and embedded documents.
 
-    :param empty: no document at all is in order.
-    :raises InvalidDocuments: there are errors in them.
-    :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
+    :param empty: an empty set of documents is valid.
+    :raises InvalidDocuments: the documents have errors.
+    :raises InvalidOptions: documents have a ``placement``, and the name of this cluster is unknown.
     """
     result = _compiled(documents, documents.namespace or session.namespace)
     if empty and _is_nothing(result, documents.sources):
@@ -69,7 +69,7 @@ def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
 
 
 def _see_that_none_is_placed(result: Compilation) -> None:
-    """Whoever does not know by what name a cluster is called does not know either what belongs on it."""
+    """Raise InvalidOptions if a document has a placement: without the cluster's name it cannot be matched."""
     named = dict.fromkeys(name for document in result.documents for name in document.clusters)
     if named:
         raise InvalidOptions(
@@ -79,14 +79,14 @@ def _see_that_none_is_placed(result: Compilation) -> None:
 
 
 def worth_telling(compilation: Compilation) -> list[Diagnostic]:
-    """What is to be said of documents that are applied; nothing where having none is in order."""
+    """Return the diagnostics to report for documents that are applied; [] without documents."""
     if not compilation.documents:
         return []
     return [item for item in compilation.diagnostics if item.code != OF_A_CLUSTER]
 
 
 def tell_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
-    """Say which documents belong on other clusters than the one that is worked on."""
+    """Report which documents belong to other clusters."""
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:
         callbacks.on_message(
@@ -95,23 +95,23 @@ def tell_left_out(compilation: Compilation, documents: DocumentOptions, callback
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:
-    """Whether the sources are there and hold no document: an empty directory, or files of somebody else's."""
+    """Return True if the sources exist but contain no documents: an empty directory, or files of other tools."""
     there = all(isinstance(source, Source) or source == "-" or os.path.exists(source) for source in sources)
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR}
     return there and not result.documents and errors <= {"GPU009", "GPU013"}
 
 
 def platform_source(settings: Settings) -> Source:
-    """A platform that was read before, as a document: what is compiled has this one, and no other."""
+    """Return a platform that was already read as a source, so that the compilation uses no other platform."""
     model = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
 
 def read_platform(platform: str | os.PathLike[str] | None, directory: Path | None = None) -> Loaded:
-    """The platform for those who have no documents: its ``settings``, and ``diagnostics`` that are no errors.
+    """Read the platform for commands without documents. Its ``diagnostics`` contain no errors.
 
-    :param platform: its file; default: ``platform.yaml`` in ``directory`` or above, no higher than the git root.
-    :raises InvalidDocuments: there are errors in it.
+    :param platform: its file; None: ``platform.yaml`` in ``directory`` or above, up to the git root.
+    :raises InvalidDocuments: the file has errors.
     """
     loaded = load_platform(platform, versions=VERSIONS, directory=directory)
     if count(loaded.diagnostics, Severity.ERROR):
@@ -120,7 +120,7 @@ def read_platform(platform: str | os.PathLike[str] | None, directory: Path | Non
 
 
 def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> ApplyRequest:
-    """The request for a compilation's objects; ``offline`` decides without the API server's dry-runs."""
+    """Return the apply request for a compilation's objects. ``offline``: plan without the API server's dry-runs."""
     settings = compilation.settings
     return ApplyRequest(
         compilation.lowered,
@@ -141,9 +141,9 @@ def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool
 
 
 def set_options(session: Session, planning: PlanOptions, documents: DocumentOptions) -> SetOptions | None:
-    """What ``--set`` and its companions say.
+    """Return the options of `--set`; None without it.
 
-    :raises InvalidOptions: a companion without a set, or a name that is none.
+    :raises InvalidOptions: an option needs `--set`, or the name is invalid.
     """
     if planning.set_name is None:
         for flag, given in (

@@ -1,4 +1,4 @@
-"""Who holds GPUs now, and what these did lately: the last snapshot beside the last hours."""
+"""The workloads that hold GPUs now, with their usage in the last hours."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TOP_ORDERS = ("gpus", "use", "idle", "name")
 
 
 def holders_now(way: UsageBackend, cluster: str, namespace: str, order: str) -> CurrentHolders:
-    """Who holds GPUs, by the last snapshot.
+    """Return the workloads that hold GPUs, from the last snapshot.
 
-    The hour that runs may have begun just now: what they did is that of it and of the one before.
+    Their recent usage covers the current hour, which may have just begun, and the one before.
 
     :param order: one of :data:`TOP_ORDERS`.
-    :raises ClusterError: it cannot be answered.
+    :raises ClusterError: the query failed.
     """
     found = way.snapshot(cluster)
     try:
@@ -58,7 +58,7 @@ def _number(value: Any) -> float | None:
 
 
 def _lately(item: CurrentHolder) -> float:
-    """Percent; what is not known comes last."""
+    """Sort key: utilization, percent; unknown values last."""
     use = item.recent.mean_use if item.recent is not None else None
     return 101.0 if use is None else use
 

@@ -1,4 +1,4 @@
-"""``delete`` of documents and of jobs, and ``rerun``: plans that rest on what is in the cluster."""
+"""`delete` of documents and jobs, and `rerun`: plans based on the objects in the cluster."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def delete_documents(
     *,
     keep_labels: bool = False,
 ) -> Plan:
-    """Delete what gpuctl makes of documents, and wait until it is gone; each step of the plan tells how it went.
+    """Delete the objects that gpuctl lowers documents to, and wait until they are gone. Each step has its result.
 
     :param keep_labels: leave a pool's labels on its nodes.
-    :raises InvalidDocuments: there are errors in the documents.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    :raises InvalidDocuments: the documents have errors.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     compilation = compile_for(session, documents)
     callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
@@ -62,10 +62,10 @@ def delete_compiled(
     keep_labels: bool = False,
     seen: Plan | None = None,
 ) -> Plan:
-    """As :func:`delete_documents`, of documents that were compiled before.
+    """Delete the objects of compiled documents, as :func:`delete_documents`.
 
-    :param seen: a plan that was looked at before: only what it takes away may be taken away.
-    :raises Changed: more than that would be taken away; nothing was changed.
+    :param seen: an earlier plan that was confirmed: nothing else may be deleted.
+    :raises Changed: more than that would be deleted; nothing was changed.
     """
     keys = records(compilation.settings)
     with session.within(run.timeout):
@@ -81,10 +81,10 @@ def delete_jobs(
     run: RunOptions,
     callbacks: RunCallbacks,
 ) -> Plan:
-    """Delete jobs by name, and wait until they are gone. A pod's name, or KIND/NAME, means its job.
+    """Delete jobs by name, and wait until they are gone. A pod's name or KIND/NAME means its job.
 
-    :raises NoSuchJob: there is none of a name, or there are several.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    :raises NoSuchJob: a name has no job, or several.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     keys = records(settings)
     with session.within(run.timeout):
@@ -103,10 +103,10 @@ def rerun_jobs(
 ) -> Plan:
     """Run trainings again that have ended.
 
-    :param sees: which jobs may be named that hold what these wait for, or that they evict.
-    :raises NoSuchJob: there is none of a name, or there are several.
-    :raises NotRerunnable: one has not ended, or is no training.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    :param sees: return True for jobs that messages may name as victims or as holders of resources.
+    :raises NoSuchJob: a name has no job, or several.
+    :raises NotRerunnable: a job has not ended, or is not a training.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     keys = records(settings)
 
@@ -123,7 +123,7 @@ def rerun_jobs(
 
 
 def _together(plans: Iterable[Plan]) -> Plan:
-    """The steps of all plans; what several names mean is done once."""
+    """Merge the steps of all plans. An object that several names mean is changed once."""
     steps: dict[Key, Step] = {}
     for plan in plans:
         for step in plan.steps:
@@ -145,7 +145,7 @@ def _carry_out(
 
 
 def _deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
-    """The plan for a job's id or name; where there is no such job, for that of the pod."""
+    """Return the plan for a job by id or name; without such a job, for the job of a pod with this name."""
     by_id = _of_id(session, name, namespace, keys)
     if by_id is not None:
         return plan_job_deletion(session, by_id.object_name, by_id.namespace, keys)
@@ -167,16 +167,16 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
         raise refusal from None
     if not is_ours(workload_of(job)):
         raise foreign_job_error(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
-    # Of two generations, that of the pod or object that was named.
+    # Of two generations, delete the one whose pod or object was named.
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
     return plan_job_deletion(session, meant, job.identity.namespace, keys)
 
 
 def _of_id(session: Session, text: str, namespace: str | None, keys: Records) -> Identity | None:
-    """The job whose id a text is; None where it is none, or is a name.
+    """Return the job with an id; None if the text is not an id, or is a name.
 
-    :raises SeveralJobs: it is the name of another job as well.
+    :raises SeveralJobs: the text is also the name of another job.
     """
     if "/" in text or name_in_id(text) is None:
         return None
@@ -193,7 +193,9 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
 
 
 def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
-    """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
+    """Return steps for a job that a killed apply has deleted and recovery would recreate; [] if none or several
+    match.
+    """
     with contextlib.suppress(ClusterError):
         steps = UnfinishedRuns(recovery.find_journals(session, keys, namespace)).gone(session, name)
         places = {step.key.namespace for step in steps}

@@ -1,4 +1,4 @@
-"""``delete`` of pools, quotas and namespaces, by name."""
+"""`delete` of pools, quotas and namespaces by name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def delete_pools(
     *,
     keep_labels: bool = False,
 ) -> Plan:
-    """Delete pools; their jobs go on running.
+    """Delete pools. Their jobs keep running.
 
-    :param keep_labels: leave their labels on their nodes.
-    :raises NotThere: there is no such pool.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    :param keep_labels: leave the pool's labels on its nodes.
+    :raises NotThere: a pool does not exist.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     keys = records(settings)
     with session.within(run.timeout):
@@ -43,11 +43,11 @@ def delete_quotas(
     *,
     namespace_too: bool = False,
 ) -> Plan:
-    """Delete quotas, by the names of their users or documents.
+    """Delete quotas by the names of their users (namespaces) or documents.
 
-    :param namespace_too: with the namespaces that they limit, and all that is in them.
-    :raises NotThere: there is no such quota.
-    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    :param namespace_too: also delete the namespaces that they limit, with everything in them.
+    :raises NotThere: a quota does not exist.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     keys = records(settings)
     namespaces = Plan()
@@ -65,10 +65,10 @@ def delete_quotas(
 def delete_namespaces(
     session: Session, names: Sequence[str], settings: Settings, run: RunOptions, callbacks: RunCallbacks
 ) -> Plan:
-    """Delete namespaces, and all that is in them.
+    """Delete namespaces with everything in them.
 
-    :raises NotThere: there is no such namespace.
-    :raises Refused: it is Kubernetes' or gpuctl's own, or was not confirmed; nothing was changed.
+    :raises NotThere: a namespace does not exist.
+    :raises Refused: a namespace belongs to Kubernetes or gpuctl, or the user did not confirm; nothing was changed.
     """
     keys = records(settings)
     with session.within(run.timeout):

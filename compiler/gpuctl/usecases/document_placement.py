@@ -1,4 +1,4 @@
-"""On which clusters documents belong, by their ``placement``."""
+"""The clusters that documents belong to, by their ``placement``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = 4
 
 
 class _ReadAgain(io.BytesIO):
-    """What was on standard input, from its beginning each time."""
+    """Buffered standard input that every read starts from the beginning."""
 
     def read(self, size: int | None = -1) -> bytes:
         self.seek(0)
@@ -27,7 +27,7 @@ class _ReadAgain(io.BytesIO):
 
 
 def with_buffered_input(documents: DocumentOptions) -> DocumentOptions:
-    """The documents with standard input read, if it is one: it can be read once, and is compiled for each cluster."""
+    """Return options with standard input buffered: it can be read only once, but is compiled for each cluster."""
     if "-" not in documents.sources:
         return documents
     return replace(documents, stdin=_ReadAgain((documents.stdin or sys.stdin.buffer).read(MAX_BYTES + 1)))
@@ -40,11 +40,11 @@ def _is_pipe(source: str | os.PathLike[str] | Source) -> bool:
 
 
 def clusters_of_documents(documents: DocumentOptions) -> list[str]:
-    """The clusters that the documents name, in the platform's order; none where no document has a placement.
+    """Return the clusters that documents name, in the platform's order; [] if no document has a placement.
 
-    :raises InvalidOptions: some say where they belong and others do not.
+    :raises InvalidOptions: only some documents have a placement.
     """
-    # A pipe can be read once: whoever compiles it says what is missing.
+    # A pipe can be read only once; the compilation reports a missing placement in it.
     lasting = [source for source in documents.sources if source == "-" or not _is_pipe(source)]
     found = collect(lasting, documents.stdin)
     if not any("placement" in source.text.lower() for source in found.sources):

@@ -1,4 +1,4 @@
-"""``drift``: how a cluster differs from documents, as they are on disk or at a revision of git."""
+"""`drift`: compare a cluster with documents on disk or at a git revision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuctl.usecases.revisions import revision
 
 @dataclass(frozen=True)
 class DriftReport:
-    """How a cluster has drifted. ``revision`` is the commit of the documents, "" of those on disk."""
+    """The drift of a cluster. ``revision`` is the commit of the documents; "" for documents on disk."""
 
     drift: Drift
     server: str
@@ -29,9 +29,9 @@ class DriftReport:
 
 
 def documents_at(reference: str, inputs: Sequence[str], documents: DocumentOptions) -> tuple[DocumentOptions, str]:
-    """The documents as they are at a revision, and its commit.
+    """Return the documents at a revision, and its commit.
 
-    :raises RevisionError: no such revision, no repository, or an input that does not exist there.
+    :raises RevisionError: the revision or repository does not exist, or an input does not exist there.
     :raises InvalidDocuments: files cannot be read.
     """
     found = revision(reference, inputs, None if documents.platform is None else str(documents.platform))
@@ -50,10 +50,10 @@ def drift_of(
     revision: str = "",
     inputs: Sequence[str] | None = None,
 ) -> DriftReport:
-    """Compare documents with a cluster. Only reads, and sends no dry-runs.
+    """Compare documents with a cluster. Only reads; sends no dry-runs.
 
-    :param inputs: the files and directories of the documents, if they are those of a revision.
-    :raises InvalidDocuments: there are errors in the documents.
+    :param inputs: the files and directories of the documents, if they are from a revision.
+    :raises InvalidDocuments: the documents have errors.
     """
     sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
     compilation = compile_for(session, documents)

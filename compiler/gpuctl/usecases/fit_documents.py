@@ -1,4 +1,4 @@
-"""Whether the jobs of documents would find room in a cluster."""
+"""Check whether the jobs of documents would fit into a cluster."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from gpuctl.usecases.fit_suggestions import suggest as look
 from gpuctl.usecases.snapshot_files import left_out, read_snapshot
 
 _SETTLED = frozenset({OF_A_CLUSTER, "GPU402", "GPU403"})
-"""What nodes know better than documents: whether a pool, a type of GPU, so large a node is there."""
+"""Diagnostics that nodes decide instead of documents: whether a pool, a GPU type or a large enough node exists."""
 _SNAPSHOTS_NAMESPACE = "default"
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """The answers for the jobs of documents, in the order in which they are placed, by a ``snapshot`` of a cluster.
+    """The verdicts for the jobs of documents, in the order in which they are placed.
 
-    ``diagnostics`` are what is to be said of the documents, none of them an error. ``notes`` say what could not be
-    taken into account. ``suggestions`` are changes with which jobs that do not fit would, by namespace and name; None
-    where nobody asked for them. ``within`` is the only namespace that could be looked at.
+    :param snapshot: the snapshot of the cluster they are based on.
+    :param diagnostics: warnings about the documents; never errors.
+    :param suggestions: changes with which jobs that do not fit would fit, by namespace and name; None if not requested.
+    :param within: the only namespace that could be read; None for all.
     """
 
     jobs: list[Fit]
@@ -50,13 +51,13 @@ class FitResult:
 
     @property
     def notes(self) -> list[str]:
-        """What the answers do not take into account, as sentences."""
+        """Return what the verdicts do not take into account, as sentences."""
         part = [f"only namespace {self.within} could be looked at: what waits elsewhere is not told"]
         return [*(part if self.within else ()), *left_out(self.snapshot), *assumed_defaults(self.snapshot, self.jobs)]
 
     @property
     def fits(self) -> bool | None:
-        """Whether every job finds room, perhaps by evicting others; None when it cannot be told of one."""
+        """Return True if every job fits, perhaps by evicting others; None if that is unknown for a job."""
         verdicts = {job.verdict for job in self.jobs}
         if verdicts & {"never", "fits-when-empty"}:
             return False
@@ -77,22 +78,21 @@ def fit(
     suggest: bool = False,
     diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None,
 ) -> FitResult:
-    """Tell of each job whether all its pods would find room at once, as Kubernetes' own scheduler decides.
+    """Return for each job whether all its pods would fit at once, by the rules of the Kubernetes scheduler.
 
-    Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
-    given back: an apply replaces them. Changes nothing.
+    Jobs are placed one after another, highest priority first. Running pods of a job are subtracted, since an apply
+    replaces them. Nothing is changed.
 
-    :param sources: as :func:`gpuctl.compile` takes them, and so are ``platform``, ``strict``, ``directory`` and
-        ``stdin``.
-    :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
-    :param snapshot: stands in for a cluster: what ``gpuctl snapshot`` wrote, as a file or a stream.
-    :param namespace: of jobs that name none; default: the cluster's context's, with a snapshot ``default``.
-    :param cluster_name: what the platform calls the cluster: documents that belong on others are left out.
-    :param suggest: look for the smallest changes of documents with which jobs that do not fit would.
-    :param diagnosed: hears, before the cluster is asked, what is to be said of the documents, with their sources.
-    :raises InvalidDocuments: there are errors in the documents.
-    :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
-    :raises InvalidOptions: a cluster and a snapshot.
+    :param sources: see :func:`gpuctl.compile`, also for ``platform``, ``strict``, ``directory`` and ``stdin``.
+    :param cluster: connection to read with, which may be shared and stays open; None: the kubeconfig's.
+    :param snapshot: file or stream from `gpuctl snapshot`, instead of a cluster.
+    :param namespace: namespace of jobs that name none; None: the context's, with a snapshot ``default``.
+    :param cluster_name: name of the cluster in the platform: documents placed on other clusters are left out.
+    :param suggest: search for the smallest document changes with which jobs that do not fit would fit.
+    :param diagnosed: called with diagnostics and sources before the cluster is read.
+    :raises InvalidDocuments: the documents have errors.
+    :raises ClusterError: the cluster or the snapshot cannot be read.
+    :raises InvalidOptions: both a cluster and a snapshot are given.
     """
     if cluster is not None and snapshot is not None:
         raise InvalidOptions("a snapshot stands in for a cluster: give one of the two")
@@ -124,12 +124,13 @@ def fit_waiting(
     snapshot: Snapshot | str | os.PathLike[str] | BinaryIO | None = None,
     namespace: str | None = None,
 ) -> FitResult:
-    """Tell of each job whose pods wait for a node whether all of them would find room at once. Changes nothing.
+    """Return for each job with unscheduled pods whether all of them would fit at once. Nothing is changed.
 
-    :param cluster: as for :func:`fit`, and so is ``snapshot``.
-    :param namespace: whose jobs are told; default: those of all namespaces. Who may not look at all of them is told of
-        this one, or that of the context.
-    :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
+    :param cluster: as for :func:`fit`.
+    :param snapshot: as for :func:`fit`.
+    :param namespace: report only jobs of this namespace; None for all. A user who may not read all namespaces gets only
+        this one, or the context's.
+    :raises ClusterError: the cluster or the snapshot cannot be read.
     """
     if snapshot is None:
         with session_of(cluster) as session:
@@ -139,10 +140,10 @@ def fit_waiting(
 
 
 def fit_waiting_seen(session: Session, namespace: str | None, home: str) -> FitResult:
-    """As :func:`fit_waiting`, as far as whoever asks may look.
+    """Return the same as :func:`fit_waiting`, as far as the user may read.
 
-    :param home: the namespace that is told of where not all may be looked at and none is named.
-    :raises ApiError: not even pods of that namespace may be listed.
+    :param home: namespace to report if not all may be read and ``namespace`` is None.
+    :raises ApiError: not even the pods of that namespace may be listed.
     """
     try:
         found = take_snapshot(session)
@@ -158,7 +159,7 @@ def fit_waiting_seen(session: Session, namespace: str | None, home: str) -> FitR
 
 
 def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
-    """An answer by the pods of one namespace: those of others only take more room. Without nodes nothing is known."""
+    """Weaken a verdict that is based on the pods of one namespace: other pods only take more room."""
     if "nodes" in snapshot.unreadable:
         what = "nodes"
     elif answer.verdict in ("unknown", "never"):
@@ -175,13 +176,13 @@ def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
 
 @dataclass(frozen=True)
 class FitDocuments:
-    """Documents that are judged; ``diagnostics`` are what is to be said of them, none of them an error."""
+    """Compiled documents to be judged. ``diagnostics`` are warnings; never errors."""
 
     compilation: Compilation
     diagnostics: list[Diagnostic]
 
     def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
-        """The answer by a snapshot of a cluster."""
+        """Return the verdicts for a snapshot of a cluster."""
         answers = fit_objects(snapshot, self.compilation.objects)
         if not suggest:
             return FitResult(answers, snapshot, self.diagnostics)
@@ -207,9 +208,9 @@ def compile_for_fit(
     cluster_name: str | None = None,
     interrupt: Callable[[], None] = lambda: None,
 ) -> FitDocuments:
-    """The first half of :func:`fit`, which asks no cluster.
+    """Compile documents for :meth:`FitDocuments.fit`, without reading a cluster.
 
-    :raises InvalidDocuments: there are errors in the documents.
+    :raises InvalidDocuments: the documents have errors.
     """
     result = compile(
         sources,
@@ -228,7 +229,7 @@ def compile_for_fit(
 
 
 def _told(result: Compilation) -> list[Diagnostic]:
-    """What is to be said of documents; errors that nodes settle are warnings.
+    """Return the diagnostics to report, with errors that nodes decide as warnings.
 
     :raises InvalidDocuments: there are other errors.
     """

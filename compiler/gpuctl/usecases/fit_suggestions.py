@@ -1,4 +1,4 @@
-"""The smallest changes of documents with which their jobs fit: each is compiled, and judged beside all the others."""
+"""Find the smallest document changes with which jobs fit. Each change is compiled and judged beside all other jobs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
-"""Sources, a platform and a namespace -> what they compile to; None where they are not valid."""
+"""Compile sources with a platform and a namespace; None if they are not valid."""
 
 
 def suggest(
     compilation: Compilation, snapshot: Snapshot, answers: Sequence[Fit], compiled: Compile
 ) -> dict[JobName, list[Suggestion]]:
-    """For each job that does not fit, the smallest change of each kind with which it does."""
+    """Return for each job that does not fit the smallest change of each kind with which it fits."""
     lacking = {(item.demand.namespace, item.demand.name) for item in answers if item.verdict in LACKING}
     found: dict[JobName, list[Suggestion]] = {}
     for document in compilation.documents:
@@ -48,7 +48,7 @@ def suggest(
 
 
 class _Trial:
-    """One document, changed and judged again."""
+    """One document that is changed and judged again."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Trial:
         self._platform = Source("platform.json", json.dumps({"version": "v0.1", **said, "kind": "platform"}))
 
     def candidates(self) -> list[Candidates]:
-        """What might be asked for instead."""
+        """Return the changes to try, by kind."""
         resources = self._document.model.resources  # type: ignore[union-attr]
         nodes: dict[str, Mapping[str, str]] = {
             obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
@@ -94,7 +94,7 @@ class _Trial:
         return list(candidates(asked, gpu_inventory(self._snapshot, self._compilation.settings, nodes)))
 
     def first(self, kind: Candidates) -> Suggestion | None:
-        """The smallest change of a kind with which the job fits."""
+        """Return the smallest change of a kind with which the job fits, or None."""
         place = _first(len(kind.fields), lambda index: self._fits(kind.fields[index]), graded=kind.is_graded)
         return None if place is None else Suggestion(kind.kind, [*self._changes(kind.fields[place])])
 
@@ -112,7 +112,7 @@ class _Trial:
         return verdicts.get(self.name) == "fits" and not any(worse)
 
     def _compiled(self, changed: Object) -> list[Object] | None:
-        """The objects of the changed document; None when it is not valid."""
+        """Return the objects of the changed document; None if it is not valid."""
         mine = Source("changed.json", json.dumps(changed))
         found = self._compile([*self._beside, mine], self._platform, self.name[0])
         if found is None:
@@ -129,7 +129,7 @@ class _Trial:
 
 
 def _scarce(answer: Fit, snapshot: Snapshot) -> str:
-    """Return the resource of which a pod asks for more than any node has, else the one with least room."""
+    """Return memory or cpu if a pod requests more than any node has, otherwise the resource with the least room."""
     nodes = [units(amounts(item["allocatable"])) for item in snapshot.nodes]
     for resource in ("memory", "cpu"):
         if answer.balance.per_pod.get(resource, 0) > max((node.get(resource, 0) for node in nodes), default=0):
@@ -138,13 +138,13 @@ def _scarce(answer: Fit, snapshot: Snapshot) -> str:
 
 
 def _amount(resources: Resources, resource: str) -> int:
-    """Return the memory in Gi, or the cores, that are asked for, rounded up; 0 for other resources."""
+    """Return the requested memory in Gi, or cores, rounded up; 0 for other resources."""
     asked = parse_quantity({"memory": resources.memory, "cpu": resources.cpu}.get(resource) or "0") or 0
     return math.ceil(asked / 2**30 if resource == "memory" else asked)
 
 
 def _first(number: int, fits: Callable[[int], bool], *, graded: bool) -> int | None:
-    """The first place that fits; where all after one that fits do, it is looked for by halves."""
+    """Return the first index that fits. With ``graded``, all later ones fit too, so a binary search is used."""
     if not graded:
         return next((place for place in range(number) if fits(place)), None)
     least, most, found = 0, number - 1, None

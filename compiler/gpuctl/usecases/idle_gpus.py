@@ -1,4 +1,4 @@
-"""GPUs that are held and idle, by whom, and how they are freed."""
+"""Workloads that hold idle GPUs, and how to free them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NAME = 317
 
 
 def idle_gpus(way: UsageBackend, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
-    """Workloads that hold GPUs now and do nothing with them, those that idle with the most GPUs for longest first.
+    """Return the workloads that hold idle GPUs now, those with the most idle GPU time first.
 
-    :param below: percent of use under which an hour is idle.
-    :param settings: those of the platform, whose prices count; a service has its own.
-    :raises ClusterError: it cannot be answered.
+    :param below: utilization under which an hour counts as idle, percent.
+    :param settings: settings of the platform, for its prices; a service uses its own.
+    :raises ClusterError: the query failed.
     """
     value = way.waste(asked, below, settings)
     try:
@@ -44,13 +44,13 @@ def idle_gpus(way: UsageBackend, asked: UsageRange, below: float, settings: Sett
 
 
 def with_pauses(waste: IdleGpuReport, names: Mapping[str, str]) -> IdleGpuReport:
-    """What is idle, with how `gpuctl pause` calls it, by the uid of what holds the GPUs."""
+    """Return the report with the name for `gpuctl pause` of each workload, by its uid."""
     paused = [item._replace(pause=names.get(item.holder.value, "")) for item in waste.workloads]
     return replace(waste, workloads=paused)
 
 
 def pausable_names(reader: ReadContext) -> dict[str, str]:
-    """Uid of the object that runs a job -> how `gpuctl pause` calls the job.
+    """Return uid of the workload -> name of the job for `gpuctl pause`.
 
     :raises ClusterError: jobs may not be listed.
     """

@@ -1,7 +1,7 @@
-"""What a platform does about jobs whose GPUs do nothing (``usage.idle``): it warns their owners, or pauses them.
+"""The platform's policy for idle GPUs (``usage.idle``): warn the owners of jobs, or pause the jobs.
 
-What the collector has written says what is idle, by the uid of what holds the GPUs. The cluster says what it is now:
-only jobs of gpuctl are touched, and only under the uid that was idle. Times are seconds since 1970.
+The collector's database says which uids are idle, the cluster which jobs have them now. Only jobs created by gpuctl are
+changed, and only if they still have the uid that was idle. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
     from gpuctl_usage.store.database import Database
 
 FRESH = 30 * 60.0
-"""Seconds that the collector may be behind: what it does not see may have become busy."""
+"""Maximum age of the collector's last write, seconds: a job may have become busy since."""
 NOW = 10 * 60.0
-"""Seconds that the last snapshot may be old: the collector takes one every 5 minutes."""
+"""Maximum age of the last snapshot, seconds: the collector takes one every 5 minutes."""
 CURRENT = 90 * 60.0
-"""Seconds that the last hour of a job may be ago in which it was idle: hours are added up a little after their end."""
+"""Maximum age of a job's last idle hour, seconds: hours are summed up shortly after their end."""
 LONGEST_SAVING = 300.0
-"""Seconds that a job's checkpoint is waited for, before others have their turn."""
+"""Maximum seconds to wait for a job's checkpoint before the next job is handled."""
 MEASURED = 0.9
-"""The part of each hour of which has to be known what the GPUs did."""
+"""Minimum measured share of each hour, 0 to 1."""
 
 
 class IdleVerdict(str, Enum):
-    """What is done about a job."""
+    """The action for an idle job."""
 
     WARN = "warn"
     PAUSE = "pause"
     WARNED = "warned already"
     UNKNOWN = "unknown"
-    """What its GPUs do now is not measured."""
+    """The current utilization is not measured."""
     EXCEPTED = "excepted"
     FOREIGN = "not gpuctl's"
 
     @property
     def is_to_do(self) -> bool:
-        """Whether anything is."""
+        """Return True if the job is to be warned about or paused."""
         return self in {IdleVerdict.WARN, IdleVerdict.PAUSE}
 
 
 class IdleJob(NamedTuple):
-    """A workload that holds GPUs and does nothing with them.
+    """A workload that holds idle GPUs.
 
-    :param name: as ``gpuctl pause`` calls the job; of what is not gpuctl's the name of the workload.
-    :param owner: whose it is, as far as its labels say.
-    :param hours: for how long it has been idle, since ``since``.
-    :param live: the object that runs it; None of what is not gpuctl's.
+    :param name: name of the job for `gpuctl pause`; of a foreign workload its own name.
+    :param owner: owner from labels; None if no label names one.
+    :param since: start of the idle time, seconds since 1970; ``hours``: its length.
+    :param live: the workload object; None if gpuctl did not create it.
     """
 
     namespace: str
@@ -80,7 +80,7 @@ class IdleJob(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What its owner has to know."""
+        """Return the message to the owner."""
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
         said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {to_rfc3339(self.since)}"
         tracker = pausing.pause_undone_by(self.live) if self.live is not None else None
@@ -92,17 +92,17 @@ class IdleJob(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What is idle in a cluster."""
+    """The idle workloads of a cluster."""
 
     cluster: str
     jobs: list[IdleJob]
 
 
 def judge(database: Database, reader: ReadContext, policy: UsageIdle, now: float) -> Judgement:
-    """The workloads that are idle, those that idle with the most GPUs for longest first, and what is to be done.
+    """Return the idle workloads with the action for each, those with the most idle GPU time first.
 
-    :raises NotThere: the database knows nothing of this cluster.
-    :raises NotPossible: the collector is behind, so that nobody knows what is idle.
+    :raises NotThere: the database has no usage of this cluster.
+    :raises NotPossible: the collector is behind, so the idle workloads are unknown.
     """
     from gpuctl_usage.answers.name_answers import cluster_of
     from gpuctl_usage.answers.snapshot_answers import latest_utilization
@@ -125,10 +125,10 @@ def judge(database: Database, reader: ReadContext, policy: UsageIdle, now: float
     jobs = read_jobs_without_pods(reader.scope, reader.keys) if idle else []
     names = pausable_jobs(jobs, reader.keys)
     lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}
-    # What has ended, or is paused already, gives its GPUs back in a moment.
+    # A job that has ended or is paused frees its GPUs soon.
     left = [item for item in idle if item.workload.uid in names or item.workload.uid not in lives]
     used = latest_utilization(database, found.name, now - NOW)
-    # What is busy now is not idle, whatever the hours before it say.
+    # A job that is busy now is not idle, whatever its last hours were.
     current = [
         item
         for item in left
@@ -169,7 +169,7 @@ def _verdict(live: Object | None, since: float, policy: UsageIdle, mark: str) ->
         return IdleVerdict.FOREIGN
     if not labels_of(live).keys().isdisjoint(policy.exceptions):
         return IdleVerdict.EXCEPTED
-    # A GitOps controller would start it again: its owner is warned.
+    # A GitOps controller would resume a paused job: warn the owner instead.
     if policy.then == "pause" and pausing.pause_undone_by(live) is None:
         return IdleVerdict.PAUSE
     return IdleVerdict.WARNED if _warned_at(live, mark) >= since else IdleVerdict.WARN
@@ -183,11 +183,11 @@ def _warned_at(live: Object, mark: str) -> float:
 
 
 def carry_out(reader: ReadContext, job: IdleJob, now: float) -> None:
-    """Pause a job, or write on it that its owner was warned; and tell so by an event.
+    """Pause a job, or annotate it with the time of the warning, and create an event.
 
-    What is paused saves its progress before: idle GPUs are no reason to lose what they did earlier.
+    A job is checkpointed before it is paused: idle GPUs are no reason to lose its progress.
 
-    :raises ClusterError: that is refused, it has ended meanwhile, or its checkpoint failed.
+    :raises ClusterError: the API server rejects it, the job has ended, or its checkpoint failed.
     """
     session = reader.scope.session
     assert job.live is not None
@@ -200,7 +200,7 @@ def carry_out(reader: ReadContext, job: IdleJob, now: float) -> None:
         )
         pausing.pause(session, job.live, reader.keys)
     else:
-        # With its uid: of a job that was made anew since nobody knows that it is idle.
+        # The uid makes the patch fail for a job that was recreated and may not be idle.
         metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: to_rfc3339(now)}}
         session.patch(key_of(job.live), {"metadata": metadata})
     _tell(session, job, now)
@@ -232,7 +232,7 @@ def _tell(session: Session, job: IdleJob, now: float) -> None:
 
 
 def notice(job: IdleJob, cluster: str) -> dict[str, Any]:
-    """What the webhook is told."""
+    """Return the body of the webhook request."""
     return {
         "cluster": cluster,
         "namespace": job.namespace,

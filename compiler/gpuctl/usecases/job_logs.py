@@ -1,4 +1,4 @@
-"""What the pods of a job print: as it is, and as it goes on."""
+"""The logs of a job's pods: the present lines, or followed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.read_context import ReadContext
 
 FOLLOWED = 1000
-"""Lines of the past, of each pod, of a log that is followed: the product's documents show ``kubectl logs -f
---tail=1000``."""
+"""Number of last lines per pod shown before following, as in ``kubectl logs -f --tail=1000``."""
 
 
 @dataclass(frozen=True)
 class LogQuery:
-    """Which lines: of all pods, or the one whose name ends like ``pod``; of the job's own container, or another.
+    """A query for log lines.
 
-    ``tail`` is how many of the last of each pod (-1: all; None: all, and :data:`FOLLOWED` of those that are followed);
-    ``since_seconds`` and ``since_time`` (RFC 3339, UTC) leave out older ones. ``previous``: the run before the
-    last restart.
+    :param pod: name, index or end of the name of one pod; None for all pods.
+    :param container: name of the container; None for the job's own.
+    :param tail: number of last lines per pod; -1 for all; None for all, or :data:`FOLLOWED` if followed.
+    :param since_seconds: leave out lines older than this; ``since_time``: RFC 3339, UTC.
+    :param previous: read the run before the last restart.
     """
 
     pod: str | None = None
@@ -45,7 +46,7 @@ class LogQuery:
     previous: bool = False
 
     def wanted(self, *, follow: bool) -> LogOptions:
-        """What is asked of the API."""
+        """Return the options of the API request."""
         tail = self.tail
         if tail is None and follow and self.since_seconds is None and self.since_time is None:
             tail = FOLLOWED
@@ -55,7 +56,7 @@ class LogQuery:
 
 
 class PresentLogs:
-    """The logs as they are. ``pods`` are the names of those that have one; ``missing`` those that have none yet."""
+    """The present log lines. ``pods`` are the names of pods with a log, ``missing`` the pods without one."""
 
     def __init__(self, reading: MergedLogs, pods: set[str], missing: list[LogProblem]) -> None:
         self._reading = reading
@@ -63,20 +64,20 @@ class PresentLogs:
         self.missing = missing
 
     def batches(self) -> Iterator[LogBatch]:
-        """The lines, in the order of time."""
+        """Return the lines in order of time."""
         return self._reading.batches()
 
     @property
     def problems(self) -> list[LogProblem]:
-        """What could not be read, once the lines have been."""
+        """Return what could not be read. Complete after the last batch."""
         return self._reading.problems
 
 
 class FollowedLogs:
-    """The lines of logs so far, then the new ones, through restarts, broken connections and new pods.
+    """The lines so far, then new lines, across restarts, broken connections and new pods.
 
-    ``pods``: the names of the pods at the start. ``read_first``: the logs whose lines so far :meth:`past` yields;
-    call it first.
+    :ivar pods: names of the pods at the start.
+    :ivar read_first: logs whose present lines :meth:`past` yields; call it before :meth:`items`.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class FollowedLogs:
         session = reader.scope.session
         self.pods: set[str] = {pod["metadata"]["name"] for pod in pods}
         sources, _ = log_sources(session, pods, wanted)
-        # The past of several pods in the order of time; what cannot be read is tried again when they are followed.
+        # Read the past of several pods first, to merge it by time. What cannot be read is retried when the logs are
+        # followed.
         self.read_first = sources if read_all or (len(sources) > 1 and wanted.tail != 0) else []
         self._reading = MergedLogs(session, self.read_first)
         self._following = LogFollower(
@@ -106,31 +108,30 @@ class FollowedLogs:
         )
 
     def past(self) -> Iterator[LogBatch]:
-        """The lines so far of the logs that are read first, in the order of time."""
+        """Yield the present lines of the logs that are read first, in order of time."""
         return self._reading.batches()
 
     @property
     def unread(self) -> set[str]:
-        """The names of pods whose lines so far could not all be read, once :meth:`past` has ended."""
+        """Return the names of pods whose present lines could not all be read. Complete after :meth:`past`."""
         return {problem.pod for problem in self._reading.problems}
 
     def items(self) -> Generator[Item | None, None, None]:
-        """What comes, until the job has ended or the caller stops; None when nothing has come for a moment."""
+        """Yield lines, notices and problems until the job has ended or the caller stops; None at intervals
+        without any.
+        """
         return self._following.items()
 
     def waiting_for(self) -> str:
-        """What is being waited for, "" when lines come."""
+        """Return what is awaited; "" if lines arrive."""
         return self._following.waiting_for()
 
 
 class JobLogs:
-    """The logs of the job that a name means, as a query has them.
-
-    ``only`` is the uid of the one pod that is meant, None where all of the job's are.
-    """
+    """The logs of the job that a name means. ``only`` is the uid of the one selected pod; None for all pods."""
 
     def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
-        """:raises NotThere: there is no such job or pod, or several."""
+        """:raises NotThere: no job or pod matches, or several do."""
         self._reader = reader
         self._query = query
         self.job, named = find_job(reader.scope, name, reader.keys)
@@ -139,13 +140,13 @@ class JobLogs:
 
     @property
     def pods(self) -> set[str]:
-        """The names of the pods that there are."""
+        """Return the names of the selected pods."""
         return {pod["metadata"]["name"] for pod in self._pods}
 
     def present(self) -> PresentLogs:
-        """As they are.
+        """Return the present lines.
 
-        :raises NoLog: there is none.
+        :raises NoLog: no pod has a log yet.
         """
         session = self._reader.scope.session
         sources, missing = log_sources(session, self._pods, self._query.wanted(follow=False))
@@ -156,7 +157,7 @@ class JobLogs:
         return PresentLogs(MergedLogs(session, sources), {source.name for source in sources}, missing)
 
     def followed(self, *, read_all: bool = False) -> FollowedLogs:
-        """Return the lines so far and the ones that follow.
+        """Return the lines so far and those that follow.
 
         :param read_all: read the lines so far first, also of a single log.
         """
@@ -164,9 +165,9 @@ class JobLogs:
         return FollowedLogs(self._reader, self.job, self._pods, wanted, self.only, read_all=read_all)
 
     def check_container(self) -> None:
-        """See that all pods that there are have the container that is asked for.
+        """Check that all selected pods have the requested container.
 
-        :raises NotThere: one has not.
+        :raises NotThere: a pod lacks it.
         """
         for pod in self._pods:
             select_container(pod, self._query.container)

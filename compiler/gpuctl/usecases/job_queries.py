@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from gpuctl.reading.wait_until import WaitResult
 
 PATIENCE = 300.0
-"""Seconds for which jobs are waited for when nobody says; a training may take any time to be done."""
+"""Default time to wait for jobs, seconds; `done` has no limit, since a training may take any time."""
 
 
 class JobQuery(NamedTuple):
-    """A choice of rows: one a pod (``pods_only`` leaves out jobs without pods), or one a job (``by_job``).
+    """A query for rows of `get jobs`: one per pod, or with ``by_job`` one per job.
 
-    ``names`` are of jobs or their pods, ``selector`` chooses labels as kubectl's does; for the rest see
-    :class:`~gpuctl.reading.job_rows.JobFilter`. With ``reasons`` pending rows have the reason that ``why`` gives.
+    :param names: names of jobs or pods; () for all. For the other filters see
+        :class:`~gpuctl.reading.job_rows.JobFilter`.
+    :param selector: label selector as in kubectl.
+    :param pods_only: leave out rows of jobs without pods.
+    :param reasons: pending rows have the reason that `why` gives.
     """
 
     names: tuple[str, ...] = ()
@@ -44,12 +47,12 @@ class JobQuery(NamedTuple):
 
     @property
     def filter(self) -> JobFilter:
-        """The filter of rows."""
+        """Return the filter on rows."""
         return JobFilter(self.pool, self.kind, self.status, tuple(name.rpartition("/")[2] for name in self.names))
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The query as parameters of ``GET /pods``."""
+        """Return the query parameters of ``GET /pods``."""
         flags = {"byJob": self.by_job, "podsOnly": self.pods_only, "reasons": self.reasons}
         return {
             "names": ",".join(self.names),
@@ -62,16 +65,17 @@ class JobQuery(NamedTuple):
 
     @property
     def is_narrowed(self) -> bool:
-        """True if the query does not choose all jobs."""
+        """Return True if the query does not match all jobs."""
         return any((self.names, self.pool, self.kind, self.status, self.selector))
 
 
 @dataclass
 class JobListing:
-    """Rows, which are read while they are iterated. The other fields are complete after the last row.
+    """Rows that are read while they are iterated. The other fields are complete after the last row.
 
-    ``jobs`` are all jobs that were read (none from a service), ``statuses`` the status words of all rows before they
-    were filtered; ``stuck`` is the first row that does not run.
+    :param jobs: all jobs that were read; [] from a service.
+    :param statuses: status words of all rows before the filter.
+    :param stuck: the first row that does not run.
     """
 
     rows: Iterator[JobTableRow]
@@ -90,10 +94,10 @@ def list_jobs(
 ) -> JobListing:
     """Return the rows of jobs, by namespace and name.
 
-    :param in_pages: yield rows as soon as a page of pods is read; the rows of a job may be apart then. It has no
-        effect on rows of jobs, which count all their pods, on named jobs, and with reasons.
-    :param weighing: the reader that looks for the reasons of pending rows; default: ``reader``.
-    :raises Absent: there is no job of a name, when the rows are taken.
+    :param in_pages: yield rows as soon as a page of pods is read; a job's rows may then be apart. Ignored for rows of
+        jobs, which count all their pods, for named jobs, and with reasons.
+    :param weighing: context for finding the reasons of pending rows; None: ``reader``.
+    :raises JobNotFound: a name has no job; raised when the rows are iterated.
     """
     listing = JobListing(iter(()))
     if reader.service is not None:
@@ -132,11 +136,11 @@ def _rows(
 def _explained(
     reader: ReadContext, jobs: Sequence[Job], rows: Iterable[JobTableRow], query: JobQuery
 ) -> Iterator[JobTableRow]:
-    """Rows in which what waits says for what."""
+    """Yield the rows, with the reason for waiting in those that wait."""
     from gpuctl.reading.why.waiting_reasons import WaitingReasons
 
     reasons = WaitingReasons(reader.scope, reader.keys, reader.settings).of(jobs)
-    # Rows of what such jobs lack beside their pods.
+    # Jobs that have a row for missing pods beside the rows of their pods.
     partial = set() if query.by_job else {job.identity for job in jobs if job.pods}
     for row in rows:
         found = reasons.get(row.identity)
@@ -163,7 +167,7 @@ def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRo
     if reader.service is not None:
         from gpuctl.usecases.service_waits import watch_by_service
 
-        # Rows are filtered here: a row that the filter no longer takes has changed as well.
+        # Rows are filtered here, because a row that stops passing the filter has changed as well.
         everything = query._replace(names=(), pool="", kind="", status="")
 
         yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.matches)
@@ -175,7 +179,12 @@ def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRo
 
 
 class JobGpuUsage(NamedTuple):
-    """GPUs of pods on nodes, of all nodes (None: of one namespace, or nodes may not be read), and waited for."""
+    """GPUs of jobs.
+
+    :param allocated: GPUs of pods on nodes.
+    :param total: GPUs of all nodes; None for a single namespace or if nodes may not be read.
+    :param waiting: GPUs that unscheduled pods request.
+    """
 
     allocated: int
     total: int | None
@@ -183,7 +192,7 @@ class JobGpuUsage(NamedTuple):
 
 
 def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
-    """Return the GPUs that jobs hold and wait for; a service counts all jobs that may be seen."""
+    """Return the GPUs that jobs hold and wait for. A service counts all jobs that the user may see."""
     if reader.service is not None:
         return JobGpuUsage(*gpu_use_of_service(reader.service, reader.scope))
     jobs, labels = list(jobs), job_rows.platform_keys(reader.settings, reader.keys)
@@ -209,7 +218,7 @@ def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
 
 
 def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
-    """The GPUs that a job has or waits for: none when it is over, paused or leaving."""
+    """Return the GPUs that a job holds or waits for; 0 if it has ended, is paused or is being deleted."""
     row = job_rows.job_row(job, labels)
     return row.gpu if row.status.phase in ("pending", "running") else 0
 
@@ -217,10 +226,10 @@ def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
 def document_history(
     reader: ReadContext, name: str, shows: Callable[[dict[str, Any]], bool] = lambda document: True
 ) -> DocumentHistory:
-    """Which documents were applied of the job that a name, or ``KIND/NAME``, means, though it need not be there.
+    """Return the applied documents of a job by name or ``KIND/NAME``, also of a deleted job.
 
-    :param shows: as :func:`gpuctl.reading.document_history.read_documents` has it; a service decides for itself.
-    :raises NoSuchJob: there is no history of it, or there are several.
+    :param shows: see :func:`gpuctl.reading.document_history.read_documents`; a service applies its own rule.
+    :raises NoSuchJob: no history, or histories in several namespaces.
     """
     from gpuctl.reading.document_history import read_documents
     from gpuctl.usecases.service_history import history_of_service
@@ -237,12 +246,12 @@ def wait_for_jobs(
     timeout: float | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[WaitResult]:
-    """Wait until jobs run, are ``ready``, ``done`` or ``deleted``; a result for each name, as it comes.
+    """Yield a result for each name as soon as its job is running, ``ready``, ``done`` or ``deleted``.
 
     :param condition: one of :data:`gpuctl.reading.wait_until.CONDITIONS`.
-    :param timeout: seconds for all of them together; default: :data:`PATIENCE`, and for ``done`` without end.
-    :param tell: hears what is being waited for.
-    :raises Absent: there is no job of a name, and it is not waited for that it is deleted.
+    :param timeout: seconds for all jobs together; None: :data:`PATIENCE`, for ``done`` without limit.
+    :param tell: called with the text of what is awaited.
+    :raises JobNotFound: a name has no job, unless the condition is ``deleted``.
     """
     limit = timeout if timeout is not None or condition == "done" else PATIENCE
     if reader.service is not None:

@@ -1,4 +1,4 @@
-"""What a job's GPUs did in the last hours, where somebody has written it down."""
+"""The usage of a job's GPUs in the last hours, if usage is collected."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ HOURS = 24
 
 
 def job_usage(way: UsageBackend, uid: str, namespace: str) -> UsageView | None:
-    """A job's last :data:`HOURS` hours; None where nothing is known of them, or not to whoever asks.
+    """Return a job's last :data:`HOURS` hours; None without data, or if the user may not see them.
 
-    :param uid: of the object that runs it.
-    :raises ClusterError: it cannot be answered.
+    :param uid: uid of the workload.
+    :raises ClusterError: the query failed.
     """
     now = time.time()
     asked = UsageRange(now // HOUR * HOUR - (HOURS - 1) * HOUR, now, namespace=namespace)
@@ -39,5 +39,5 @@ def job_usage(way: UsageBackend, uid: str, namespace: str) -> UsageView | None:
 
 
 def _is_not_set_up(error: ClusterError) -> bool:
-    """Whether nobody has said that usage be kept: then there is nothing to complain of."""
+    """Return True if the service collects no usage: that is not an error."""
     return isinstance(error, ServiceRefusal) and error.status == 503 and "is not set up" in error.message

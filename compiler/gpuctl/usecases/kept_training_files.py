@@ -1,4 +1,4 @@
-"""Which trainings a build keeps as another version of gpuctl rendered them."""
+"""Keep the trainings in a build directory that another version of gpuctl rendered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.usecases.revisions import contents_at
 
 
 class KeptFiles(NamedTuple):
-    """The files of a build, the trainings whose files it keeps, and those that it would render anew."""
+    """The files of a build, the trainings whose files it keeps, and those that it would render again."""
 
     files: Mapping[str, File]
     kept: list[OlderTraining]
@@ -21,13 +21,13 @@ class KeptFiles(NamedTuple):
 
 
 def keep_trainings(directory: Path, files: Mapping[str, File], key: str, base: str | None) -> KeptFiles:
-    """Keep the trainings of a directory that only another version of gpuctl lowers otherwise.
+    """Keep trainings in a directory that differ only because another version of gpuctl rendered them.
 
-    :param files: what this version makes of the documents.
-    :param key: the annotation with the digest of what a training was lowered from.
-    :param base: the revision whose files may be kept; None: nothing is kept.
+    :param files: the output of this version.
+    :param key: annotation with the digest of what a training was lowered from.
+    :param base: revision whose files may be kept; None to keep nothing.
     :raises BuildError: the directory cannot be read.
-    :raises RevisionError: there is no such revision, or the directory is in no repository.
+    :raises RevisionError: the revision does not exist, or the directory is not in a repository.
     """
     older = older_trainings(directory, files, key)
     if base is None:

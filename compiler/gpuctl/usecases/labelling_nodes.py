@@ -1,4 +1,4 @@
-"""``label node``: labels that people set, with pools' definitions that stay true and what is worth knowing of them."""
+"""`label node`: set node labels, update pool definitions, and note common mistakes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def label_nodes(
     settings: Settings,
     terms: LabelTerms,
 ) -> NodeChangeReport:
-    """Set labels of nodes, or delete them (None). What can be done is done; the report has the rest.
+    """Set labels of nodes, or delete them (None). A failure for one node does not stop the others; it is in the report.
 
-    :raises InvalidOptions: Kubernetes would refuse a key or a value.
+    :raises InvalidOptions: a key or value is not valid in Kubernetes.
     """
     check_labels(labels)
     report = set_labels(session, nodes, labels, terms)
@@ -39,9 +39,9 @@ def label_nodes(
 
 
 def check_labels(labels: Mapping[str, str | None]) -> None:
-    """Refuse what Kubernetes would.
+    """Check keys and values by Kubernetes' rules.
 
-    :raises InvalidOptions: a key or a value is not legal.
+    :raises InvalidOptions: a key or value is not valid.
     """
     for key, wanted in labels.items():
         mistake = label_key_error(key) or (label_value_error(wanted) if wanted is not None else None)
@@ -50,7 +50,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
 
 
 def _notes(session: Session, labels: Mapping[str, str | None], settings: Settings) -> Iterator[str]:
-    """That jobs do not select on a label that looks as if they did, and that a pool has no definition."""
+    """Yield notes: jobs do not select on a similar label, or a pool has no definition."""
     gpus, keys = PlatformGpus(settings), records(settings)
     for key, value in labels.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""A month of usage, for whoever pays."""
+"""The monthly usage report of a cluster."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 
 
 class ReportKey(NamedTuple):
-    """The label or annotation of one part of a report.
+    """The label or annotation that one part of a report groups by.
 
-    :param kind: ``label`` or ``annotation``; ``is_default``: nobody named the key.
+    :param kind: ``label`` or ``annotation``.
+    :param is_default: the user did not name the key.
     """
 
     key: str
@@ -31,7 +32,7 @@ class ReportKey(NamedTuple):
 
 
 def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
-    """When a month begins and ends, by a zone's calendar."""
+    """Return start and end of a month in a time zone, seconds since 1970."""
     following = (year + month // 12, month % 12 + 1)
     first, last = (datetime(*parts, 1, tzinfo=zone).timestamp() for parts in ((year, month), following))
     return first, last
@@ -42,14 +43,14 @@ def month_report(
 ) -> MonthReport:
     """Return the report on the GPUs of a cluster in a month.
 
-    :param month: as it is called; ``asked``: when that is, by whose days.
-    :param by: the label or annotation of one part of it.
-    :param settings: those of the platform, whose prices count.
-    :param made: the present time, seconds since 1970.
-    :raises NotThere: no usage of the month is known, or no usage is collected by that label or annotation.
-    :raises ClusterError: it cannot be answered, or not to whoever asks.
+    :param month: its name in the report; ``asked``: its range and time zone.
+    :param by: the label or annotation of one part.
+    :param settings: settings of the platform, for its prices.
+    :param made: the current time, seconds since 1970.
+    :raises NotThere: no usage of the month is known, or usage is not collected by that label or annotation.
+    :raises ClusterError: the query failed, or the user may not see the cluster.
     """
-    # Totals of whole groups and of the cluster are made of the same hours and days.
+    # Totals of groups and of the cluster come from the same hours and days, so they add up.
     whole = list(way.ledger("cluster", asked, "total"))
     if not whole:
         raise NotThere(
@@ -105,7 +106,7 @@ def _all_groups(way: UsageBackend, asked: UsageRange, by: ReportKey) -> _Groups:
 def _costs(
     way: UsageBackend, asked: UsageRange, by: ReportKey, groups: _Groups, prices: Mapping[str, float]
 ) -> Mapping[str, Sequence[GroupCost]]:
-    """Return the costs of the groups of each level in a time in which no price changes."""
+    """Return the costs of the groups of each level in a period with constant prices."""
     held = way.held_models(asked, by.kind, by.key)
     workloads = {group.holder: group for group in groups["workload"]}
     group_of: dict[str, GroupOf] = {

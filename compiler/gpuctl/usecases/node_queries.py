@@ -1,4 +1,4 @@
-"""Questions about nodes, their labels and GPUs."""
+"""Queries about nodes, their labels and GPUs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from gpuctl.usecases.service_nodes import (
 
 @dataclass(frozen=True)
 class NodeQuery:
-    """A choice of nodes: by name, pool, status, labels (``selector`` as for kubectl), or a type of GPU in any spelling.
+    """A query for nodes by name, pool, status, label selector or GPU type (ignoring case).
 
-    ``label`` asks for one label of each node, ``KEY=VALUE`` for the nodes that have it. A ``gpu_type`` that is the key
-    of a label asks for that label. ``gpus`` asks for the GPUs one by one, too.
+    :param gpu_type: a GPU type; the key of a label queries that label instead.
+    :param label: ``KEY``: return this label of each node; ``KEY=VALUE``: return the nodes that have it.
+    :param gpus: also return the GPUs one by one.
     """
 
     names: Sequence[str] = ()
@@ -46,10 +47,12 @@ class NodeQuery:
 
 @dataclass(frozen=True)
 class NodeListing:
-    """The nodes that a query means. ``query`` is what it came to, ``others`` are all nodes with its labels.
+    """The nodes that match a query.
 
-    When ``query.label`` is a key, pods are not looked at, and ``labels`` have the answer. ``gpus`` are those of the
-    nodes, where the query asks for them.
+    :param others: all nodes that match its label selector, for suggestions.
+    :param query: the query after defaults were applied.
+    :param labels: the result if ``query.label`` is a key; pods are not read then.
+    :param gpus: the GPUs of the nodes, if the query includes them.
     """
 
     nodes: list[NodeRow]
@@ -113,14 +116,14 @@ def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: PlatformGpu
 
 
 def label_query(query: NodeQuery, nodes: Iterable[Object], gpus: PlatformGpus) -> NodeQuery:
-    """Return the query for a label if ``gpu_type`` is the key of one, else the same query."""
+    """Return the query for a label if ``gpu_type`` is the key of one, otherwise the same query."""
     if query.label is None and query.gpu_type and gpus.is_key(query.gpu_type, nodes):
         return replace(query, label=query.gpu_type, gpu_type=None)
     return query
 
 
 def select_nodes(nodes: Iterable[NodeDetails], query: NodeQuery, gpus: PlatformGpus) -> list[NodeDetails]:
-    """Return the nodes that a query means by name, pool, status and type of GPU."""
+    """Return the nodes that match a query by name, pool, status and GPU type."""
     return [node for node in nodes if _takes(query, node, gpus)]
 
 
@@ -134,9 +137,9 @@ def _takes(wanted: NodeQuery, node: NodeDetails, gpus: PlatformGpus) -> bool:
 
 
 def list_labels(reader: ReadContext, names: Sequence[str], key: str | None = None) -> list[LabelRow]:
-    """Return the labels of nodes, or one label of them; without names of all nodes.
+    """Return the labels of nodes, or one label of them; without names those of all nodes.
 
-    :raises NotThere: there is no such node, or a node that is named lacks the label.
+    :raises NotThere: a node does not exist, or a named node lacks the label.
     """
     if reader.service is None:
         return _labels(reader, names, key)
@@ -153,7 +156,7 @@ def list_labels(reader: ReadContext, names: Sequence[str], key: str | None = Non
 def one_label(reader: ReadContext, name: str, key: str) -> LabelRow:
     """Return one label of one node, with its times.
 
-    :raises NotThere: there is no such node, or the node lacks the label.
+    :raises NotThere: the node does not exist, or lacks the label.
     """
     if reader.service is None:
         return _labels(reader, [name], key)[0]
@@ -177,9 +180,9 @@ def _labels(reader: ReadContext, names: Sequence[str], key: str | None) -> list[
 
 
 def _check_all_have(names: Iterable[str], key: str, having: Container[str], known: Iterable[str]) -> None:
-    """Check that all nodes of the names have a label.
+    """Check that all named nodes have a label.
 
-    :param known: the keys of their labels, of which the nearest is suggested.
+    :param known: the keys of their labels; the nearest one is suggested.
     :raises NotThere: a node lacks it.
     """
     lacking = [name for name in names if name not in having]
@@ -190,13 +193,13 @@ def _check_all_have(names: Iterable[str], key: str, having: Container[str], know
 
 
 def labels_of_node(session: Session, name: str) -> list[LabelRow] | None:
-    """Return the labels of one node, by a request for that node alone; None if the node does not exist."""
+    """Return the labels of one node with a single request; None if the node does not exist."""
     node = session.get(Key("Node", "", name))
     return None if node is None else node_labels(node)
 
 
 def list_gpu_labels(reader: ReadContext) -> list[GpuLabelRow]:
-    """Return of all nodes the labels about GPUs and the pools: pods are not looked at."""
+    """Return the GPU labels and pools of all nodes. Pods are not read."""
     if reader.service is not None:
         return gpu_labels_of_service(reader.service)
     found = inventory.read_inventory(reader.scope, reader.keys, pods=False)
@@ -204,7 +207,7 @@ def list_gpu_labels(reader: ReadContext) -> list[GpuLabelRow]:
 
 
 def list_gpu_types(reader: ReadContext, names: Sequence[str] = ()) -> list[GpuType]:
-    """Return the types of GPU that nodes have, or those of the names, in either case.
+    """Return the GPU types of nodes, or those with the given names, ignoring case.
 
     :raises NotThere: one of the names does not exist.
     """

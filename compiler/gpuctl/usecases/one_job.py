@@ -14,14 +14,14 @@ from gpuctl.reading.why.explanation import why as cause_of_job
 from gpuctl.usecases.read_context import ReadContext, open_context
 from gpuctl.usecases.service_find import job_of_service
 
-# Models are imported when there is an answer: what fails before, and the library, need none.
+# Models are imported only for an answer: errors before that, and the library, do not need them.
 if TYPE_CHECKING:
     from gpuctl.api.job_cause_answers import WhyAnswer
     from gpuctl.api.job_detail_answers import DescribedJob
 
 
 class FoundJob(NamedTuple):
-    """A job as ``describe job`` has it, and the uid of its main object, "" if only pods are left."""
+    """A job as `describe job` shows it, and the uid of its main object ("" if only pods are left)."""
 
     job: DescribedJob
     uid: str
@@ -70,36 +70,36 @@ def why(
     cluster: Connection | None = None,
     platform: str | os.PathLike[str] | Settings | None = None,
 ) -> Explanation:
-    """Return the cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
+    """Return the cause of a job's state with numbers, evidence, what was ruled out, and a fix.
 
-    :param name: of the job, ``KIND/NAME``, or of one of its pods.
-    :param namespace: where it is; default: wherever it is found.
-    :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
-    :param platform: the platform's settings, or their file; default: ``platform.yaml`` in the current directory or
-        above, no higher than the git root.
-    :raises NoSuchJob: there is no such job, or there are several.
-    :raises ClusterError: the cluster, or the right to look at it, fails; what may not be read is in ``notes`` instead
-        where there is an answer without it.
+    :param name: name of the job, ``KIND/NAME``, or name of one of its pods.
+    :param namespace: namespace of the job; None: search all.
+    :param cluster: connection to read with, which may be shared and stays open; None: the kubeconfig's.
+    :param platform: the platform's settings or their file; None: ``platform.yaml`` in the current directory or above,
+        up to the git root.
+    :raises NoSuchJob: no job has the name, or several have.
+    :raises ClusterError: the cluster cannot be read. What may not be read is in ``notes`` instead, if an answer is
+        possible without it.
     :raises InvalidDocuments: the platform's file has errors.
-    :raises InvalidOptions: ``namespace`` is not a legal name of a namespace.
+    :raises InvalidOptions: ``namespace`` is not a valid name.
     """
     with open_context(cluster, platform, namespace) as reader:
         return explain_job(reader, name)
 
 
 def explain_job(reader: ReadContext, name: str) -> Explanation:
-    """Return the same as :func:`why`, by a reader of a cluster.
+    """Return the same as :func:`why`, for a context.
 
-    :raises NoSuchJob: there is no such job, or there are several.
+    :raises NoSuchJob: no job has the name, or several have.
     """
     job, _ = find_job(reader.scope, name, reader.keys)
     return cause_of_job(reader.scope, job, reader.keys, reader.settings)
 
 
 def cause_of(reader: ReadContext, name: str) -> WhyAnswer:
-    """Return the cause of a job's state, from the cluster or from the service. Notes go to the reader's scope.
+    """Return the cause of a job's state, from the cluster or from the service. Notes go to the context's scope.
 
-    :raises NoSuchJob: there is no such job, or there are several.
+    :raises NoSuchJob: no job has the name, or several have.
     """
     if reader.service is None:
         answer = explain_job(reader, name)

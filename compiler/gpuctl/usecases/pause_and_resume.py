@@ -1,4 +1,4 @@
-"""``pause`` and ``resume`` of jobs, by name."""
+"""`pause` and `resume` of jobs by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuctl.reading.job_rows import Job
 
 
 class PausedJob(NamedTuple):
-    """A job, and what became of it."""
+    """A job and the result of pausing or resuming it."""
 
     job: Job
     result: PauseResult
@@ -32,17 +32,18 @@ class PausedJob(NamedTuple):
 def pause_jobs(
     scope: Scope, names: Sequence[str], settings: Settings, callbacks: RunCallbacks | None
 ) -> Iterator[PausedJob]:
-    """Pause jobs one by one, as the result is iterated: end their pods and keep the jobs. All are looked up first.
+    """Yield the result for each job while pausing one after another: end its pods and keep the job. All jobs are found
+    first.
 
-    :param callbacks: for saving the progress of each job first; None: it is not saved.
+    :param callbacks: for checkpoints before each pause; None: no checkpoints.
     :raises NoSuchJob: a name has no job, or several.
-    :raises NotPausable: one has ended, is ending, or would not stay paused; those before it are paused.
-    :raises CheckpointFailed: one could not save its progress, and goes on running; those before it are paused.
+    :raises NotPausable: a job has ended, is ending, or would not stay paused; the jobs before it are paused.
+    :raises CheckpointFailed: a checkpoint failed and its job keeps running; the jobs before it are paused.
     """
 
     keys = records(settings)
     jobs = _meant(scope, names, keys)
-    # What is true of several jobs is reported once.
+    # Report a message that applies to several jobs once.
     callbacks = callbacks.without_repeats() if callbacks is not None else None
 
     def pause(workload: Object) -> PauseResult:
@@ -62,12 +63,12 @@ def resume_jobs(
     callbacks: RunCallbacks,
     sees: MaySee = may_see_all,
 ) -> Iterator[PausedJob]:
-    """Let paused jobs make their pods again, as :func:`pause_jobs`; whom these evict is asked before.
+    """Yield the result for each job while resuming one after another. Evictions are confirmed before.
 
-    :param sees: which of the jobs may be named that they evict.
-    :raises NoSuchJob: there is none of a name, or there are several.
-    :raises NotPausable: one has ended, is ending, or waits for Kueue; those before it are resumed.
-    :raises Refused: it was not confirmed; nothing was changed.
+    :param sees: return True for jobs that the question may name as victims.
+    :raises NoSuchJob: a name has no job, or several.
+    :raises NotPausable: a job has ended, is ending, or waits for Kueue; the jobs before it are resumed.
+    :raises Refused: the user did not confirm; nothing was changed.
     """
     keys = records(settings)
     jobs = _meant(scope, names, keys)
@@ -79,7 +80,7 @@ def resume_jobs(
 
 
 def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: MaySee) -> Plan:
-    """What becomes of the pods of jobs once they are resumed, as far as it was confirmed."""
+    """Return a plan with the fit of the resumed pods, after its questions are confirmed."""
     keys = records(settings)
     plan = Plan()
     for job in jobs:
@@ -87,7 +88,7 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
         try:
             desired = pausing.resumed_object(session, live, keys)
         except NotPausable:
-            # `resume` says so, when those before it are resumed.
+            # `resume` raises this error after the jobs before it are resumed.
             continue
         if desired is not None:
             title = f"{job.identity.kind}/{job.identity.name}"

@@ -1,4 +1,4 @@
-"""Into the pods of a job: the pod that a command is run in, and a port of it carried to this machine."""
+"""Access to the pods of a job: the pod for a command, and port forwarding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUEUED = 128
 
 @dataclass(frozen=True)
 class PodChoice:
-    """A pod that runs: the one that was ``named``, or the first of ``number`` that do."""
+    """A running pod: the ``named`` one, or the first of ``number`` running pods."""
 
     job: Job
     pod: Object
@@ -31,31 +31,32 @@ class PodChoice:
 
     @property
     def key(self) -> Key:
-        """Which pod it is."""
+        """Return the key of the pod."""
         return Key("Pod", self.pod["metadata"]["namespace"], self.pod["metadata"]["name"])
 
     @property
     def served_port(self) -> int | None:
-        """The first port that it says it serves on."""
+        """Return the first container port of the pod; None without one."""
         for container in self.pod["spec"]["containers"]:
             for port in container.get("ports") or []:
                 return int(port["containerPort"])
         return None
 
     def container(self, name: str | None) -> str:
-        """The container of a name; default: the job's own.
+        """Return the container with a name; None: the job's own.
 
-        :raises NotThere: there is none of the name.
+        :raises NotThere: the pod has no such container.
         """
         return select_container(self.pod, name)
 
 
 def choose_pod(reader: ReadContext, name: str, pod: str | None = None, *, ready: bool = False) -> PodChoice:
-    """The pod of a job that commands go into. With ``ready`` one that serves is preferred.
+    """Return the pod of a job for a command or a forwarded port.
 
-    :param name: of the job, ``KIND/NAME``, or of a pod.
+    :param name: name of the job, ``KIND/NAME``, or name of a pod.
     :param pod: the pod's name, its index in the job, or the end of its name.
-    :raises NotThere: there is no such job or pod, or none runs.
+    :param ready: prefer a pod that is ready.
+    :raises NotThere: no job or pod matches, or none runs.
     """
     job, named = find_job(reader.scope, name, reader.keys)
     wanted = pod or named
@@ -64,9 +65,10 @@ def choose_pod(reader: ReadContext, name: str, pod: str | None = None, *, ready:
 
 
 def listen(address: str, port: int, *, free: bool) -> socket.socket:
-    """A listening socket; with ``free`` on any port when this one is taken.
+    """Return a listening socket.
 
-    :raises NotPossible: the port is taken, or the address is none of this machine.
+    :param free: use any free port if this one is taken.
+    :raises NotPossible: the port is taken, or the address does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for wanted in (port, 0) if free and port else (port,):
@@ -81,9 +83,9 @@ def listen(address: str, port: int, *, free: bool) -> socket.socket:
 
 
 class PortForward:
-    """Takes connections and carries each, in a thread of its own, to a pod that serves at that moment.
+    """Accepts connections and forwards each, in a thread of its own, to a pod that is ready at that time.
 
-    A pod that was named is the only one. ``report`` hears of connections that failed.
+    A named pod is always used. ``report`` is called with the error of a failed connection.
     """
 
     def __init__(self, reader: ReadContext, choice: PodChoice, port: int, report: Callable[[str], None]) -> None:
@@ -93,7 +95,7 @@ class PortForward:
         self._report = report
 
     def serve(self, listener: socket.socket) -> None:
-        """Until an exception, such as that of Ctrl-C or of a listener that is closed."""
+        """Accept connections until an exception, such as KeyboardInterrupt or a closed listener."""
         while True:
             client, _ = listener.accept()
             threading.Thread(target=self._carry, args=(client,), daemon=True, name="gpuctl-forward").start()
@@ -109,7 +111,7 @@ class PortForward:
                     self._report((error.strerror or str(error)).lower())
 
     def _pod(self) -> Key:
-        """The pod for a connection, as things are then."""
+        """Return the pod for a new connection."""
         if self._choice.named:
             return self._choice.key
         identity, keys = self._choice.job.identity, self._reader.keys

@@ -1,4 +1,4 @@
-"""Questions about pools."""
+"""Queries about pools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpuctl.usecases.service_nodes import nodes_of_service, pool_names_of_servic
 
 
 class PoolView(NamedTuple):
-    """A pool and its nodes. In a list, only pools with GPUs on nodes that take no pods are sure to have the nodes."""
+    """A pool and its nodes. In a list from a service, only pools with GPUs on unschedulable nodes have ``nodes``."""
 
     pool: PoolFacts
     nodes: list[NodeRow]
 
 
 def list_pools(reader: ReadContext, names: Sequence[str] = ()) -> list[PoolView]:
-    """Return the pools by name, ``default`` last, or those of the names.
+    """Return the pools by name, ``default`` last, or only those with the given names.
 
     :raises NotThere: one of the names does not exist.
     """

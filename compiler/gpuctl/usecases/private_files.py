@@ -1,4 +1,4 @@
-"""Files that only their owner may read."""
+"""Write files that only their owner may read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def write_privately(path: Path, text: str) -> None:
-    """Replace a file, or make it, with mode 0600: whole or not at all.
+    """Replace or create a file with mode 0600, atomically.
 
-    :raises OSError: it cannot be written; what was there stays.
+    :raises OSError: the file cannot be written; the old content stays.
     """
-    # Made with 0600.
+    # mkstemp creates the file with mode 0600.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What is asked about quotas and namespaces."""
+"""Queries about quotas and namespaces."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gpuctl.usecases.service_quotas import namespace_of_service, namespaces_of_s
 
 
 def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> list[QuotaState]:
-    """The quotas of users (namespaces), or of quotas' documents; without names all.
+    """Return the quotas of users (namespaces) or quota documents; all without names.
 
-    :raises NotThere: there is none of a name.
-    :raises ClusterError: they may not be listed.
+    :raises NotThere: a name has no quota.
+    :raises ClusterError: quotas may not be listed.
     """
     if reader.service is not None:
         there = quotas_of_service(reader.service, reader.scope.namespace)
@@ -33,7 +33,7 @@ def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> list[QuotaSta
     label = reader.settings.label("quota")
     try:
         if names and reader.scope.namespace is None:
-            # Where not all may be listed the names are those of namespaces, and become parts of paths.
+            # If not all quotas may be listed, names are namespaces and become parts of URLs: they must be valid.
             users = list(filter(is_dns_label, names))
             quotas, ranges = admin_deletion.list_quotas(reader.scope.session, users, label)
         else:
@@ -65,7 +65,7 @@ def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaSt
 
 
 def quota_holders(reader: ReadContext, namespace: str) -> list[PodOnNode] | None:
-    """The pods that a namespace's quota counts; None where they may not be read."""
+    """Return the pods that a namespace's quota counts; None if they may not be read."""
     if reader.service is not None:
         try:
             return list(namespace_of_service(reader.service, namespace).holders)
@@ -81,9 +81,10 @@ def quota_holders(reader: ReadContext, namespace: str) -> list[PodOnNode] | None
 
 
 def list_namespaces(reader: ReadContext, names: Sequence[str] = (), *, everything: bool = False) -> list[NamespaceRow]:
-    """The namespaces that gpuctl made, or that have jobs or quotas of its; ``everything``: all; or those of the names.
+    """Return the namespaces that gpuctl created or that have its jobs or quotas, or only those with the given names.
 
-    :raises NotThere: there is none of a name.
+    :param everything: return all namespaces.
+    :raises NotThere: one of the names does not exist.
     """
     if reader.service is not None:
         rows = namespaces_of_service(reader.service, everything=everything or bool(names))
@@ -99,7 +100,7 @@ def list_namespaces(reader: ReadContext, names: Sequence[str] = (), *, everythin
 
 
 def describe_namespace(reader: ReadContext, name: str) -> Namespace:
-    """One namespace, with all that is in it.
+    """Return one namespace with its quotas and pods.
 
     :raises NotThere: it does not exist.
     """

@@ -1,4 +1,4 @@
-"""Looking at a cluster: where, and by which platform. What everything that changes nothing begins with."""
+"""The context of read-only commands: namespace, platform, and the cluster or service to read from."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ from gpuctl.usecases.service_client import NoCluster, ServiceClient
 
 
 class ReadContext(NamedTuple):
-    """One look: ``scope`` is where, and afterwards has the notes on what could not be looked at; ``settings`` and
-    ``keys`` are the platform's. ``service`` is asked instead of the cluster, None where there is a way to that."""
+    """The context of one command.
+
+    :param scope: session and namespace; it collects notes on what may not be read.
+    :param settings: the platform's settings; ``keys``: its label keys.
+    :param service: the service to query instead of the cluster; None to use the cluster.
+    """
 
     scope: Scope
     settings: Settings
@@ -30,19 +34,19 @@ class ReadContext(NamedTuple):
 
 
 def service_context(service: ServiceClient, settings: Settings, namespace: str | None = None) -> ReadContext:
-    """A look at what the service shows, as :func:`context_of`. What the service does not offer refuses to be done.
+    """Return a context for a service. Operations that the service does not offer raise an error.
 
-    :raises InvalidOptions: the name is none of a namespace.
+    :raises InvalidOptions: ``namespace`` is not a valid name.
     """
     return context_of(cast(Session, NoCluster(service.url)), settings, namespace)._replace(service=service)
 
 
 def context_of(session: Session, settings: Settings, namespace: str | None = None) -> ReadContext:
-    """A look at a namespace, or (None) at all that may be read; each look has one of its own.
+    """Return a context for a namespace, or (None) for all that may be read.
 
-    :raises InvalidOptions: the name is none of a namespace.
+    :raises InvalidOptions: ``namespace`` is not a valid name.
     """
-    # It becomes a part of paths, where `..` would mean another resource.
+    # The namespace becomes part of URLs, in which `..` would name another resource.
     if namespace is not None and not is_dns_label(namespace):
         from gpuctl.usecases.change_options import InvalidOptions
 
@@ -54,11 +58,11 @@ def context_of(session: Session, settings: Settings, namespace: str | None = Non
 def open_context(
     cluster: Connection | None, platform: str | os.PathLike[str] | Settings | None, namespace: str | None
 ) -> Iterator[ReadContext]:
-    """A look at a cluster that stays open, or (None) at the one of the kubeconfig, which is left afterwards.
+    """Open a context for a cluster. A given connection stays open; without one, the kubeconfig's is opened and closed.
 
     :raises InvalidDocuments: the platform's file has errors.
     :raises ConfigurationError: there is no usable kubeconfig.
-    :raises InvalidOptions: the name is none of a namespace.
+    :raises InvalidOptions: ``namespace`` is not a valid name.
     """
     if not isinstance(platform, Settings):
         from gpuctl.usecases.compiling import read_platform
@@ -69,9 +73,9 @@ def open_context(
 
 
 def check_names(what: str, names: Iterable[str], there: Iterable[str]) -> None:
-    """See that everything that was named is there.
+    """Check that all names exist.
 
-    :raises NotThere: it is not.
+    :raises NotThere: a name does not exist.
     """
     there = list(there)
     for name in names:

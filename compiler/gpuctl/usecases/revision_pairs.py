@@ -1,4 +1,4 @@
-"""Documents compiled as they are at two revisions of git, or at one and on disk."""
+"""Compile documents at two git revisions, or at one revision and on disk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ from gpuctl.usecases.revisions import revision
 
 @dataclass(frozen=True)
 class SidesOptions:
-    """Which documents, on both sides: files and directories, the platform's file, the namespace of jobs that name none,
-    whether warnings are errors, and the cluster without whose documents they are (None: all are there)."""
+    """The documents of both sides and the options of their compilation.
+
+    :param inputs: files and directories.
+    :param platform: the platform's file; None: the one at or above the inputs.
+    :param namespace: namespace of jobs that name none.
+    :param strict: treat warnings as errors.
+    :param cluster: leave out documents placed on other clusters; None: leave none out.
+    """
 
     inputs: Sequence[str]
     platform: str | None = None
@@ -30,8 +36,9 @@ class SidesOptions:
 
 
 class InvalidSide(InvalidDocuments):
-    """One side has errors, so that nothing can be determined. ``side`` is where they are, as in ``at origin/main``; ""
-    when files of a revision could not even be read."""
+    """One side has errors, so nothing can be compared. ``side`` is where, as in ``at origin/main``; "" if files of a
+    revision could not be read.
+    """
 
     def __init__(self, cause: InvalidDocuments, side: str) -> None:
         super().__init__(cause.diagnostics, cause.sources)
@@ -39,7 +46,7 @@ class InvalidSide(InvalidDocuments):
 
 
 class RevisionPair(NamedTuple):
-    """Compilations of before and after, None where there is no document."""
+    """The compilations before and after; None for a side without documents."""
 
     before: Compilation | None
     after: Compilation | None
@@ -48,12 +55,12 @@ class RevisionPair(NamedTuple):
 def compiled_pair(
     before: str, after: str | None, options: SidesOptions, *, tolerated: frozenset[str] = frozenset()
 ) -> RevisionPair:
-    """The compilations at two revisions; without ``after`` as the documents are on disk.
+    """Return the compilations at two revisions, or (without ``after``) at one revision and on disk.
 
-    An input that is not there, or a directory without YAML, holds no document.
+    An input that does not exist, or a directory without YAML, counts as no documents.
 
-    :param tolerated: codes of errors that are no obstacle.
-    :raises RevisionError: no such revision, no repository, or an input that exists on neither side.
+    :param tolerated: codes of errors that are ignored.
+    :raises RevisionError: the revision or repository does not exist, or an input exists on neither side.
     :raises InvalidSide: documents do not compile.
     """
     old, not_before = _compiled(before, options, tolerated)
@@ -65,9 +72,9 @@ def compiled_pair(
 
 
 def compiled_at(reference: str | None, options: SidesOptions, job_names: JobNames = "plain") -> Compilation | None:
-    """The compilation at a revision, or (None) as the documents are on disk; None when there is no document.
+    """Return the compilation at a revision, or (None) of the documents on disk; None without documents.
 
-    :raises RevisionError: no such revision, or no repository.
+    :raises RevisionError: the revision or repository does not exist.
     :raises InvalidSide: documents do not compile.
     """
     return _compiled(reference, options, frozenset(), job_names)[0]
@@ -76,7 +83,7 @@ def compiled_at(reference: str | None, options: SidesOptions, job_names: JobName
 def _compiled(
     reference: str | None, options: SidesOptions, tolerated: frozenset[str], job_names: JobNames = "plain"
 ) -> tuple[Compilation | None, list[str]]:
-    """The compilation, and the inputs that do not exist."""
+    """Return the compilation, and the inputs that do not exist."""
     sources: Sequence[str | Source]
     named: str | Source | None
     if reference is None:
@@ -111,7 +118,7 @@ def _compiled(
 
 
 def _is_empty(name: str) -> bool:
-    """Whether this is a directory without YAML."""
+    """Return True for a directory without YAML files."""
     return os.path.isdir(name) and not any(
         file.endswith(SUFFIXES) for _, _, files in os.walk(name) for file in files if not file.startswith(".")
     )

@@ -1,4 +1,4 @@
-"""Documents as they are at a revision of the git repository, read without touching the work tree."""
+"""Read documents at a revision of the git repository, without touching the work tree."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from gpuctl.objects.hashed_names import LOWERED_FROM
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE = "120000", "160000"
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
-_MOST_LINKS = 40  # What Linux follows before it says that there is a loop.
+_MOST_LINKS = 40  # Linux's limit before it reports a loop.
 
 
 class Revision(NamedTuple):
     """The sources at a commit.
 
-    ``platform`` is the one that holds there, None when it is among the sources; ``problems`` are files that cannot be
-    read; ``missing`` are the inputs that do not exist there.
+    :param platform: the platform at the commit; None if it is among the sources.
+    :param problems: files that cannot be read.
+    :param missing: inputs that do not exist there.
     """
 
     commit: str
@@ -43,7 +44,7 @@ class Revision(NamedTuple):
 
 
 class _Blob(NamedTuple):
-    """A file at a commit: the repository that has it (a submodule is one of its own), its id, whether it is a link."""
+    """A file at a commit: its repository (a submodule has its own), its id, and whether it is a symbolic link."""
 
     repository: Path
     id: str
@@ -51,9 +52,9 @@ class _Blob(NamedTuple):
 
 
 def revision(reference: str, inputs: Sequence[str], platform: str | None = None) -> Revision:
-    """The documents below ``inputs`` at a revision; paths that did not exist then hold none.
+    """Return the documents below ``inputs`` at a revision; paths that do not exist there have none.
 
-    :raises RevisionError: no git repository, no such revision, an input outside the repository.
+    :raises RevisionError: the repository or revision does not exist, or an input is outside the repository.
     """
     root = _root(inputs[0])
     commit = _commit(root, reference)
@@ -76,8 +77,8 @@ def rendered_between(
 ) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
     """Return namespace and name of the Jobs and JobSets that `build` wrote, and of those that later builds may keep.
 
-    The first are all in directories of manifests at ``before``. Of these a build may keep those whose files record what
-    they were lowered from, and are the same at ``after``, or (None) on disk.
+    The first are all those in directories of manifests at ``before``. A build may keep those whose files record what
+    they were lowered from and are unchanged at ``after``, or (None) on disk.
     """
     root = _root(inputs[0])
     old = _Tree(root, _commit(root, before)).blobs
@@ -96,9 +97,9 @@ def rendered_between(
 
 
 def contents_at(reference: str, directory: Path, paths: Iterable[str]) -> dict[str, bytes]:
-    """Return path -> content of those plain files below a directory that exist at a revision.
+    """Return path -> content of the plain files below a directory that exist at a revision.
 
-    :raises RevisionError: no git repository, no such revision, or the directory is outside of the repository.
+    :raises RevisionError: the repository or revision does not exist, or the directory is outside the repository.
     """
     root = _root(str(directory))
     commit = _commit(root, reference)
@@ -112,7 +113,7 @@ def contents_at(reference: str, directory: Path, paths: Iterable[str]) -> dict[s
 
 
 class _Tree:
-    """The files of a commit, those of submodules that are checked out among them."""
+    """The files of a commit, including those of submodules that are checked out."""
 
     def __init__(self, root: Path, commit: str) -> None:
         self.short = commit[:10]
@@ -128,22 +129,25 @@ class _Tree:
             if mode != _SUBMODULE:
                 self.blobs[prefix + path] = _Blob(repository, identity, mode == _LINK)
             elif (repository / path / ".git").exists():
-                # One that is not checked out has no documents on disk either.
+                # A submodule that is not checked out has no documents on disk either.
                 inner = repository / path
                 self._read(inner, _commit(inner, identity), f"{prefix}{path}/")
 
     def has(self, path: str) -> bool:
-        """Whether there is such a file or directory."""
+        """Return True if a file or directory exists at the commit."""
         return path == "." or path in self.blobs or any(name.startswith(f"{path}/") for name in self.blobs)
 
     def platform_above(self, path: str) -> str | None:
-        """The platform's file at or above a path."""
+        """Return the platform's file at or above a path, or None."""
         folders = [PurePosixPath(path), *PurePosixPath(path).parents]
         candidates = (str(folder / PLATFORM_FILE) for folder in folders)
         return next((candidate for candidate in candidates if candidate in self.blobs), None)
 
     def sources(self, chosen: dict[str, bool], problems: list[Diagnostic]) -> list[Source]:
-        """The texts of files (path -> whether it was named itself), each once, as on disk."""
+        """Return the texts of files, each once, as on disk.
+
+        :param chosen: path -> True if the file itself was named.
+        """
         real: dict[str, str] = {}
         seen: set[str | None] = {None}
         for path in sorted(chosen, key=lambda path: (self.blobs[path].is_link, path)):
@@ -162,7 +166,7 @@ class _Tree:
         return sources
 
     def _follow(self, path: str, problems: list[Diagnostic]) -> str | None:
-        """The file that a link leads to, and any other file itself; None for a link to a directory."""
+        """Return the file that a link leads to, or the file itself; None for a link to a directory."""
         here = path
         for _ in range(_MOST_LINKS):
             blob = self.blobs.get(here)
@@ -186,13 +190,13 @@ class _Tree:
 def _platform(
     tree: _Tree, root: Path, named: str | None, inputs: Sequence[str], sources: list[Source], problems: list[Diagnostic]
 ) -> Source | None:
-    """The platform as :func:`gpuctl.compile` finds it: the one named, or those at or above the inputs.
+    """Return the platform as :func:`gpuctl.compile` finds it: the named one, or the one at or above the inputs.
 
-    Further ones are added to ``sources``, where the compiler holds them against each other; None when all are there.
+    Further ones are added to ``sources``, where the compiler compares them. None if it is already among the sources.
     """
     if named is not None:
         if not _is_inside(root, named):
-            # A platform of another repository has no revision of this one: it holds on both sides.
+            # A platform outside the repository has no revision here: it applies to both sides.
             return _on_disk(named, problems)
         path = _inside(root, named)
         if path not in tree.blobs and not os.path.exists(named):
@@ -221,7 +225,7 @@ def _holds_platform(source: Source) -> bool:
 
 
 def _root(name: str) -> Path:
-    """The root of the repository that a path is in, or was in."""
+    """Return the root of the repository that contains a path, which may have been deleted."""
     if name == "-":
         raise RevisionError("standard input has no revisions; name files or directories")
     start = Path(os.path.abspath(name))
@@ -235,8 +239,8 @@ def _git(directory: Path, *arguments: str) -> str:
 
 
 def _run(directory: Path, arguments: Sequence[str], data: bytes | None = None) -> bytes:
-    # A hook of git's runs with the names of its own repository; here the path says which. Messages are searched for
-    # words, so they are wanted in English.
+    # A git hook sets the variables of its own repository; here the path decides. Messages are parsed, so they have to
+    # be in English.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
     environment.update(LC_ALL="C", LANGUAGE="C")
     command = ["git", "-C", str(directory), *arguments]
@@ -259,7 +263,7 @@ def _commit(root: Path, reference: str) -> str:
         raise RevisionError(f"`{visible(reference)}` is not a revision")
     try:
         found = _git(root, "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").strip()
-    except (RevisionError, ValueError):  # ValueError: a NUL, which no argument can have.
+    except (RevisionError, ValueError):  # ValueError: a NUL, which no argument can contain.
         found = ""
     if not re.fullmatch("[0-9a-f]{40,64}", found):
         hint = "in CI, fetch it first: `git fetch origin REF`, or check out with full history"
@@ -280,9 +284,9 @@ def _is_inside(root: Path, name: str) -> bool:
 
 
 def _is_chosen(path: str, inputs: Sequence[str]) -> bool | None:
-    """Whether an input names the file itself (True), or a directory above it (False); None when neither does.
+    """Return True if an input names the file itself, False for a directory above it, None otherwise.
 
-    In directories hidden files and those of other endings are left out, as on disk.
+    In directories, hidden files and other suffixes are left out, as on disk.
     """
     if path in inputs:
         return True
@@ -295,7 +299,7 @@ def _is_chosen(path: str, inputs: Sequence[str]) -> bool | None:
 
 
 def _contents(blobs: Iterable[_Blob]) -> dict[_Blob, bytes]:
-    """The contents of files. Source: git-cat-file(1), batch output."""
+    """Return the contents of files. Source: git-cat-file(1), batch output."""
     by_repository: dict[Path, list[_Blob]] = {}
     for blob in blobs:
         by_repository.setdefault(blob.repository, []).append(blob)

@@ -1,7 +1,7 @@
-"""``apply --wait --rollback``: what was changed and does not run is brought back as it was, by another apply.
+"""`apply --wait --rollback`: restore changed workloads that do not run in time, by another apply.
 
-What comes back is the former object where it was replaced: with what others had put into it, and a training that had
-ended suspended. Everything beside it is made from its document. What was new stays, to be looked at.
+A replaced workload is restored as its former object, with fields set by other managers; a training that had ended is
+restored suspended. Its companions are lowered from its document. New workloads stay, so that the user can inspect them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def bring_back(
     callbacks: RunCallbacks,
     who: str | None = None,
 ) -> NotRunning:
-    """Bring back what an apply has changed and does not run; the steps of its plan tell what became of them.
+    """Restore the changed workloads that do not run. The steps of the plan get their results.
 
-    :param who: whoever asked for it, as the history has it.
-    :returns: the error to raise: why it does not run, and what was done about it.
+    :param who: the user, for the history.
+    :returns: the error to raise: why the workloads do not run, and what was restored.
     """
     plan, said = error.plan, list(error.late.values())
     changed: list[Step] = []
@@ -69,14 +69,14 @@ def bring_back(
 
 
 def _is_ours_still(session: Session, step: Step, keys: Records) -> bool:
-    """Whether a workload is what the plan has made of it."""
+    """Return True if a workload is still as the plan changed it."""
     live = session.get(step.key)
     made = annotations_of(step.desired).get(keys.hash) if step.desired is not None else None
     return live is not None and made is not None and annotations_of(live).get(keys.hash) == made
 
 
 def _changes_pods(step: Step) -> bool:
-    """Whether a step does more to a workload than to let it join a set, or to record whose it is."""
+    """Return True if a step changes more than set membership and ownership metadata."""
     return step.action == "replace" or (
         step.action == "update" and any(change.path.partition(".")[0] == "spec" for change in step.changes)
     )
@@ -90,15 +90,15 @@ def _bring_back(
     run: RunOptions,
     callbacks: RunCallbacks,
 ) -> list[str]:
-    """Apply the former documents; what is to be said of it.
+    """Apply the former documents; return the sentences of the error.
 
-    :param forth: the plan that was carried out, its steps that are taken back, and for whom.
+    :param forth: the plan that was carried out, its steps to undo, and the user.
     """
     plan, changed, who = forth
     names = ", ".join(str(step.key) for step in changed)
     try:
         former = _former_request(session, request, plan, changed)
-        # What does not run has nothing to save.
+        # A workload that does not run has no progress to save.
         quiet = replace(callbacks, confirm=_ends_no_others, on_step_done=lambda step: None)
         with BackgroundHistory(session, request.keys, lambda: ApplyOrigin(who, is_back=True)) as recorder:
             back = apply(session, former, replace(run, checkpoint=False), recorder.follow(quiet))
@@ -117,9 +117,9 @@ def _bring_back(
 
 
 def _ends_no_others(back: Plan) -> bool:
-    """That what does not run may end was said with the option; of other people's work nothing was said.
+    """Confirm the questions of the rollback: the option covers the workloads that do not run, but no evictions.
 
-    :raises ConfirmationMissing: the way back would evict what runs.
+    :raises ConfirmationMissing: the rollback would evict running jobs.
     """
     victims = [loss for step in back.steps for loss in step.victims if loss.runtime]
     if victims:
@@ -128,9 +128,9 @@ def _ends_no_others(back: Plan) -> bool:
 
 
 def _former_request(session: Session, request: ApplyRequest, plan: Plan, changed: Sequence[Step]) -> ApplyRequest:
-    """A request for the documents that the changed jobs had before.
+    """Return a request for the former documents of the changed jobs.
 
-    :raises InvalidDocuments: one is not valid any more.
+    :raises InvalidDocuments: a document is not valid in this version.
     """
     mains = [step.live for step in changed if step.live is not None]
     documents = lift(_of_jobs(plan, mains), request.settings)
@@ -149,7 +149,7 @@ def _former_request(session: Session, request: ApplyRequest, plan: Plan, changed
 
 
 def _of_jobs(plan: Plan, mains: Sequence[Object]) -> list[Object]:
-    """Workloads as they were, and what stood beside them."""
+    """Return the former workloads and their companions."""
     jobs = {(obj["metadata"]["namespace"], labels_of(obj).get("app")) for obj in mains}
     kinds = {key_of(obj) for obj in mains}
     beside = [
@@ -166,9 +166,9 @@ def _of_jobs(plan: Plan, mains: Sequence[Object]) -> list[Object]:
 def _told(
     plan: Plan, back: Plan, changed: Sequence[Step], late: Mapping[Key, str], callbacks: RunCallbacks
 ) -> list[str]:
-    """Note in the steps of a plan what became of them, and return the sentences of the error.
+    """Set the results of the plan's steps, and return the sentences of the error.
 
-    Steps are printed without their reason: the error has it.
+    Steps are reported without their error, which is part of the raised error.
     """
     undone = {step.key: step for step in back.steps}
     mains = {step.key for step in changed}

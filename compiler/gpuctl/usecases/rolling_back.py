@@ -1,4 +1,4 @@
-"""``rollback``: a document of a job's history is applied again, as any other document is."""
+"""`rollback`: apply an earlier document from a job's history, like any other document."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ _SHORT = 10
 
 
 class NotRevertible(NotPossible):
-    """There is nothing to go back to, or it cannot be applied as it is kept; nothing was changed."""
+    """No other revision is stored, or it cannot be applied as stored; nothing was changed."""
 
 
 class RollbackTarget(NamedTuple):
-    """What is gone back to. ``live`` is the document that the job has now, without credentials; None: no job is there,
-    or one without a document. ``again``: a training that is not there any more runs again, by its last document."""
+    """The revision to apply.
+
+    :param live: the job's current document without credentials; None if the job or its document does not exist.
+    :param again: a deleted training runs again, from its last document.
+    """
 
     history: DocumentHistory
     past: PastDocument
@@ -46,13 +49,13 @@ class RollbackTarget(NamedTuple):
 
     @property
     def source(self) -> Source:
-        """The document as a text, for the compiler."""
+        """Return the document as a source for the compiler."""
         name = f"revision {self.past.revision} of {self.history.name}"
         return Source(name, emit_object(self.past.document))
 
     @property
     def question(self) -> str:
-        """What is to be confirmed."""
+        """Return the question to confirm."""
         past, history = self.past, self.history
         by = f", {past.who}" if past.who else ""
         title = f"{past.document['kind']}/{history.name} in {history.namespace}"
@@ -63,19 +66,21 @@ class RollbackTarget(NamedTuple):
 
 
 def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> RollbackTarget:
-    """The revision that is gone back to.
+    """Return the revision to apply.
 
-    :param to: its number; default: the newest whose document is not the one that the job has now.
-    :raises NoSuchJob: there is no history of the job, or there are several.
-    :raises NotThere: there is no such revision.
-    :raises NotRevertible: nothing else was applied before, or credentials are missing.
+    :param to: its number; None: the newest revision whose document differs from the current one.
+    :raises NoSuchJob: no history, or histories in several namespaces.
+    :raises NotThere: the revision does not exist.
+    :raises NotRevertible: no other document was applied before, or credentials are missing.
     """
     history = read_documents(scope, name, keys)
     return choose_target(history, live_document(Scope(scope.session, history.namespace), history.name, keys), to)
 
 
 def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | None:
-    """The document that a job was made from, without credentials; None where no job, or no document, is there."""
+    """Return the document that a job was created from, without credentials; None if the job or the document does not
+    exist.
+    """
     with contextlib.suppress(NoSuchJob):
         workload = find_job(scope, name, keys)[0].workload
         if workload is not None:
@@ -85,7 +90,7 @@ def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | No
 
 
 def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int | None) -> RollbackTarget:
-    """As :func:`find_target`, of a history that was read."""
+    """Return the revision to apply from a history, as :func:`find_target`."""
     if to is not None:
         past = history.at(to)
     else:
@@ -103,9 +108,9 @@ def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int
 
 
 def removed_training(history: DocumentHistory) -> RollbackTarget:
-    """The last document of a training that is not there any more: its ttl has removed it, or somebody deleted it.
+    """Return the last document of a deleted training: its ttl has passed, or a user deleted it.
 
-    :raises NotRevertible: it was no training, or credentials are missing.
+    :raises NotRevertible: the job was not a training, or credentials are missing.
     """
     past = history.rows[0].past
     if past.document["kind"] != "training":
@@ -127,12 +132,12 @@ def rerun_removed(
     run: RunOptions,
     callbacks: RunCallbacks,
 ) -> Plan:
-    """Run a training again that is not there any more. It is asked first: whoever may create Secrets in the namespace
-    can have written its history.
+    """Run a deleted training again. The user confirms it first, because any user who may create Secrets in the
+    namespace can write its history.
 
-    :raises NoSuchJob: there is no history of it, or there are several.
-    :raises NotRevertible: it was no training, or credentials are missing.
-    :raises Refused: something stands against it, or it was not confirmed; nothing was changed.
+    :raises NoSuchJob: no history, or histories in several namespaces.
+    :raises NotRevertible: the job was not a training, or credentials are missing.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     scope = Scope(session, namespace)
     with session.within(run.timeout):
@@ -165,22 +170,22 @@ def rollback_request(
     planning: PlanOptions,
     callbacks: RunCallbacks,
 ) -> DocumentRequest:
-    """The request that brings about what a revision says.
+    """Return the request that applies a revision.
 
-    :raises InvalidDocuments: it is no valid document, or not any more.
-    :raises NotRevertible: it is not what a job's history holds.
+    :raises InvalidDocuments: its document is not valid in this version.
+    :raises NotRevertible: it is not a document of this job.
     """
     documents = DocumentOptions([target.source], platform, target.history.namespace, are_here=True)
     return as_rollback(request_for(session, documents, planning, callbacks), target)
 
 
 def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequest:
-    """What was compiled from a target, to be confirmed and remembered as one.
+    """Return the request for a compiled revision, with its question and its origin for the history.
 
-    Whoever may create Secrets in the namespace can have written it, and somebody else goes back to it: it is of the
-    very job or it is refused, and what stands out in it is said.
+    Any user who may create Secrets in the namespace can write the history, and another user may apply it. So a document
+    of another job is rejected, and the question names privileges in it.
 
-    :raises NotRevertible: it is of something else.
+    :raises NotRevertible: it is not a document of this job.
     """
     history, past = target.history, target.past
     compiled = wanted.compilation

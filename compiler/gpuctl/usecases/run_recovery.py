@@ -1,4 +1,4 @@
-"""``recover``: what killed runs left is looked at, confirmed and finished."""
+"""`recover`: show what killed runs left, confirm, and finish it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuctl.objects.ownership_metadata import Records, records
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What killed runs left: ``outlook`` is what will be done about it, ``result`` what was, and what could not be."""
+    """The journals of killed runs: ``outlook`` is what recovery will do, ``result`` what it did or could not do."""
 
     outlook: RecoveryPlan
     keys: Records
@@ -25,12 +25,12 @@ class Unfinished:
 
     @property
     def plan(self) -> Plan:
-        """It as a plan, for whoever has to confirm it."""
+        """Return the recovery as a plan that the user confirms."""
         return Plan(recovery=self.outlook.steps)
 
 
 def look_at_unfinished(session: Session, namespace: str | None, settings: Settings) -> Unfinished:
-    """What killed runs left in a namespace, or in all that may be read. Reads only."""
+    """Return what killed runs left in a namespace, or in all that may be read. Only reads."""
     keys = records(settings)
     outlook = plan_recovery(session, keys, recovery.find_journals(session, keys, namespace))
     return Unfinished(outlook, keys, Recovery(problems=outlook.problems))
@@ -44,11 +44,11 @@ def recover(
     callbacks: RunCallbacks,
     found: Unfinished | None = None,
 ) -> Unfinished:
-    """Finish what killed runs left, each namespace by itself; the creation of objects has to be confirmed.
+    """Finish what killed runs left, each namespace on its own. The creation of objects has to be confirmed.
 
-    :param found: what was looked at and shown, by default what there is now.
-    :raises Declined: somebody said no.
-    :raises ConfirmationMissing: nobody can be asked.
+    :param found: an earlier result that was shown; None: read it now.
+    :raises Declined: the user did not confirm.
+    :raises ConfirmationMissing: the user cannot be asked.
     """
     if found is None:
         with session.within(run.timeout):

@@ -1,4 +1,4 @@
-"""Services that somebody has logged in to: ``$XDG_CONFIG_HOME/gpuctl/servers.json``, which nobody else may read."""
+"""Logins to services, stored in ``$XDG_CONFIG_HOME/gpuctl/servers.json`` with mode 0600."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class SavedLogin(NamedTuple):
-    """A service and the token for it. ``authority`` is a file of certificates (PEM) to trust, "" for the system's;
-    ``plain`` tells that http:// was said to be wanted."""
+    """A service and its token.
+
+    :param authority: PEM file of certificates to trust; "" for the system's.
+    :param plain: the user allowed http:// for this address.
+    """
 
     url: str
     token: str
@@ -28,10 +31,10 @@ class SavedLogin(NamedTuple):
 
 
 def server_url(text: str, *, plain: bool = False) -> str:
-    """An address as tokens are kept by: scheme, host and port, and the path that it may stand below.
+    """Return the normalized address of a service: scheme, host, port and path prefix. Tokens are stored by it.
 
-    :param plain: http:// is in order also where others may listen.
-    :raises ConfigurationError: it is none of a service.
+    :param plain: allow http:// for other hosts than localhost.
+    :raises ConfigurationError: the text is not the address of a service.
     """
     try:
         parts = urlsplit(text if "://" in text else f"https://{text}")
@@ -56,38 +59,38 @@ def server_url(text: str, *, plain: bool = False) -> str:
 
 
 def kept_file() -> Path:
-    """Where they are kept."""
+    """Return the path of the file."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     directory = Path(base) if os.path.isabs(base) else Path.home() / ".config"
     return directory / "gpuctl" / "servers.json"
 
 
 class SavedLogins(NamedTuple):
-    """``current`` is the address of the one that commands ask, "" for none."""
+    """All stored logins. ``current`` is the address that commands use; "" for none."""
 
     current: str = ""
     servers: tuple[SavedLogin, ...] = ()
 
     def find(self, url: str) -> SavedLogin | None:
-        """What is kept for an address."""
+        """Return the login for an address, or None."""
         return next((server for server in self.servers if server.url == url), None)
 
     def with_server(self, server: SavedLogin) -> SavedLogins:
-        """These and another, which commands ask from now on."""
+        """Return the logins with another one, which becomes the current one."""
         others = tuple(item for item in self.servers if item.url != server.url)
         return SavedLogins(server.url, (*others, server))
 
     def without(self, url: str) -> SavedLogins:
-        """These without one."""
+        """Return the logins without one."""
         return SavedLogins(
             "" if self.current == url else self.current, tuple(item for item in self.servers if item.url != url)
         )
 
 
 def read_kept(path: Path | None = None) -> SavedLogins:
-    """What is kept; nothing where there is no file.
+    """Read the stored logins; none if the file does not exist.
 
-    :raises ConfigurationError: others may read it, or it is damaged.
+    :raises ConfigurationError: other users may read the file, or it is damaged.
     """
     path = path or kept_file()
     try:
@@ -120,9 +123,9 @@ def _kept(value: Any) -> SavedLogins:
 
 
 def write_kept(kept: SavedLogins, path: Path | None = None) -> None:
-    """Keep them, whole or not at all.
+    """Write the logins atomically.
 
-    :raises ConfigurationError: they cannot be written.
+    :raises ConfigurationError: the file cannot be written.
     """
     path = path or kept_file()
     value = {

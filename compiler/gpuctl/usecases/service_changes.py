@@ -1,4 +1,4 @@
-"""Changes that a service carries out for the command line: what has to be confirmed is asked here, then sent."""
+"""Changes through a service. The user confirms here; the confirmation is sent with the request."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def apply_by_service(
 ) -> Plan:
     """Apply documents through a service; ``preview`` only plans.
 
-    :raises NeedsKubeconfig: an option is for a cluster alone.
-    :raises InvalidDocuments: there are errors in the documents.
+    :raises NeedsKubeconfig: an option works only with a cluster.
+    :raises InvalidDocuments: the documents have errors.
     """
     refuse_options({"--rollback": run.rollback})
     found = gather(documents, planning)
@@ -51,10 +51,10 @@ def delete_by_service(
     *,
     keep_labels: bool = False,
 ) -> Plan:
-    """Delete what documents describe through a service.
+    """Delete through a service what documents describe.
 
-    :raises NeedsKubeconfig: an option is for a cluster alone.
-    :raises InvalidDocuments: there are errors in the documents.
+    :raises NeedsKubeconfig: an option works only with a cluster.
+    :raises InvalidDocuments: the documents have errors.
     """
     found = gather(documents)
     query = {**found.query, **run_query(run), "keepLabels": flag(keep_labels)}
@@ -84,7 +84,7 @@ def rerun_by_service(
 ) -> Plan:
     """Run trainings again through a service."""
     query = {"namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
-    # Nothing of it saves its progress.
+    # A rerun saves no checkpoints.
     within = patience_of(run, checkpoints=0)
     return ServiceChange(service, "/jobs/rerun", query, {"names": list(names)}, within).carry_out(callbacks)
 
@@ -102,8 +102,8 @@ def roll_back_by_service(
 ) -> Plan:
     """Apply an earlier document of a job through a service; ``preview`` only plans.
 
-    :param to: the revision; None for the newest that is another document.
-    :raises NeedsKubeconfig: an option is for a cluster alone.
+    :param to: the revision; None for the newest with another document.
+    :raises NeedsKubeconfig: an option works only with a cluster.
     """
     refuse_options({"--adopt": planning.adopt})
     _, name = parsed_name(job)
@@ -149,6 +149,6 @@ def _suspended(
 
 
 def _wait(service: ServiceClient, plan: Plan, run: RunOptions, callbacks: RunCallbacks) -> None:
-    """Wait until what was applied runs, if that is wanted and everything was applied."""
+    """Wait until the applied workloads run, if requested and if every step succeeded."""
     if run.wait and all(step.result == "done" for step in plan.steps):
         wait_until_running_by_service(service, plan, run.timeout, callbacks.on_wait)

@@ -1,4 +1,4 @@
-"""The service instead of a cluster, for those who have no kubeconfig: what a use case would find out is asked of it."""
+"""Client of the REST service, for users without a kubeconfig: use cases query it instead of a cluster."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ from gpuctl.usecases.saved_logins import SavedLogin
 
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
-"""Header of a 404 of a path that the service does not have."""
+"""Header of a 404 response for a path that the service does not have."""
 WITHIN = 330.0
-"""Seconds that an answer may take: the service gives a change 300."""
+"""Maximum duration of a response, seconds: the service limits a change to 300."""
 MARGIN = 30.0
-"""Seconds that an answer may take longer than what the service waits for."""
+"""Seconds that a response may take beyond the time the service itself waits."""
 PATIENCE = 6.0
-"""Seconds for which a busy service is asked again."""
+"""Seconds for which a busy service (429) is retried."""
 OUTAGE = 60.0
-"""Seconds for which whoever waits, or follows a log, goes on trying a service that is away: it may be replaced."""
+"""Seconds for which waits and followed logs retry a service that does not respond: it may be replaced."""
 _PAGE = 100
 _AWAY = frozenset({502, 503, 504})
-"""Statuses of a service that ends, and of a proxy before one that is not there."""
+"""Statuses of a service that is shutting down, and of a proxy whose backend is missing."""
 
 
 class ServiceRefusal(ClusterError):
-    """An error that the service answers: ``name`` is its word for programs, ``status`` that of HTTP.
+    """An error response of the service.
 
-    ``plan`` is the plan that was refused, if any. ``answer`` is the whole body.
+    :ivar name: its code for programs; ``status``: the HTTP status.
+    :ivar plan: the plan that was refused; None without one.
+    :ivar answer: the whole body.
     """
 
     def __init__(
@@ -60,15 +62,15 @@ class ServiceRefusal(ClusterError):
 
 
 class OtherVersion(ConfigurationError):
-    """The service lacks a path, or answers in a form that is not known here."""
+    """The service lacks a path, or responds in an unknown form."""
 
 
 class NeedsKubeconfig(ClusterError):
-    """A service does not offer what was asked: a command, or an option of one."""
+    """The service does not offer the command or option."""
 
 
 class ServiceClient:
-    """A service, asked by the owner of a token."""
+    """A client of the service, with a token."""
 
     def __init__(self, server: SavedLogin) -> None:
         """:raises ConfigurationError: the certificates to trust cannot be read."""
@@ -79,11 +81,11 @@ class ServiceClient:
         self._transport = Transport(access)
 
     def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the connections."""
         self._transport.close()
 
     def check(self) -> None:
-        """See that the service is one, and accepts the token.
+        """Check that the address is a gpuctl service and accepts the token.
 
         :raises ClusterError: it does not.
         """
@@ -100,19 +102,19 @@ class ServiceClient:
         query: Mapping[str, str] | None = None,
         within: float = WITHIN,
     ) -> dict[str, Any]:
-        """Send a request and return its answer; repeat it while the service is busy.
+        """Send a request and return the response body; retry while the service is busy.
 
-        :param query: parameters; those that are empty are left out.
-        :param within: seconds that the answer may take.
-        :raises ServiceRefusal: the service answers an error.
-        :raises ConnectionFailed: the service does not answer.
+        :param query: query parameters; empty ones are left out.
+        :param within: maximum duration of the response, seconds.
+        :raises ServiceRefusal: the service returns an error.
+        :raises ConnectionFailed: the service does not respond.
         """
         end, pause = time.monotonic() + PATIENCE, 0.25
         while True:
             response = self._send(method, path, body, within, query)
             if response.status != 429 or time.monotonic() + pause > end:
                 return self._read(response)
-            # Nothing was done yet.
+            # 429: nothing was done.
             time.sleep(jittered(pause))
             pause = min(2 * pause, 1.0)
 
@@ -120,8 +122,8 @@ class ServiceClient:
     def reading(self) -> Iterator[Callable[..., dict[str, Any]]]:
         """Yield a function that gets a path of the REST API, with query parameters by name; empty ones are left out.
 
-        :raises ServiceRefusal: the status of an answer is not a success.
-        :raises ClusterError: there is no answer, or it lacks a field that is needed.
+        :raises ServiceRefusal: the status of a response is not a success.
+        :raises ClusterError: no response, or a required field is missing.
         """
         try:
             yield lambda path, **query: self.request("GET", path, query=query)
@@ -129,10 +131,10 @@ class ServiceClient:
             raise self._other_version() from None
 
     def open(self, path: str, query: Mapping[str, str], last: str = "") -> Reply:
-        """Return the answer to a GET as Server-Sent Events, which are not read yet.
+        """Return the response to a GET of Server-Sent Events, before its body is read.
 
-        :param last: the id of the last event that was read before, "" for none.
-        :raises ClusterError: the service refuses, or does not answer.
+        :param last: id of the last event that was read; "" for none.
+        :raises ClusterError: the service returns an error, or does not respond.
         """
         headers = (("Last-Event-ID", last),) if last else ()
         try:
@@ -145,17 +147,17 @@ class ServiceClient:
         raise self.stranger("answered with something else than a log")
 
     def is_away(self, error: ClusterError) -> bool:
-        """Whether a service that failed so may be back in a moment: it is being replaced, or the way to it is cut."""
+        """Return True if the service may be back soon: it is being replaced, or the connection failed."""
         return isinstance(error, ConnectionFailed) or (isinstance(error, ServiceRefusal) and error.status in _AWAY)
 
     def refused_token(self, name: str = "Unauthorized") -> ServiceRefusal:
-        """The token is not accepted (any more)."""
+        """Return the error for a token that is not, or no longer, accepted."""
         return ServiceRefusal(
             401, name, f"{self.url} does not accept the token", f"`gpuctl login {self.url}` asks for another"
         )
 
     def stranger(self, text: str) -> ConfigurationError:
-        """What answers is no service of ours."""
+        """Return the error for an address that is not a gpuctl service."""
         return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
 
     def _send(
@@ -217,7 +219,7 @@ class ServiceClient:
 
 
 class NoCluster:
-    """The session of a command that asks a service; each use of it raises the refusal of that command."""
+    """The session of a command that uses a service; any access raises the error that the service does not offer it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -227,7 +229,7 @@ class NoCluster:
 
 
 def not_by_service(url: str, what: str = "this", why: str = "it needs a kubeconfig") -> NeedsKubeconfig:
-    """The refusal of what the service does not offer."""
+    """Return the error for an operation that the service does not offer."""
     return NeedsKubeconfig(
         f"{what} does not work through the service at {url}", f"{why}: name a cluster with --context or --kubeconfig"
     )
@@ -245,9 +247,9 @@ def _authority(path: str) -> bytes | None:
 
 
 def pages(get: Callable[..., dict[str, Any]], path: str, **query: str) -> Iterator[list[dict[str, Any]]]:
-    """Yield the items of a list that a service divides into pages, page by page.
+    """Yield the items of a paginated list, page by page.
 
-    :param get: what :meth:`ServiceClient.reading` yields.
+    :param get: the function that :meth:`ServiceClient.reading` yields.
     """
     seen = 0
     for number in count(1):

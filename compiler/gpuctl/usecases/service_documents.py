@@ -1,4 +1,4 @@
-"""Documents as they are sent to the service, which compiles them by a platform of its own."""
+"""Documents as sent to the service, which compiles them with its own platform."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ _INSTEAD = {
     "--adopt": f"what others hold is not taken over for you: ask whoever holds it to let go of it, {_WITH_KUBECONFIG}",
     "--rollback": f"apply with --wait, and go back with `gpuctl rollback JOB` if it does not run; {_WITH_KUBECONFIG}",
 }
-"""What the service does not do -> what to do instead."""
+"""Option that the service does not offer -> what to do instead."""
 
 
 class SentDocuments(NamedTuple):
-    """Documents as they are sent: their texts, and how they are compiled. ``platform`` is the one that stands beside
-    them, as JSON: "" where there is none."""
+    """Documents and compiler options in a request. ``platform`` is the platform beside them as JSON; "" without one."""
 
     sources: list[Source]
     namespace: str | None
@@ -39,7 +38,9 @@ class SentDocuments(NamedTuple):
 
 
 class GatheredDocuments(NamedTuple):
-    """What was read: ``sent`` goes to the service, ``notes`` are about what was not read."""
+    """Documents that were read: ``sent`` goes to the service, ``notes`` are diagnostics about files that were
+    not read.
+    """
 
     sent: SentDocuments
     sources: dict[str, Source]
@@ -47,7 +48,7 @@ class GatheredDocuments(NamedTuple):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The documents as a request sends them."""
+        """Return the documents as a request body."""
         files = [_file(source) for source in self.sent.sources]
         if not self.sent.platform:
             return {"files": files}
@@ -55,15 +56,15 @@ class GatheredDocuments(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """The options of the compiler, as query parameters."""
+        """Return the compiler options as query parameters."""
         return {"namespace": self.sent.namespace or "", "strict": "true" if self.sent.strict else ""}
 
 
 def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
     """Read documents and their platform file.
 
-    :raises NeedsKubeconfig: an option is for a cluster alone.
-    :raises InvalidDocuments: they cannot be read, or there are errors in the platform.
+    :raises NeedsKubeconfig: an option works only with a cluster.
+    :raises InvalidDocuments: files cannot be read, or the platform has errors.
     :raises InvalidOptions: no documents were found.
     """
     planning = planning or PlanOptions()
@@ -94,9 +95,9 @@ def _file(source: Source) -> dict[str, Any]:
 
 
 def refuse_options(given: Mapping[str, bool]) -> None:
-    """See that no option is given that is for a cluster alone.
+    """Check that no option is given that works only with a cluster.
 
-    :raises NeedsKubeconfig: one is.
+    :raises NeedsKubeconfig: such an option is given.
     """
     for option, is_given in given.items():
         if is_given:
@@ -104,7 +105,7 @@ def refuse_options(given: Mapping[str, bool]) -> None:
 
 
 def platform_text(settings: Settings) -> str:
-    """What a platform says, in one form for all that say the same; "" for one that says nothing."""
+    """Return a platform as canonical JSON, equal for platforms with equal content; "" for an empty one."""
     return json.dumps(_said(settings), sort_keys=True) if not settings.is_default else ""
 
 
@@ -142,9 +143,9 @@ def _check_companions(planning: PlanOptions) -> None:
 
 @contextmanager
 def worded(sources: Mapping[str, Source]) -> Iterator[None]:
-    """Give what the service says of documents as the compiler gives it here.
+    """Raise errors of the service about documents as the compiler raises them.
 
-    :raises InvalidDocuments: there are errors in the documents.
+    :raises InvalidDocuments: the documents have errors.
     :raises InvalidOptions: the options contradict each other.
     """
     try:
@@ -158,7 +159,7 @@ def worded(sources: Mapping[str, Source]) -> Iterator[None]:
 
 
 def diagnostic_of(value: Mapping[str, Any]) -> Diagnostic:
-    """Return the diagnostic of a :meth:`Diagnostic.to_dict`; its path stays one text."""
+    """Return the diagnostic from its dictionary (:meth:`Diagnostic.to_dict`); its path stays one string."""
     related = tuple(Related(item["message"], span) for item in value["related"] if (span := _span(item)) is not None)
     path = (value["path"],) if value["path"] else ()
     return Diagnostic(

@@ -1,4 +1,4 @@
-"""The job that a user of a service means by a name, as the service's list of jobs answers it."""
+"""Find the job that a name means, from the service's list of jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.usecases.service_names import names_of_service
 
 
 class ServiceJob(NamedTuple):
-    """A job of a service: its id there, its names, and the pod that the user named instead of it, if it was one."""
+    """A job of a service: its id, its identity, and the name of the pod if the user named a pod."""
 
     id: str
     identity: Identity
@@ -23,8 +23,8 @@ class ServiceJob(NamedTuple):
 def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJob:
     """Return the job that a text means, by the rules of :func:`gpuctl.reading.job_lookup.find_job`.
 
-    :raises Absent: the job does not exist.
-    :raises NoSuchJob: several jobs have the name, or the job is of another kind.
+    :raises JobNotFound: no job or pod has the name.
+    :raises NoSuchJob: several jobs have the name, or the job has another kind.
     """
     prefix, name = split_prefix(text)
     with service.reading() as get:
@@ -44,7 +44,7 @@ def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJo
 
 
 def _job(item: dict[str, Any]) -> Job:
-    """Return a job of a list: of its main object it has what distinguishes the newest of several."""
+    """Return a job from a list item, with the metadata that identifies the newest of several generations."""
     name = item["objectName"]
     identity = Identity(item["namespace"], item["name"], item["kind"], name if name != item["name"] else "")
     metadata = {"creationTimestamp": item.get("createdAt")}

@@ -1,4 +1,4 @@
-"""``fit`` through a service."""
+"""`fit` through a service."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def fit_by_service(
 
 
 def fit_waiting_by_service(service: ServiceClient, namespace: str | None) -> FitAnswer:
-    """Return the fit of the jobs that wait and may be seen, as :func:`gpuctl.usecases.fit_documents.fit_waiting`."""
+    """Return the fit of visible waiting jobs, as :func:`gpuctl.usecases.fit_documents.fit_waiting`."""
     with service.reading() as get:
         return FitAnswer.model_validate(get("/fit", namespace=namespace or ""))

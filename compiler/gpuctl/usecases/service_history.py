@@ -19,7 +19,7 @@ from gpuctl.usecases.service_client import ServiceClient, pages
 
 @dataclass(frozen=True)
 class ServiceHistory(DocumentHistory):
-    """A history that gets each document from the service when it is used."""
+    """A history that reads each document from the service when it is needed."""
 
     service: ServiceClient
 
@@ -51,9 +51,9 @@ def history_of_service(service: ServiceClient, scope: Scope, text: str) -> Docum
 
 
 def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: JobDocuments, kind: str, text: str) -> None:
-    """Check that the id of a job is not the name of another one: the service takes it for the id.
+    """Check that a job's id is not also the name of another job: the service takes it for the id.
 
-    :raises SeveralJobs: it is.
+    :raises SeveralJobs: it is both.
     """
     for job in chain.from_iterable(pages(get, "/jobs", name=text, namespace=meant.namespace)):
         if job["name"] == text:

@@ -1,4 +1,4 @@
-"""Rows of jobs as a service's REST API answers them. Fields that are not known here are ignored."""
+"""Rows of jobs from the REST API. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PAGE = 5000
 
 
 class RowPage(NamedTuple):
-    """Rows, and the status words of all rows before they were filtered."""
+    """Rows, and the status words of all rows before the filter."""
 
     rows: list[JobTableRow]
     statuses: list[str]
 
 
 class ServiceGpus(NamedTuple):
-    """GPUs of the jobs that may be seen: on nodes, in all (None: not known), and waited for."""
+    """GPUs of the visible jobs: on nodes, in total (None if unknown), and waited for."""
 
     allocated: int
     total: int | None
@@ -32,8 +32,8 @@ class ServiceGpus(NamedTuple):
 def pages_of_rows(service: ServiceClient, scope: Scope, parameters: Mapping[str, str]) -> Iterator[RowPage]:
     """Yield the rows of jobs page by page. Notes go to the scope.
 
-    :param parameters: those of ``GET /pods`` but for namespace and page.
-    :raises ServiceRefusal: 404, a job or pod of a name does not exist.
+    :param parameters: query parameters of ``GET /pods`` except namespace and page.
+    :raises ServiceRefusal: 404 if a named job or pod does not exist.
     """
     seen, where = 0, {"namespace": scope.namespace or "", "pageSize": str(_PAGE)}
     for number in count(1):
@@ -48,7 +48,7 @@ def pages_of_rows(service: ServiceClient, scope: Scope, parameters: Mapping[str,
 
 
 def gpu_use_of_service(service: ServiceClient, scope: Scope) -> ServiceGpus:
-    """Return how many GPUs the jobs that may be seen hold and wait for. Notes go to the scope."""
+    """Return the GPUs that visible jobs hold and wait for. Notes go to the scope."""
     with service.reading() as get:
         found = get("/gpu-use", namespace=scope.namespace or "")
         _note(scope, found)

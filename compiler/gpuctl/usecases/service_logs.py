@@ -1,4 +1,4 @@
-"""Logs as a service's REST API has them: each line once, also while the service is replaced."""
+"""Logs from the REST API: each line once, even if the service is replaced."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _TICK = 0.3
 _MOST_WAITING = 256
 _ENDED, _REVOKED, _FAILED = 1000, 1008, 1011
 _ALWAYS = "1970-01-01T00:00:00Z"
-"""With `since` and no `tail` all lines since then are answered."""
+"""With `since` and without `tail` the service returns all lines since then."""
 _OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError)
-"""Errors of reading an event that is not as expected."""
+"""Exceptions for an event in an unexpected form."""
 _NO_LOG = "answered with something else than a log"
 
 
@@ -51,7 +51,7 @@ class ServiceBatch(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """One of the Server-Sent Events: ``mark`` is the position of a client that has it, "" for none."""
+    """A Server-Sent Event. ``mark`` is its id, the position to resume from; "" for none."""
 
     name: str
     value: Mapping[str, Any]
@@ -59,10 +59,10 @@ class _Event(NamedTuple):
 
 
 class PresentServiceLogs:
-    """The lines that a job has printed so far, read from a service; used like ``PresentLogs``."""
+    """The present lines of a job's logs, read from a service; used like ``PresentLogs``."""
 
     def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
-        """:raises ClusterError: there is no such job, pod or log, or several; the service fails."""
+        """:raises ClusterError: no job, pod or log matches, or several do; or the service fails."""
         assert reader.service is not None
         self._service: ServiceClient = reader.service
         found = job_of_service(reader.service, reader.scope, name)
@@ -78,9 +78,9 @@ class PresentServiceLogs:
         self.problems: list[LogProblem] = []
 
     def batches(self) -> Iterator[ServiceBatch]:
-        """Yield the lines, in the order of time.
+        """Yield the lines in order of time.
 
-        :raises ClusterError: the service fails before the last of them.
+        :raises ClusterError: the service fails before the last line.
         """
         try:
             for event in self._events:
@@ -109,7 +109,7 @@ class FollowedServiceLogs:
     """The lines of a job that is followed through a service; used like ``FollowedLogs``."""
 
     def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
-        """:raises ClusterError: there is no such job or pod, or several; the service fails."""
+        """:raises ClusterError: no job or pod matches, or several do; or the service fails."""
         assert reader.service is not None
         self._service: ServiceClient = reader.service
         self._found = job_of_service(reader.service, reader.scope, name)
@@ -134,13 +134,13 @@ class FollowedServiceLogs:
         return iter(())
 
     def waiting_for(self) -> str:
-        """Return "": the service sends nothing of what is waited for."""
+        """Return "": the service does not report what is awaited."""
         return ""
 
     def items(self) -> Iterator[ServiceBatch | Notice | LogProblem | None]:
-        """Yield what comes, until the job has ended or the caller stops; None when nothing has come for a moment.
+        """Yield lines, notices and problems until the job has ended or the caller stops; None at intervals without any.
 
-        :raises ClusterError: the service fails, or stays away.
+        :raises ClusterError: the service fails, or does not come back.
         """
         threading.Thread(target=self._listen, daemon=True, name="gpuctl-follow").start()
         try:
@@ -173,7 +173,7 @@ class FollowedServiceLogs:
             yield Notice(event.value["reason"])
 
     def _listen(self) -> None:
-        """Read everything, through as many connections as it takes, up to the end."""
+        """Read all events to the end, reconnecting as needed."""
         try:
             closing = self._read()
             while (code := _code(closing)) not in (_ENDED, _REVOKED, _FAILED) and not self._stopped.is_set():
@@ -190,7 +190,7 @@ class FollowedServiceLogs:
             self._pass_on(self._service.stranger(_NO_LOG))
 
     def _read(self) -> _Event | None:
-        """Pass on the events of a connection. Return the one that ends it, None where that did not come."""
+        """Pass on the events of a connection. Return its final event; None if the connection broke."""
         with contextlib.suppress(HTTPError):
             for event in _events(self._reply):
                 if event.name == "end":
@@ -201,7 +201,7 @@ class FollowedServiceLogs:
         return None
 
     def _read_on(self, closing: _Event | None) -> _Event | None:
-        """Pass on the events of another connection, which begins where the last one ended.
+        """Reconnect where the last connection ended, and pass on its events.
 
         :raises ClusterError: no connection succeeds for a minute.
         """
@@ -223,9 +223,9 @@ class FollowedServiceLogs:
         return self._read()
 
     def _open_again(self) -> Reply:
-        """Open what comes after the last event, also of a job that was made again under its name.
+        """Open the stream after the last event, also for a job that was recreated under its name.
 
-        :raises ClusterError: the service refuses it, or does not answer.
+        :raises ClusterError: the service returns an error, or does not respond.
         """
         try:
             return self._service.open(_path(self._found), self._parameters, self._last)
@@ -244,7 +244,7 @@ def _path(job: ServiceJob) -> str:
 
 
 def _parameters(query: LogQuery, job: ServiceJob, *, follow: bool) -> dict[str, str]:
-    """Return the query of a request; empty ones are left out."""
+    """Return the query parameters of a request; empty ones are left out."""
     wanted = query.wanted(follow=follow)
     since = wanted.since_time or ("" if wanted.since_seconds is None else f"{wanted.since_seconds}s")
     return {
@@ -281,7 +281,7 @@ def _code(closing: _Event | None) -> int | None:
 def _events(reply: Reply) -> Iterator[_Event]:
     """Yield the events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
-    :raises HTTPError: it broke off.
+    :raises HTTPError: the stream broke.
     :raises ValueError: the data of an event are not JSON.
     """
     rest, name, mark = b"", "message", ""

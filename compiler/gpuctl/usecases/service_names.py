@@ -1,4 +1,4 @@
-"""Names of a service's jobs, pools, nodes, quotas and namespaces, as a shell completes them."""
+"""Names of a service's jobs, pools, nodes, quotas and namespaces for shell completion."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from itertools import chain, islice
 from gpuctl.usecases.service_client import ServiceClient, pages
 
 _MOST = 20
-"""Pages that are read: a shell does not wait for more."""
+"""Maximum number of pages: a shell does not wait for more."""
 _PATHS = {"job": "/jobs", "pool": "/pools", "node": "/nodes", "quota": "/quotas", "namespace": "/namespaces"}
 
 
 def names_of_service(service: ServiceClient, kind: str, namespace: str | None) -> list[str]:
-    """Return the names that may be seen.
+    """Return the visible names.
 
     :param kind: ``job``, ``pool``, ``node``, ``quota`` or ``namespace``.
-    :param namespace: where jobs are looked for; None for all.
+    :param namespace: namespace of jobs; None for all.
     """
     path, field = _PATHS[kind], "nodeName" if kind == "node" else "name"
     with service.reading() as get:

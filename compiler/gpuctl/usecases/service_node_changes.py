@@ -1,4 +1,4 @@
-"""Changes of nodes that a service carries out: labels, and members of pools."""
+"""Node changes through a service: labels and pool members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def label_by_service(
 def add_by_service(service: ServiceClient, nodes: Sequence[str], pool: str, *, overwrite: bool) -> BatchReport:
     """Add nodes to a pool.
 
-    :raises ClusterError: there is no such pool, or the caller may not change it.
+    :raises ClusterError: the pool does not exist, or the user may not change it.
     """
     body = {"nodeNames": list(nodes), "overwrite": overwrite}
     return _change(service, f"/pools/{quote(pool, safe='')}/nodes/add", body)
@@ -32,7 +32,7 @@ def add_by_service(service: ServiceClient, nodes: Sequence[str], pool: str, *, o
 def remove_by_service(service: ServiceClient, nodes: Sequence[str], pool: str) -> BatchReport:
     """Remove nodes from a pool.
 
-    :raises ClusterError: the caller may not change the pool.
+    :raises ClusterError: the user may not change the pool.
     """
     return _change(service, f"/pools/{quote(pool, safe='')}/nodes/remove", {"nodeNames": list(nodes)})
 

@@ -1,4 +1,4 @@
-"""Nodes, pools and labels as a service's REST API answers them. Fields that are not known here are ignored."""
+"""Nodes, pools and labels from the REST API. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AT_ONCE = 8
 
 
 def nodes_of_service(service: ServiceClient, **query: str) -> list[NodeRow]:
-    """Return the nodes that the caller sees, by name.
+    """Return the visible nodes, by name.
 
     :param query: query parameters of ``GET /nodes``; empty ones are left out.
     """
@@ -34,7 +34,7 @@ def gpus_of_service(service: ServiceClient) -> list[NodeGpus]:
 
 
 def gpu_types_of_service(service: ServiceClient) -> list[GpuType]:
-    """Return the types of GPU that nodes have."""
+    """Return the GPU types of nodes."""
     with service.reading() as get:
         return [
             GpuType(
@@ -51,19 +51,19 @@ def gpu_types_of_service(service: ServiceClient) -> list[GpuType]:
 
 
 def gpu_labels_of_service(service: ServiceClient) -> list[GpuLabelRow]:
-    """Return the labels of all nodes that tell a type of GPU."""
+    """Return the GPU labels of all nodes."""
     return _all(service, "/nodes/labels/all", _gpu_labels)
 
 
 def label_of_service(service: ServiceClient, key: str) -> list[LabelRow]:
-    """Return one label of all nodes that have it; none for a key that no label can have."""
+    """Return one label of all nodes that have it; [] for an invalid key."""
     return [] if label_key_error(key) else _all(service, "/nodes/labels", _label, key=key)
 
 
 def labels_of_service(service: ServiceClient, name: str) -> list[LabelRow]:
     """Return all labels of one node, by key.
 
-    :raises ClusterError: the caller sees no node of this name.
+    :raises ClusterError: no visible node has this name.
     """
     with service.reading() as get:
         return [_label(item) for item in get(f"{node_path(service, name)}/labels")["items"]]
@@ -72,7 +72,7 @@ def labels_of_service(service: ServiceClient, name: str) -> list[LabelRow]:
 def dated_label_of_service(service: ServiceClient, name: str, key: str) -> LabelRow | None:
     """Return one label of one node with its times; None if the node lacks it.
 
-    :raises ClusterError: the caller sees no node of this name.
+    :raises ClusterError: no visible node has this name.
     """
     if label_key_error(key):
         return None
@@ -87,15 +87,15 @@ def dated_label_of_service(service: ServiceClient, name: str, key: str) -> Label
 
 
 def pool_names_of_service(service: ServiceClient) -> list[str]:
-    """Return the names of the pools that the caller sees, ``default`` last."""
+    """Return the names of the visible pools, ``default`` last."""
     with service.reading() as get:
         return [str(item["name"]) for item in get("/pools")["items"]]
 
 
 def pools_of_service(service: ServiceClient, names: Iterable[str]) -> list[PoolFacts]:
-    """Return pools by name, several at a time.
+    """Return pools by name, several requests at a time.
 
-    :raises ClusterError: the caller does not see one of them.
+    :raises ClusterError: a pool is not visible.
     """
 
     def pool(name: str) -> PoolFacts:
@@ -107,9 +107,9 @@ def pools_of_service(service: ServiceClient, names: Iterable[str]) -> list[PoolF
 
 
 def node_path(service: ServiceClient, name: str) -> str:
-    """Return the path of a node.
+    """Return the URL path of a node.
 
-    :raises NotThere: the text is no name, so it must not become a part of a path.
+    :raises NotThere: the text is not a valid name, so it must not become part of a URL.
     """
     if not is_dns_subdomain(name):
         raise no_such("node", name, (node.name for node in nodes_of_service(service)))
@@ -117,7 +117,7 @@ def node_path(service: ServiceClient, name: str) -> str:
 
 
 def holders(items: Iterable[Item] | None) -> tuple[PodOnNode, ...] | None:
-    """Return pods that hold room on nodes, or wait for some; None if the service does not know them."""
+    """Return pods that hold or wait for resources; None if the service does not return them."""
     if items is None:
         return None
     return tuple(

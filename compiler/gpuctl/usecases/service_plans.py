@@ -1,4 +1,4 @@
-"""A plan as the REST API of a service answers it, as the plan that commands print and ask about."""
+"""A plan from the REST API, converted into the plan that commands print and confirm."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from gpuctl.usecases.service_documents import diagnostic_of
 
 @dataclass
 class ServicePlan(Plan):
-    """A plan that a service has made: without the objects, which the questions rest on, so it has these as well.
+    """A plan made by a service. It has no objects, so the questions computed from them are fields.
 
-    ``finished`` are indexes of steps in the order in which they finished, ``messages`` and ``diagnostics`` what the
-    service has reported. ``carried_out`` is False for a plan that was refused, or only looked at.
+    :ivar finished: indexes of steps in the order in which they finished.
+    :ivar messages: messages of the service; ``diagnostics``: its warnings about documents.
+    :ivar carried_out: False for a plan that was refused or only previewed.
     """
 
     asked: list[str] = field(default_factory=list)
@@ -42,9 +43,9 @@ class ServicePlan(Plan):
 
 
 def plan_of(value: Mapping[str, Any]) -> ServicePlan:
-    """Return the plan of an answer. Fields that are not known here are ignored.
+    """Return the plan of a response. Unknown fields are ignored.
 
-    :raises ValueError: the answer lacks a field, or has a value that is not known here.
+    :raises ValueError: a field is missing, or has an unknown value.
     """
     answer = PlanAnswer.model_validate(value)
     others = {*answer.tracked, *answer.lacking}
@@ -71,7 +72,7 @@ def plan_of(value: Mapping[str, Any]) -> ServicePlan:
 def step_of(value: StepFields) -> Step:
     """Return a step without its objects.
 
-    :raises ValueError: the step is of a kind, action or result that is not known here.
+    :raises ValueError: the kind, action or result is unknown.
     """
     if value.kind not in RESOURCES or value.action not in get_args(Action) or value.result not in get_args(Result):
         raise ValueError(f"{value.action} {value.kind}: {value.result}")

@@ -1,4 +1,4 @@
-"""Quotas and namespaces as a service's REST API answers them. Fields that are not known here are ignored."""
+"""Quotas and namespaces from the REST API. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Item = Mapping[str, Any]
 
 
 def quotas_of_service(service: ServiceClient, namespace: str | None) -> list[QuotaState]:
-    """Return the quotas that may be seen, of one namespace or (None) of all."""
+    """Return the visible quotas of one namespace, or (None) of all."""
     with service.reading() as get:
         items = get("/quotas")["items"]
         return [_quota(item) for item in items if namespace in (None, item["namespace"])]
 
 
 def namespaces_of_service(service: ServiceClient, *, everything: bool) -> list[NamespaceRow]:
-    """Return the namespaces with jobs or quotas, or all that may be seen."""
+    """Return the namespaces with jobs or quotas, or with ``everything`` all visible ones."""
     with service.reading() as get:
         items = get("/namespaces", all="true" if everything else "")["items"]
         return [
@@ -42,7 +42,7 @@ def namespaces_of_service(service: ServiceClient, *, everything: bool) -> list[N
 def namespace_of_service(service: ServiceClient, name: str) -> Namespace:
     """Return a namespace with its quotas and pods.
 
-    :raises ServiceRefusal: 404, it does not exist.
+    :raises ServiceRefusal: 404 if it does not exist.
     """
     with service.reading() as get:
         item = get(f"/namespaces/{name}")

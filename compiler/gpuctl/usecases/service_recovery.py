@@ -1,4 +1,4 @@
-"""``recover`` through a service: what killed runs left is shown here, confirmed, and finished there."""
+"""`recover` through a service: show and confirm here, finish there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SeenOutlook:
 
 @dataclass(frozen=True)
 class UnfinishedThere:
-    """Interrupted runs as a service answers them; see :class:`~gpuctl.usecases.run_recovery.Unfinished`."""
+    """Interrupted runs from a service; see :class:`~gpuctl.usecases.run_recovery.Unfinished`."""
 
     outlook: SeenOutlook
     keys: Records
@@ -40,12 +40,12 @@ class UnfinishedThere:
 
     @property
     def plan(self) -> ServicePlan:
-        """The recovery as a plan that the user confirms."""
+        """Return the recovery as a plan that the user confirms."""
         return ServicePlan(recovery=self.outlook.steps, asked=self.questions)
 
 
 def look_by_service(service: ServiceClient, namespace: str | None) -> UnfinishedThere:
-    """Return what killed runs left in a namespace, or in all that may be read."""
+    """Return what killed runs left in a namespace, or in all visible ones."""
     with service.reading() as get:
         return _unfinished(get("/recoveries", namespace=namespace or ""))
 
@@ -53,10 +53,10 @@ def look_by_service(service: ServiceClient, namespace: str | None) -> Unfinished
 def recover_by_service(
     service: ServiceClient, namespace: str | None, run: RunOptions, callbacks: RunCallbacks, found: UnfinishedThere
 ) -> UnfinishedThere:
-    """Finish what killed runs left; the creation of objects has to be confirmed.
+    """Finish what killed runs left. The creation of objects has to be confirmed.
 
-    :raises Declined: the user did not confirm it.
-    :raises ConfirmationMissing: there is no user to ask.
+    :raises Declined: the user did not confirm.
+    :raises ConfirmationMissing: the user cannot be asked.
     """
     if found.questions and not callbacks.confirm(found.plan):
         raise Declined("not confirmed", found.plan)

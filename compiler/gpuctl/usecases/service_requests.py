@@ -1,4 +1,4 @@
-"""A change as a request to a service's REST API: what it asks first is confirmed here, and sent with the request."""
+"""A change as a request to the REST API. Its questions are confirmed here, and the confirmation is sent with it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ class _Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class ServiceChange:
-    """A request that is answered with a plan: ``path``, ``query`` and ``body`` of a POST, and the seconds that its
-    answer may take. ``found`` are the documents in the body, ``part`` is the field of the answer that is the plan ("":
-    the answer is the plan)."""
+    """A POST request whose response is a plan.
+
+    :param within: maximum duration of the response, seconds.
+    :param found: the documents in the body; None without documents.
+    :param part: the field of the response that contains the plan; "" if the response is the plan.
+    """
 
     service: ServiceClient
     path: str
@@ -36,9 +39,9 @@ class ServiceChange:
     part: str = ""
 
     def plan(self, callbacks: RunCallbacks) -> Plan:
-        """Return the plan of a request that changes nothing; a plan that could not be carried out has errors.
+        """Return the plan without changing anything; a plan that cannot be carried out has errors.
 
-        :raises InvalidDocuments: there are errors in the documents.
+        :raises InvalidDocuments: the documents have errors.
         """
         plan, refusal = self._answer(self.body)
         self._report(plan, callbacks, is_first=True)
@@ -51,10 +54,10 @@ class ServiceChange:
         return replace(self, body={**self.body, "dryRun": True}).plan(callbacks)
 
     def carry_out(self, callbacks: RunCallbacks) -> Plan:
-        """Have a plan carried out, after what it asks is confirmed.
+        """Carry out the plan after its questions are confirmed.
 
-        :raises InvalidDocuments: there are errors in the documents.
-        :raises Declined: the user has not confirmed it.
+        :raises InvalidDocuments: the documents have errors.
+        :raises Declined: the user did not confirm.
         """
         callbacks = callbacks.without_repeats()
         callbacks.on_wait("the service is comparing with the cluster ...")
@@ -105,7 +108,7 @@ class ServiceChange:
 
 
 def changed(text: str) -> ServiceRefusal:
-    """Return the error of a request whose plan has changed since it was confirmed."""
+    """Return the error for a plan that has changed since it was confirmed."""
     return ServiceRefusal(409, "Changed", f"the cluster has changed: {text}", "run it again")
 
 
@@ -131,14 +134,14 @@ def run_query(run: RunOptions) -> dict[str, str]:
 
 
 def patience_of(run: RunOptions, checkpoints: int = 1) -> float:
-    """Return the seconds for the answer to a change: a little more than the service itself waits.
+    """Return the seconds to wait for the response to a change: a little more than the service itself waits.
 
-    :param checkpoints: how many jobs save their progress one after another.
+    :param checkpoints: number of jobs that save checkpoints one after another.
     """
     saving = checkpoints * LONGEST_BY_SERVICE if run.checkpoint else 0.0
     return min(run.timeout, LONGEST_BY_SERVICE) + saving + MARGIN
 
 
 def flag(value: bool) -> str:
-    """Return a query parameter that is false by default."""
+    """Return a boolean query parameter; "" for False, the default."""
     return "true" if value else ""

@@ -1,4 +1,4 @@
-"""Waiting and watching by the service: a minute at a time, however long it takes, also if the service is replaced."""
+"""Wait and watch through the service, in requests of at most a minute, even if the service is replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
 
 _SLICES = (3.0, 15.0, float(LONGEST_WAIT))
-"""Seconds of the first requests, and of all that come after: the user soon sees what is waited for."""
+"""Seconds of the first requests and of all later ones: short at first, so that the user soon sees what is awaited."""
 _BUSY = 2.0
 _LOOK = 1.0
 Value = TypeVar("Value")
@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 def wait_by_service(
     reader: ReadContext, names: Sequence[str], condition: str, timeout: float | None, tell: Callable[[str], None]
 ) -> Iterator[WaitResult]:
-    """Yield the result of each job, by the rules of :func:`gpuctl.reading.wait_until.wait_for`."""
+    """Yield the result for each job, by the rules of :func:`gpuctl.reading.wait_until.wait_for`."""
     assert reader.service is not None
     service, clock = reader.service, _Clock(timeout)
     waiting: dict[Identity, tuple[str, ServiceJob]] = {}
@@ -64,7 +64,7 @@ def wait_until_running_by_service(
 ) -> None:
     """Wait until all workloads of a plan run, by the rules of ``wait_until_running``.
 
-    :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
+    :raises NotRunning: a workload failed, or ``timeout`` seconds have passed.
     """
     clock, waiting = _Clock(timeout), wait_running.awaited(plan)
     while waiting:
@@ -90,9 +90,9 @@ def wait_until_running_by_service(
 def watch_by_service(
     service: ServiceClient, read: Callable[[], Iterable[JobTableRow]], takes: Callable[[JobTableRow], bool]
 ) -> Iterator[list[JobTableRow]]:
-    """Yield all rows, then those that have changed, by reading them every second.
+    """Yield all rows, then those that change, reading them every second.
 
-    :param takes: return True for a row that is wanted; one that was not wanted and is again is new.
+    :param takes: return True for rows to yield; a row that starts passing again counts as new.
     """
     clock, shown, is_first = _Clock(None), dict[tuple[Identity, str], JobTableRow](), True
     while True:
@@ -104,7 +104,7 @@ def watch_by_service(
 
 
 class _Clock:
-    """The time of a wait, in one request after another. A ``limit`` of None is no end."""
+    """The time of a wait across several requests. ``limit`` is in seconds; None for no limit."""
 
     def __init__(self, limit: float | None) -> None:
         self._begun = time.monotonic()
@@ -112,22 +112,22 @@ class _Clock:
         self._asked = 0
 
     def question(self) -> dict[str, float | None]:
-        """Return the fields of the next request that are about time."""
+        """Return the time fields of the next request."""
         seconds = _SLICES[min(self._asked, len(_SLICES) - 1)]
         return {"timeout": seconds, "limit": self._limit, "waited": time.monotonic() - self._begun}
 
     def count(self) -> None:
-        """Count a request that was answered: the next one waits longer."""
+        """Count an answered request: the next one waits longer."""
         self._asked += 1
 
     @property
     def is_over(self) -> bool:
-        """Return True if no time is left."""
+        """Return True if the limit has passed."""
         return self._limit is not None and time.monotonic() > self._begun + self._limit
 
 
 class _Decided(NamedTuple):
-    """A job for which there is nothing more to wait, by its place in the question."""
+    """The result for one job. ``place`` is its index in the request."""
 
     place: int
     outcome: Outcome
@@ -148,7 +148,7 @@ def _answer(
     tell: Callable[[str], None],
     clock: _Clock,
 ) -> tuple[list[_Decided], str]:
-    """Return the jobs for which there is nothing more to wait, after a while, and what the others are waited for."""
+    """Return the results that are known after one request, and the text of what the other jobs wait for."""
 
     def ask() -> tuple[list[_Decided], str]:
         with service.reading():
@@ -161,9 +161,9 @@ def _answer(
 
 
 def _patiently(service: ServiceClient, ask: Callable[[], Value], tell: Callable[[str], None], clock: _Clock) -> Value:
-    """An answer, asked for again while the service is busy or away; nothing is changed by these questions.
+    """Return the answer of a read-only request, retried while the service is busy or away.
 
-    :raises ClusterError: it fails, or stays away.
+    :raises ClusterError: the request fails, or the service does not come back.
     """
     end = time.monotonic() + OUTAGE
     while True:

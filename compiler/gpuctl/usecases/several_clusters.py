@@ -1,4 +1,4 @@
-"""Documents on several clusters: planned on all before anything is changed on any, then changed one by one."""
+"""Apply documents to several clusters: plan all first, then change one cluster after another."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gpuctl.usecases.deleting import delete_compiled
 
 
 class Prepared(NamedTuple):
-    """What is to be done on one cluster, and how it is carried out once it has been confirmed.
+    """A plan for one cluster and the function that carries it out after confirmation.
 
-    ``begun`` are the plans that were begun by then, the last one last: it may be broken off.
+    :param begun: plans that were started; the last one may be interrupted.
     """
 
     plan: Plan
@@ -42,7 +42,7 @@ def prepare_apply(
     *,
     offline: bool = False,
 ) -> Prepared:
-    """An apply of documents: only what this plan takes away may be taken away later."""
+    """Prepare an apply. Only what this plan deletes or overwrites may be deleted or overwritten later."""
     wanted = request_for(session, documents, planning, callbacks, offline=offline)
     with session.within(run.timeout):
         plan = preview_request(session, wanted, callbacks, checkpoint=run.checkpoint)
@@ -54,7 +54,7 @@ def prepare_apply(
 def prepare_delete(
     session: Session, documents: DocumentOptions, run: RunOptions, callbacks: RunCallbacks, *, keep_labels: bool
 ) -> Prepared:
-    """A deletion of what documents stand for, as :func:`prepare_apply`."""
+    """Prepare a deletion of what documents describe, as :func:`prepare_apply`."""
     compilation = compile_for(session, documents)
     callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, callbacks)
@@ -71,7 +71,7 @@ def prepare_delete(
 
 
 def _asking_for_more(callbacks: RunCallbacks, seen: Plan, begun: list[Plan]) -> RunCallbacks:
-    """Return callbacks that ask only for what was not confirmed in an earlier plan."""
+    """Return callbacks that ask only about what was not confirmed in an earlier plan."""
 
     def confirm(again: Plan) -> bool:
         asked, confirmed = ([*plan.questions, *plan.courtesies] for plan in (again, seen))
@@ -83,9 +83,9 @@ def _asking_for_more(callbacks: RunCallbacks, seen: Plan, begun: list[Plan]) -> 
 def plan_each(
     names: Iterable[str], opened: Callable[[str], Session], prepare: Callable[[str, Session], Prepared]
 ) -> tuple[list[ClusterPlan], dict[str, Prepared]]:
-    """The plans for all clusters: what stands in the way on one does not hide what does on another. Nothing is written.
+    """Plan for all clusters. A failure on one cluster does not hide those of others. Nothing is written.
 
-    :param opened: a session with the cluster of a name; its errors, and those of the plan, are kept with the cluster.
+    :param opened: open a session with the named cluster; errors are stored with the cluster.
     """
     plans: list[ClusterPlan] = []
     prepared: dict[str, Prepared] = {}
@@ -105,15 +105,15 @@ def plan_each(
 def carry_out_each(
     plans: Sequence[ClusterPlan], prepared: Mapping[str, Prepared], begun: Callable[[ClusterPlan], None]
 ) -> None:
-    """Carry the plans out, one after another; the first that does not come to its end is the last that is begun.
+    """Carry the plans out one after another. If one cluster fails, the remaining clusters are not changed.
 
-    :param begun: hears of each before its first request.
-    :raises KeyboardInterrupt: somebody does not want to wait; each plan's state tells how far it has come.
+    :param begun: called with each cluster before its first request.
+    :raises KeyboardInterrupt: the user interrupted; each cluster's state shows how far it has come.
     """
     for item in plans:
         item.state = "not-run"
     for item in plans:
-        # Until it has come to its end.
+        # Until its plan has ended.
         item.state = "failed"
         begun(item)
         try:
@@ -130,7 +130,7 @@ def carry_out_each(
 
 
 def _break_off(item: ClusterPlan, begun: list[Plan]) -> None:
-    """Say how far it had come when somebody did not want to wait any longer."""
+    """Set the state of a cluster whose plan the user interrupted."""
     item.state = "not-run"
     if begun:
         item.plan = begun[-1]
@@ -140,7 +140,7 @@ def _break_off(item: ClusterPlan, begun: list[Plan]) -> None:
 
 
 def _state(plan: Plan) -> ClusterState:
-    """What became of a plan that has come to its end."""
+    """Return the state of a plan that has ended."""
     return "done" if _is_done(plan) else "interrupted" if plan.interrupted else "failed"
 
 

@@ -1,4 +1,4 @@
-"""A cluster for those who only look at one: itself, or the file that ``gpuctl snapshot`` wrote."""
+"""Read files written by `gpuctl snapshot`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpuctl.kube.api_errors import ClusterError
 
 
 def read_snapshot(source: str | os.PathLike[str] | BinaryIO) -> Snapshot:
-    """The snapshot in a file, or in a binary stream.
+    """Return the snapshot in a file or binary stream.
 
-    :raises ClusterError: it cannot be read, or is none.
+    :raises ClusterError: it cannot be read, or is not a snapshot.
     """
     name = "standard input"
     try:
@@ -32,12 +32,12 @@ def read_snapshot(source: str | os.PathLike[str] | BinaryIO) -> Snapshot:
 
 
 def left_out(snapshot: Snapshot) -> list[str]:
-    """What an answer by a snapshot does not take into account, as sentences."""
+    """Return what a result from a snapshot does not take into account, as sentences."""
     notes = []
     if snapshot.unreadable:
         names = ", ".join(snapshot.unreadable)
         notes.append(f"{names} could not be read; what they decide is not in this answer")
-    # What has finished decides nothing of what fits: an impact says itself where it is not known.
+    # Finished jobs do not affect the fit; an impact reports itself that they are unknown.
     missing = [name for name in snapshot.missing if name != "finished"]
     if missing:
         names = ", ".join(missing)

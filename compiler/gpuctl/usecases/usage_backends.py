@@ -1,4 +1,4 @@
-"""Two ways to what is known of usage: the database that is collected into, and the service that answers out of one."""
+"""Access to usage data: the collector's database, or the service."""
 
 from __future__ import annotations
 
@@ -25,33 +25,34 @@ _KINDS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFou
 
 
 class UsageBackend(Protocol):
-    """A way to what is known of usage. All methods raise :class:`ClusterError`, with what the matter is."""
+    """A source of usage data. All methods raise :class:`ClusterError` with a message for the user."""
 
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
-        """What became of the GPUs of each group.
+        """Return the usage of each group.
 
-        :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key`` of a label or annotation.
-        :param value: of this group alone, of a workload its uid; "" for all.
-        :param step: ``hour``, ``day``, ``week``, ``month``, or ``total``: one row a group.
+        :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key``: the label or annotation.
+        :param value: only this group (for a workload its uid); "" for all.
+        :param step: ``hour``, ``day``, ``week``, ``month``, or ``total`` for one row per group.
         """
 
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
-        """Return what workloads held of each GPU model.
+        """Return the GPU-seconds that workloads held of each GPU model.
 
         :param level: the kind of ``key``, ``label`` or ``annotation``; "" for no key.
         """
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
-        """Who held GPUs when that was looked at last, as ``/gpu-aggregation/snapshots/latest`` answers it."""
+        """Return the last snapshot of GPU holders, in the form of ``/gpu-aggregation/snapshots/latest``."""
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
-        """What is held and idle, as ``/gpu-aggregation/waste`` answers it.
+        """Return the idle GPUs, in the form of ``/gpu-aggregation/waste``.
 
-        :param below: percent of use; ``settings``: of the platform, with its prices; a service goes by its own.
+        :param below: utilization under which an hour counts as idle, percent.
+        :param settings: settings of the platform, for its prices; a service uses its own.
         """
 
     def clusters(self) -> list[str]:
-        """Return the names of clusters; the first is the default."""
+        """Return the names of clusters, the default first."""
 
     def keys(self, cluster: str, level: str) -> list[str]:
         """Return the keys of labels or annotations by which usage is collected.
@@ -60,18 +61,18 @@ class UsageBackend(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
 
 
 class UsageDatabase:
-    """The database itself."""
+    """The collector's database."""
 
     def __init__(self, address: str, own_uid: Callable[[], str | None] = lambda: None) -> None:
         """Open the database.
 
-        :param own_uid: returns the uid of the cluster that is the default if the database has several; None if no
-            cluster can be asked.
-        :raises ClusterError: it does not exist, or cannot be used.
+        :param own_uid: return the uid of the default cluster if the database has several; None if no cluster can be
+            read.
+        :raises ClusterError: the database does not exist or cannot be used.
         """
         self._database = opened_database(address)
         self._own_uid = own_uid
@@ -148,9 +149,9 @@ class UsageDatabase:
         return self._ask(lambda database: dimension_keys(database, self._cluster(cluster), Level(level)))
 
     def _cluster(self, name: str) -> str:
-        """Return the name, or for "" that of the default cluster; "" if there is no cluster yet.
+        """Return the name, or for "" the default cluster's; "" if the database has no cluster yet.
 
-        :raises NotThere: no name is given, and none of several clusters is at hand.
+        :raises NotThere: no name is given, and no default can be chosen among several clusters.
         """
         names = [] if name else self._names()
         default = name or self._default_of(names)
@@ -167,7 +168,7 @@ class UsageDatabase:
         return self._ask(cluster_names)
 
     def _default_of(self, names: Sequence[str]) -> str | None:
-        """Return the only cluster, else the one at hand; None if neither exists."""
+        """Return the only cluster, otherwise the kubeconfig's; None if neither exists."""
         if self._default is None and len(names) == 1:
             self._default = names[0]
         if self._default is None and names and (uid := self._own_uid()):
@@ -190,7 +191,7 @@ class UsageDatabase:
 
 
 class UsageService:
-    """A service, which answers what may be seen by whom the token belongs to."""
+    """The service. It returns what the owner of the token may see."""
 
     def __init__(self, service: ServiceClient) -> None:
         self._service = service
@@ -256,7 +257,7 @@ class UsageService:
         except OtherVersion:
             raise self._service.stranger("is a service that does not tell of usage in this way") from None
         except ServiceRefusal as error:
-            # What is wrong stands in `error` there, and the kind of it in `message`.
+            # These endpoints return the message in `error` and the kind of error in `message`.
             if error.status == 401:
                 raise
             said = visible(str(error.name))
@@ -270,7 +271,7 @@ def _model_use(row: Mapping[str, Any]) -> ModelUse:
 
 
 def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The rows of all pages; the first is asked for at once."""
+    """Yield the rows of all pages."""
     number = 1
     while True:
         found = page(number)
@@ -288,9 +289,9 @@ def _page(value: Any) -> Mapping[str, Any]:
 
 
 def opened_database(address: str) -> Database:
-    """A database that is there.
+    """Open an existing database.
 
-    :raises ClusterError: it is not, or cannot be used.
+    :raises ClusterError: it does not exist or cannot be used.
     """
     from gpuctl_usage.store.database import open_database
     from gpuctl_usage.store.engines import DatabaseProblem
@@ -303,9 +304,9 @@ def opened_database(address: str) -> Database:
 
 
 def _see_that_it_is_there(address: str) -> None:
-    """See that a file is there: to look at one that is not would make it.
+    """Check that a database file exists: opening a missing SQLite file would create it.
 
-    :raises ClusterError: it is not.
+    :raises ClusterError: it does not exist.
     """
     from gpuctl_usage.store.engines import display_name, url_of
 
@@ -318,5 +319,5 @@ def _see_that_it_is_there(address: str) -> None:
 
 
 def is_refused(error: ClusterError) -> bool:
-    """Whether somebody asked for more than they may see."""
+    """Return True if the user may not see the requested data (403)."""
     return isinstance(error, ServiceRefusal) and error.status == 403

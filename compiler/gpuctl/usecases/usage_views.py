@@ -1,4 +1,4 @@
-"""Usage as people want it told: groups with all of a time added up, and how it went over it."""
+"""Usage of groups: the total of a period, and its development by steps."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from gpuctl.usecases.usage_backends import UsageBackend, is_refused
 HOUR = 3600
 DAY = 24 * HOUR
 _MOST_STEPS = 10_000
-"""Rows of groups and steps that are asked for so that a table shows how it went, where nobody names a step."""
+"""Maximum number of rows (groups times steps) that a table reads if the user names no step."""
 
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """How it is told.
+    """Options of a view.
 
-    :param step: as the ledger has it; "" chooses by the length of the time.
-    :param order: one of :data:`ORDERS`; ``limit``: groups at most, None for all.
-    :param over_time: whether steps are told of at all.
+    :param step: step of the ledger; "" chooses one by the length of the range.
+    :param order: one of :data:`ORDERS`.
+    :param limit: maximum number of groups; None for all.
+    :param over_time: also return steps.
     """
 
     step: str = ""
@@ -46,13 +47,13 @@ ORDERS: dict[str, _Order] = {
     "coverage": lambda group: _unknown_last(group.total.coverage),
     "name": lambda group: 0.0,
 }
-"""By what groups stand: the most GPU-hours first, the most idle ones; the least use, the least coverage; by name."""
+"""Orders of groups: most GPU-hours, most idle, least utilization, least coverage, or by name."""
 
 
 def usage_view(way: UsageBackend, level: str, asked: UsageRange, options: ViewOptions, key: str = "") -> UsageView:
-    """Groups of a level over a time.
+    """Return the usage of the groups of a level.
 
-    :raises ClusterError: it cannot be answered, or not to whoever asks.
+    :raises ClusterError: the query failed, or the user may not see it.
     """
     lines = list(way.ledger(level, asked, "total", key))
     totals = _totals(lines)
@@ -81,19 +82,19 @@ def usage_view(way: UsageBackend, level: str, asked: UsageRange, options: ViewOp
 
 
 def step_of(asked: UsageRange) -> str:
-    """The step in which a time is shown: some dozens of them."""
+    """Return the step for a range: some dozens of steps."""
     length = asked.end - asked.start
     return "hour" if length <= 2 * DAY else "day" if length <= 62 * DAY else "week" if length <= 400 * DAY else "month"
 
 
 def count_steps(asked: UsageRange, step: str) -> int:
-    """How many there are, about."""
+    """Return the approximate number of steps."""
     seconds = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 28 * DAY}.get(step, float("inf"))
     return int((asked.end - asked.start) / seconds) + 1
 
 
 def timeline(rows: Iterable[LedgerLine]) -> list[tuple[str, str]]:
-    """The steps that any row is about, in order, with ``("", "")`` for each hour or other step that is missing."""
+    """Return the steps of all rows in order, with ``("", "")`` for each missing step."""
     spans = {(row.time, row.end): (_moment(row.time), _moment(row.end)) for row in rows}
     found: list[tuple[str, str]] = []
     until: datetime | None = None
@@ -134,13 +135,13 @@ def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[s
 def _capacities(
     way: UsageBackend, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]
 ) -> list[float | None]:
-    """Return the capacity of the cluster in each of the times; None where it is not known or may not be seen."""
+    """Return the capacity of the cluster in each step; None if unknown or not visible."""
     found = {(row.time, row.end): row.use.capacity for row in _of_cluster(way, asked, step)}
     return [found.get(time) for time in times]
 
 
 def _of_cluster(way: UsageBackend, asked: UsageRange, step: str) -> list[LedgerLine]:
-    """Return the rows of the whole cluster; none if the caller may not see it."""
+    """Return the rows of the whole cluster; [] if the user may not see it."""
     try:
         return list(way.ledger("cluster", replace(asked, namespace=""), step))
     except ClusterError as error:

@@ -1,4 +1,4 @@
-"""Telling another program what was done: a POST of JSON."""
+"""Report actions to a webhook: a POST of JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _WITHIN = 10.0
 
 
 def post(address: str, value: Mapping[str, Any]) -> None:
-    """POST a value. The address may have a user and a password; nothing follows where the answer leads elsewhere.
+    """POST a value. The address may contain user and password. Redirects are not followed.
 
-    :raises ClusterError: it was not taken; what is secret in the address is not in the message.
+    :raises ClusterError: the request failed; the message does not contain secret parts of the address.
     """
     import urllib3
     from urllib3.exceptions import HTTPError
@@ -24,7 +24,7 @@ def post(address: str, value: Mapping[str, Any]) -> None:
     headers = {"Content-Type": "application/json"}
     if url.auth:
         headers |= make_headers(basic_auth=url.auth)
-    # Of many webhooks the path is the secret.
+    # For many webhooks the path is the secret.
     name = f"{url.scheme}://{url.netloc}"
     with urllib3.PoolManager(num_pools=1, retries=False) as pool:
         try:
