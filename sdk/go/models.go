@@ -53,7 +53,7 @@ type AuditPage struct {
 	Source string `json:"source"`
 	// False if lines may be missing: older ones, those of rotated files, or those of other replicas.
 	Complete bool `json:"complete"`
-	// Lines that cannot be read.
+	// Number of lines that cannot be parsed.
 	LeftOut int64 `json:"leftOut"`
 }
 
@@ -74,9 +74,9 @@ type BatchFailure struct {
 
 // BatchItem: A created job of a batch; with `dryRun` one that would be created (`jobId` is null).
 type BatchItem struct {
-	// Remarks that do not stop the request, such as a pool or a Secret that does not exist.
+	// Notes that do not stop the request, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
-	// Only in a dry run: what the real request has to confirm with `?confirm=true`.
+	// Only in a dry run: what the real request must confirm with `?confirm=true`.
 	Questions []string `json:"questions"`
 	JobID     *string  `json:"jobId"`
 	Name      string   `json:"name"`
@@ -85,7 +85,7 @@ type BatchItem struct {
 	Warnings []DocumentWarning `json:"warnings"`
 }
 
-// BatchReport: The result of a change of several nodes.
+// BatchReport: The result of a change to several nodes.
 type BatchReport struct {
 	Success []string      `json:"success"`
 	Failed  []NodeFailure `json:"failed"`
@@ -128,7 +128,7 @@ type ChangedPool struct {
 
 // ClusterHour: The usage of a cluster in an hour or step.
 type ClusterHour struct {
-	// The id of the row. It does not change when the hour is computed again.
+	// Id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Start of the hour or step, UTC.
@@ -165,7 +165,7 @@ type ClusterHour struct {
 
 // ClusterHourPage: A page of cluster hours.
 type ClusterHourPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64         `json:"total"`
 	Page       int64         `json:"page"`
 	PageSize   int64         `json:"page_size"`
@@ -261,11 +261,11 @@ type EventsAlike struct {
 // FitAnswer: The result of `gpuctl fit`, with notes and diagnostics.
 type FitAnswer struct {
 	Jobs []FitJob `json:"jobs"`
-	// What the answer does not take into account.
+	// Aspects that the answer does not take into account.
 	Notes []string `json:"notes"`
 	// Diagnostics of the documents.
 	Warnings []DocumentWarning `json:"warnings"`
-	// Remarks about the request itself.
+	// Messages about the request itself.
 	Messages []string `json:"messages"`
 }
 
@@ -314,7 +314,7 @@ type FitJob struct {
 
 // FitOpening: The time at which a job will fit that does not fit now.
 type FitOpening struct {
-	// The latest such time, by the clock of the API server.
+	// The latest time, by the clock of the API server.
 	By string `json:"by"`
 	// The time at which the cluster was read.
 	TakenAt string `json:"takenAt"`
@@ -365,7 +365,7 @@ type GpuPage struct {
 
 // GpuTypeItem: A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read.
 type GpuTypeItem struct {
-	// `unknown` for GPUs that no label names.
+	// `unknown` for GPUs of nodes without a label for it.
 	GPUType  string   `json:"gpuType"`
 	Vendors  []string `json:"vendors"`
 	GPUTotal int64    `json:"gpuTotal"`
@@ -391,7 +391,7 @@ type GpusOfJobs struct {
 	Total *int64 `json:"total"`
 	// GPUs that jobs wait for.
 	Waiting int64 `json:"waiting"`
-	// What could not be read.
+	// Notes about objects that could not be read.
 	Notes []string `json:"notes"`
 }
 
@@ -450,15 +450,15 @@ type HeldModel struct {
 	Model string `json:"model"`
 	// The key of the label or annotation; empty without one.
 	Key string `json:"key"`
-	// Its value at that time, `__unset__` for pods without it; empty without a key.
+	// Value of the label or annotation at that time; `__unset__` for pods without it; empty without a key.
 	Value string `json:"value"`
-	// GPU-seconds that it held.
+	// GPU-seconds allocated to the workload.
 	AllocatedGPUSeconds float64 `json:"allocated_gpu_seconds"`
 }
 
 // HeldModelPage: A page of held GPU models.
 type HeldModelPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64       `json:"total"`
 	Page       int64       `json:"page"`
 	PageSize   int64       `json:"page_size"`
@@ -478,7 +478,7 @@ type HeldModelsAnswer struct {
 // HoldingPod: A pod that runs on a node, or waits for one.
 type HoldingPod struct {
 	Pod string `json:"pod"`
-	// The name of its job.
+	// Name of its job.
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	// Null for a pod that gpuctl does not manage.
@@ -498,7 +498,7 @@ type IdleGpus struct {
 	Owner       *string           `json:"owner"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
-	// GPUs that it holds now.
+	// Number of GPUs that it holds now.
 	GPUCount float64 `json:"gpu_count"`
 	// GPUs by model.
 	GPUModels map[string]float64 `json:"gpu_models"`
@@ -547,7 +547,7 @@ type JobCause struct {
 	Also     []OtherCause   `json:"also"`
 }
 
-// JobDescription: `GET /jobs/{jobId}`. `status` is the phase.
+// JobDescription: A job, with its document and pods. `status` is the phase.
 type JobDescription struct {
 	JobID       string  `json:"jobId"`
 	Name        string  `json:"name"`
@@ -575,7 +575,7 @@ type JobDescription struct {
 	Pods         []JobPod     `json:"pods"`
 }
 
-// JobDetails: `GET /jobs/{jobId}/details`.
+// JobDetails: The full description of a job.
 type JobDetails struct {
 	JobID       string  `json:"jobId"`
 	Name        string  `json:"name"`
@@ -604,13 +604,13 @@ type JobDetails struct {
 	Timeline     []PodTimeline       `json:"timeline"`
 	Conditions   []WorkloadCondition `json:"conditions"`
 	Access       JobAddresses        `json:"access"`
-	// Null if nothing keeps the job from running.
+	// The cause that keeps the job waiting; null if none.
 	Why *JobCause `json:"why"`
 	// Null if they may not be read.
 	Events []EventsAlike `json:"events"`
 	// The uid of the job's main object; null if only pods are left.
 	Uid *string `json:"uid"`
-	// What could not be read.
+	// Notes about objects that could not be read.
 	Notes []string `json:"notes"`
 }
 
@@ -662,7 +662,7 @@ type JobItem struct {
 	AppliedBy *string `json:"appliedBy"`
 	// Progress from the training's log, percent; null if the log has none.
 	Progress *int64 `json:"progress"`
-	// The name of its main object: with a hash if a GitOps controller applies the job.
+	// Name of its main object: with a hash if a GitOps controller applies the job.
 	ObjectName string `json:"objectName"`
 }
 
@@ -699,9 +699,9 @@ type JobPage struct {
 
 // JobPod: A pod of the job: a row of `gpuctl get jobs -o json`, and the number of restarts of its containers.
 type JobPod struct {
-	// The job's id.
+	// Id of the job.
 	JobID string `json:"jobId"`
-	// The pod's name.
+	// Name of the pod.
 	Pod       string  `json:"pod"`
 	Name      string  `json:"name"`
 	Namespace string  `json:"namespace"`
@@ -784,7 +784,7 @@ type KeptLabel struct {
 
 // LabelHour: The usage of a value of a label or annotation in an hour or step.
 type LabelHour struct {
-	// The id of the row. It does not change when the hour is computed again.
+	// Id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Start of the hour or step, UTC.
@@ -812,13 +812,13 @@ type LabelHour struct {
 	DimensionValue string `json:"dimension_value"`
 	// Average number of held GPUs.
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
-	// Workloads that held GPUs.
+	// Number of workloads that held GPUs.
 	ActiveWorkloadCount int64 `json:"active_workload_count"`
 }
 
 // LabelHourPage: A page of label hours.
 type LabelHourPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64       `json:"total"`
 	Page       int64       `json:"page"`
 	PageSize   int64       `json:"page_size"`
@@ -846,7 +846,7 @@ type LabelPair struct {
 	Value string `json:"value"`
 }
 
-// LabelUsage: Hours of the values of a label or annotation.
+// LabelUsage: Usage by the values of a label or annotation: all rows, or one page if pages are requested.
 type LabelUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
@@ -890,7 +890,7 @@ type LedgerAnswer struct {
 
 // LedgerPage: A page of ledger rows.
 type LedgerPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64       `json:"total"`
 	Page       int64       `json:"page"`
 	PageSize   int64       `json:"page_size"`
@@ -907,7 +907,7 @@ type LedgerRow struct {
 	EndTime string `json:"end_time"`
 	// Seconds of the step for which usage is known. All amounts cover only these.
 	KnownSeconds float64 `json:"known_seconds"`
-	// First moment of the step for which usage is known, UTC.
+	// Start of the known usage within the step, UTC.
 	KnownFrom string `json:"known_from"`
 	// Last moment of the step for which usage is known, UTC.
 	KnownUntil string `json:"known_until"`
@@ -937,14 +937,14 @@ type LedgerRow struct {
 	FreeGPUSeconds *float64 `json:"free_gpu_seconds"`
 	// GPU-seconds not held, on nodes that take no pods.
 	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
-	// On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or free.
-	// Null for groups that own no GPUs.
+	// GPU-seconds, allocated to pods with a share of unknown size or free, on nodes with such pods. Null for groups that
+	// own no GPUs.
 	UnsizedGPUSeconds *float64 `json:"unsized_gpu_seconds"`
 	// Only for namespaces: GPU-seconds that its quotas allow; without a quota, those of the cluster.
 	AllowedGPUSeconds *float64 `json:"allowed_gpu_seconds"`
 	// Part of the measured GPU-seconds that comes from per-process metrics of shared cards.
 	ByProcessGPUSeconds float64 `json:"by_process_gpu_seconds"`
-	// Use of shared cards beyond the share of their pods. Not part of `busy`.
+	// Utilization of shared cards beyond the share of their pods, GPU-seconds. Not part of `busy`.
 	BeyondHeldGPUSeconds float64 `json:"beyond_held_gpu_seconds"`
 	// Mean utilization of the measured GPU-seconds, percent.
 	AvgUtilization *float64 `json:"avg_utilization"`
@@ -964,9 +964,9 @@ type LedgerRowsAfter struct {
 
 // ListedPod: An item of `GET /pods`: a pod; with `pod` null, a job without pods or the missing pods of a job.
 type ListedPod struct {
-	// The job's id.
+	// Id of the job.
 	JobID string `json:"jobId"`
-	// The pod's name; null in the row of a job.
+	// Name of the pod; null in the row of a job.
 	Pod       *string `json:"pod"`
 	Name      string  `json:"name"`
 	Namespace string  `json:"namespace"`
@@ -985,7 +985,7 @@ type ListedPod struct {
 	// The user who applied the job last; null if unknown.
 	AppliedBy *string `json:"appliedBy"`
 	Reason    *string `json:"reason"`
-	// The name of the job's main object: with a hash if a GitOps controller applies the job.
+	// Name of the job's main object: with a hash if a GitOps controller applies the job.
 	ObjectName *string `json:"objectName"`
 	// The uid of the job's main object, or of its oldest pod if only pods are left.
 	Uid *string `json:"uid"`
@@ -1041,24 +1041,24 @@ type MetricPoint struct {
 type NamespaceDetail struct {
 	Name   string  `json:"name"`
 	Status *string `json:"status"`
-	// Jobs that have not ended.
+	// Unfinished jobs.
 	Jobs      int64             `json:"jobs"`
 	Pods      int64             `json:"pods"`
 	GPUUsed   int64             `json:"gpuUsed"`
 	Quotas    []NamespaceQuota  `json:"quotas"`
 	CreatedAt *string           `json:"createdAt"`
 	Labels    map[string]string `json:"labels"`
-	// Pods on nodes.
+	// Number of pods on nodes.
 	RunningJobs []HoldingPod `json:"runningJobs"`
-	// Pods that wait for a node.
+	// Number of pods that wait for a node.
 	WaitingJobs []HoldingPod `json:"waitingJobs"`
-	// Jobs, also those that have ended.
+	// Number of jobs, including finished ones.
 	AllJobs int64 `json:"allJobs"`
 }
 
 // NamespaceHour: The usage of a namespace in an hour or step.
 type NamespaceHour struct {
-	// The id of the row. It does not change when the hour is computed again.
+	// Id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Start of the hour or step, UTC.
@@ -1087,13 +1087,13 @@ type NamespaceHour struct {
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
 	// Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs.
 	AllocationRate *float64 `json:"allocation_rate"`
-	// Workloads that held GPUs.
+	// Number of workloads that held GPUs.
 	ActiveWorkloadCount int64 `json:"active_workload_count"`
 }
 
 // NamespaceHourPage: A page of namespace hours.
 type NamespaceHourPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64           `json:"total"`
 	Page       int64           `json:"page"`
 	PageSize   int64           `json:"page_size"`
@@ -1113,7 +1113,7 @@ type NamespaceHoursAfter struct {
 type NamespaceItem struct {
 	Name   string  `json:"name"`
 	Status *string `json:"status"`
-	// Jobs that have not ended.
+	// Unfinished jobs.
 	Jobs      int64    `json:"jobs"`
 	Pods      int64    `json:"pods"`
 	GPUUsed   int64    `json:"gpuUsed"`
@@ -1121,7 +1121,7 @@ type NamespaceItem struct {
 	CreatedAt *string  `json:"createdAt"`
 }
 
-// NamespaceList: `gpuctl get namespaces -o json`.
+// NamespaceList: The list of namespaces.
 type NamespaceList struct {
 	Items []NamespaceItem `json:"items"`
 	Total int64           `json:"total"`
@@ -1145,11 +1145,11 @@ type NamespaceQuota struct {
 	// The requests of containers that set none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
 	CreatedAt      *string           `json:"createdAt"`
-	// False for a ResourceQuota that gpuctl did not make.
+	// False for a ResourceQuota that gpuctl has not created.
 	IsManaged bool `json:"isManaged"`
 }
 
-// NamespaceUsage: Hours of namespaces.
+// NamespaceUsage: Usage of namespaces: all rows, or one page if pages are requested.
 type NamespaceUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
@@ -1162,9 +1162,9 @@ type NamespaceUsage struct {
 type NodeAmount struct {
 	Resource string  `json:"resource"`
 	Vendor   *string `json:"vendor"`
-	// The amount that pods can have.
+	// Allocatable amount.
 	Total float64 `json:"total"`
-	// The amount that pods request; null if pods may not be read.
+	// Amount that pods request; null if pods may not be read.
 	Used *float64 `json:"used"`
 }
 
@@ -1195,7 +1195,7 @@ type NodeDetail struct {
 	RunningJobs   []JobOnNodes `json:"runningJobs"`
 	CreatedAt     *string      `json:"createdAt"`
 	LastUpdatedAt *string      `json:"lastUpdatedAt"`
-	// Labels of the node that name a type of GPU; jobs select by the first.
+	// Labels of the node that name a GPU type; jobs select by the first one.
 	GPULabels []LabelPair `json:"gpuLabels"`
 	// All resources for pods: GPUs, cores, memory, other devices.
 	Amounts []NodeAmount `json:"amounts"`
@@ -1209,7 +1209,7 @@ type NodeFailure struct {
 	// The name of the error, for programs.
 	Error   string `json:"error"`
 	Message string `json:"message"`
-	// The cluster could not be reached, or refused the service.
+	// True if the cluster could not be reached, or rejected the service.
 	IsOutage bool `json:"isOutage"`
 }
 
@@ -1230,13 +1230,13 @@ type NodeItem struct {
 	GPUUsed    *int64   `json:"gpuUsed"`
 	GPUFree    *int64   `json:"gpuFree"`
 	BoundPools []string `json:"boundPools"`
-	// Cores that pods can have.
+	// Allocatable CPU, cores.
 	CPU string `json:"cpu"`
-	// Memory that pods can have.
+	// Allocatable memory.
 	Memory    string  `json:"memory"`
 	GPUType   *string `json:"gpuType"`
 	CreatedAt *string `json:"createdAt"`
-	// Its address inside the cluster.
+	// Internal address of the node.
 	Address *string `json:"address"`
 	// Its state in kubectl's words.
 	K8sState *string `json:"k8sState"`
@@ -1277,7 +1277,7 @@ type OtherCause struct {
 	Fix     *string `json:"fix"`
 }
 
-// PausedJobAnswer: A job that was paused or resumed, or (status `validated`) would be.
+// PausedJobAnswer: The result of pausing or resuming a job. The status of a dry run is `validated`.
 type PausedJobAnswer struct {
 	JobID     string `json:"jobId"`
 	Name      string `json:"name"`
@@ -1316,7 +1316,7 @@ type PlanAnswer struct {
 	Finished []int64 `json:"finished"`
 	// The plan was carried out; `result` of each step has its outcome.
 	CarriedOut bool `json:"carriedOut"`
-	// Steps failed because the cluster failed, or did not allow them.
+	// True if steps failed because of an outage of the cluster.
 	Outage bool `json:"outage"`
 	// The signal that stopped the run; 0 without any.
 	Interrupted int64 `json:"interrupted"`
@@ -1359,14 +1359,14 @@ type PlanStep struct {
 	AppliedBy *string `json:"appliedBy"`
 	// How running work saves its progress before it ends; null if nothing runs or has a checkpoint.
 	Checkpoint *string `json:"checkpoint"`
-	// `planned`, until it is carried out.
+	// `planned` until the step was executed.
 	Result string  `json:"result"`
 	Error  *string `json:"error"`
 	// The job, pool or quota that the object belongs to; "" without any.
 	Title string `json:"title"`
-	// Several jobs share the object, such as a namespace.
+	// True if several jobs share the object, such as a namespace.
 	Shared bool `json:"shared"`
-	// The object does not exist because its ttl has removed it.
+	// True if the object does not exist because its ttl has expired.
 	Expired bool `json:"expired"`
 	// The object before, with `show=objects`; null if it does not exist.
 	Before map[string]any `json:"before"`
@@ -1400,9 +1400,9 @@ type PlanWait struct {
 type PodPage struct {
 	Total int64       `json:"total"`
 	Items []ListedPod `json:"items"`
-	// Status words of all pods and jobs that the other parameters than `kind`, `pool` and `status` choose.
+	// Status words of all pods and jobs that match the parameters other than `kind`, `pool` and `status`.
 	Statuses []string `json:"statuses"`
-	// What could not be read.
+	// Notes about objects that could not be read.
 	Notes []string `json:"notes"`
 }
 
@@ -1430,7 +1430,7 @@ type PoolDetail struct {
 	GPUFree *int64 `json:"gpuFree"`
 	// Free GPUs of nodes that are cordoned or not ready.
 	GPUUnavailable *int64 `json:"gpuUnavailable"`
-	// Type -> GPUs.
+	// GPU type -> number of GPUs.
 	GPUType map[string]int64 `json:"gpuType"`
 	Status  string           `json:"status"`
 	Nodes   []string         `json:"nodes"`
@@ -1508,7 +1508,7 @@ type QuotaLimit struct {
 	UsedPercent *float64 `json:"usedPercent"`
 }
 
-// QuotaList: `gpuctl get quotas -o json`.
+// QuotaList: The list of quotas.
 type QuotaList struct {
 	Items []Quota `json:"items"`
 	Total int64   `json:"total"`
@@ -1532,7 +1532,7 @@ type Recoveries struct {
 	Recovered []RecoveredObject `json:"recovered"`
 	Problems  []RecoveryFailure `json:"problems"`
 	Questions []string          `json:"questions"`
-	// Interrupted runs.
+	// Number of interrupted runs.
 	Journals int64 `json:"journals"`
 	// Namespace -> user whose run may still be active in it.
 	Working map[string]string `json:"working"`
@@ -1578,12 +1578,12 @@ type RecoveryStep struct {
 	AppliedBy *string `json:"appliedBy"`
 	// How running work saves its progress before it ends; null if nothing runs or has a checkpoint.
 	Checkpoint *string `json:"checkpoint"`
-	// `planned`, until it is carried out.
+	// `planned` until the step was executed.
 	Result string  `json:"result"`
 	Error  *string `json:"error"`
 	// The whole object that is created.
 	Object map[string]any `json:"object"`
-	// The object that is created if `object` is refused.
+	// The object to create if `object` is rejected.
 	IfRefused map[string]any `json:"ifRefused"`
 }
 
@@ -1623,7 +1623,7 @@ type SetLabel struct {
 
 // SnapshotPage: A page of snapshots.
 type SnapshotPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64            `json:"total"`
 	Page       int64            `json:"page"`
 	PageSize   int64            `json:"page_size"`
@@ -1633,9 +1633,9 @@ type SnapshotPage struct {
 
 // Submitted: The first created job; `jobs` has all of them if there were several documents.
 type Submitted struct {
-	// Remarks that do not stop the request, such as a pool or a Secret that does not exist.
+	// Notes that do not stop the request, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
-	// Only in a dry run: what the real request has to confirm with `?confirm=true`.
+	// Only in a dry run: what the real request must confirm with `?confirm=true`.
 	Questions []string `json:"questions"`
 	JobID     *string  `json:"jobId"`
 	Name      string   `json:"name"`
@@ -1672,7 +1672,7 @@ type UsageNames struct {
 	Data    []string `json:"data"`
 }
 
-// WaitAnswer: `gpuctl wait -o json`.
+// WaitAnswer: The results of waiting for jobs.
 type WaitAnswer struct {
 	Items []WaitItem `json:"items"`
 }
@@ -1701,7 +1701,7 @@ type WaitedItem struct {
 	Reason    *string `json:"reason"`
 	// The index of the job in `jobs`, from 0.
 	Index int64 `json:"index"`
-	// `late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition.
+	// `late`: not in time. `gone`: deleted. `never`: jobs of this kind do not have the condition.
 	Outcome string `json:"outcome"`
 	// The cause why it is late or has failed; null if unknown.
 	Cause *string `json:"cause"`
@@ -1716,7 +1716,7 @@ type WasteAnswer struct {
 	Data    HeldIdle `json:"data"`
 }
 
-// WhyAnswer: A cause, and what could not be read to find it.
+// WhyAnswer: A cause, with notes about objects that could not be read.
 type WhyAnswer struct {
 	Job       string  `json:"job"`
 	Namespace string  `json:"namespace"`
@@ -1730,7 +1730,7 @@ type WhyAnswer struct {
 	Fix      *string        `json:"fix"`
 	Evidence []WhyEvidence  `json:"evidence"`
 	Also     []OtherCause   `json:"also"`
-	// What could not be read.
+	// Notes about objects that could not be read.
 	Notes []string `json:"notes"`
 }
 
@@ -1739,7 +1739,7 @@ type WhyEvidence struct {
 	Source string `json:"source"`
 	Object string `json:"object"`
 	Text   string `json:"text"`
-	// RFC 3339.
+	// Time of the evidence, RFC 3339.
 	Time *string `json:"time"`
 }
 
@@ -1754,7 +1754,7 @@ type WorkloadCondition struct {
 
 // WorkloadHour: The usage of a workload in an hour or step.
 type WorkloadHour struct {
-	// The id of the row. It does not change when the hour is computed again.
+	// Id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Start of the hour or step, UTC.
@@ -1800,7 +1800,7 @@ type WorkloadHour struct {
 	WorkloadStatus *string `json:"workload_status"`
 	// Number of measurements used.
 	SampleCount int64 `json:"sample_count"`
-	// The uid of the topmost owner of its pods.
+	// Uid of the topmost owner of its pods.
 	OwnerUid    string            `json:"owner_uid"`
 	OwnerName   string            `json:"owner_name"`
 	Labels      map[string]string `json:"labels"`
@@ -1809,7 +1809,7 @@ type WorkloadHour struct {
 
 // WorkloadHourPage: A page of workload hours.
 type WorkloadHourPage struct {
-	// Rows of all pages.
+	// Number of rows of all pages.
 	Total      int64          `json:"total"`
 	Page       int64          `json:"page"`
 	PageSize   int64          `json:"page_size"`
@@ -1856,12 +1856,12 @@ type WaitQuestion struct {
 
 // NamesBody: The names of jobs, pools or quotas to change.
 type NamesBody struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
-	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
-	// and the plan.
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
 	Confirmed []string `json:"confirmed,omitempty"`
-	// Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+	// Names; for jobs also ids, KIND/NAME, or names of pods.
 	Names []string `json:"names"`
 }
 
@@ -1870,37 +1870,37 @@ type PoolBody struct {
 	// Its name; when a pool is changed, the path has it.
 	Name        string `json:"name,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Its nodes, by name.
+	// Names of its nodes.
 	Nodes []string `json:"nodes,omitempty"`
-	// The types of its GPUs.
+	// GPU types of its nodes.
 	GPUType []string `json:"gpuType,omitempty"`
 	// Limits of a pool.
 	Quota map[string]any `json:"quota,omitempty"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // NewLabel: A label to set.
 type NewLabel struct {
-	// The label's key.
+	// Key of the label.
 	Key string `json:"key"`
-	// Its value.
+	// Value of the label.
 	Value string `json:"value"`
 	// Replace an existing value.
 	Overwrite bool `json:"overwrite,omitempty"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // NewLabels: A label to set on several nodes.
 type NewLabels struct {
-	// The label's key.
+	// Key of the label.
 	Key string `json:"key"`
-	// Its value.
+	// Value of the label.
 	Value string `json:"value"`
 	// Replace an existing value.
 	Overwrite bool `json:"overwrite,omitempty"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun    bool     `json:"dryRun,omitempty"`
 	NodeNames []string `json:"nodeNames"`
 }
@@ -1908,7 +1908,7 @@ type NewLabels struct {
 // LabelChanges: Labels to set or delete on several nodes.
 type LabelChanges struct {
 	NodeNames []string `json:"nodeNames"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Key -> value; null deletes the label.
 	Labels map[string]*string `json:"labels"`
@@ -1919,7 +1919,7 @@ type LabelChanges struct {
 // LabelDeletions: Labels to delete on several nodes.
 type LabelDeletions struct {
 	NodeNames []string `json:"nodeNames"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool     `json:"dryRun,omitempty"`
 	Keys   []string `json:"keys"`
 }
@@ -1934,14 +1934,14 @@ type QuotaBody struct {
 	Namespace map[string]any `json:"namespace,omitempty"`
 	// Values for entries that omit them.
 	Default map[string]any `json:"default,omitempty"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // PoolMembers: Nodes to add to a pool.
 type PoolMembers struct {
 	NodeNames []string `json:"nodeNames"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Move nodes that are in another pool.
 	Overwrite bool `json:"overwrite,omitempty"`
@@ -1950,7 +1950,7 @@ type PoolMembers struct {
 // NodeNames: Nodes to change.
 type NodeNames struct {
 	NodeNames []string `json:"nodeNames"`
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
@@ -1968,11 +1968,11 @@ type RightQuestion struct {
 
 // WaitedName: A job to wait for.
 type WaitedName struct {
-	// A jobId, a job's name, or the name of one of its pods.
+	// Id of the job, its name, or the name of one of its pods.
 	Job string `json:"job"`
 	// Namespace of the job; required if the name is ambiguous.
 	Namespace string `json:"namespace,omitempty"`
-	// Its kind, if jobs of several kinds have the name.
+	// Kind of the job; required if jobs of several kinds have the name.
 	Kind string `json:"kind,omitempty"`
 	// The job's id of an earlier response: if it differs, the job was created again since.
 	JobID string `json:"jobId,omitempty"`

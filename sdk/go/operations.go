@@ -66,7 +66,7 @@ func (c *Client) AllJobs(ctx context.Context, options *ListJobsOptions) *Iterato
 
 // CreateJobsOptions are the optional parameters of CreateJobs.
 type CreateJobsOptions struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
@@ -117,7 +117,7 @@ func (c *Client) GetJob(ctx context.Context, jobID string, options *GetJobOption
 
 // UpdateJobOptions are the optional parameters of UpdateJob.
 type UpdateJobOptions struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
@@ -401,13 +401,13 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 
 // ApplyDocumentsOptions are the optional parameters of ApplyDocuments.
 type ApplyDocumentsOptions struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
-	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
-	// and the plan.
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
 	Confirmed []string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
@@ -475,13 +475,13 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 
 // DeleteDocumentsOptions are the optional parameters of DeleteDocuments.
 type DeleteDocumentsOptions struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
-	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
-	// and the plan.
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
 	Confirmed []string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
@@ -534,13 +534,13 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 
 // PlanDocumentsOptions are the optional parameters of PlanDocuments.
 type PlanDocumentsOptions struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
-	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
-	// and the plan.
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
 	Confirmed []string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
@@ -1528,7 +1528,7 @@ func (c *Client) GetNamespace(ctx context.Context, namespaceName string) (*Names
 
 // FitDocumentsOptions are the optional parameters of FitDocuments.
 type FitDocumentsOptions struct {
-	// Only check; nothing is written.
+	// Check only; nothing is written.
 	DryRun bool
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.

@@ -170,7 +170,10 @@ def test_a_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
     shown = session._redacted(workload)
     assert "secret" not in json.dumps(shown)
     claim = claim_of(shown, KEYS)
-    assert (claim.name, claim.namespace) == (prefixed("training/", session._hidden("secret")), session._hidden("theirs"))
+    assert (claim.name, claim.namespace) == (
+        prefixed("training/", session._hidden("secret")),
+        session._hidden("theirs"),
+    )
 
 
 def test_a_quota_does_not_say_how_many_hidden_jobs_hold_it() -> None:

@@ -33,10 +33,10 @@ class PoolBody(BaseModel):
 
     name: str | None = Field(None, max_length=63, description="Its name; when a pool is changed, the path has it.")
     description: str | None = None
-    nodes: list[str] = Field(default_factory=list, description="Its nodes, by name.")
-    gpuType: list[str] = Field(default_factory=list, description="The types of its GPUs.")  # noqa: N815
+    nodes: list[str] = Field(default_factory=list, description="Names of its nodes.")
+    gpuType: list[str] = Field(default_factory=list, description="GPU types of its nodes.")  # noqa: N815
     quota: PoolLimits | None = None
-    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
+    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
 
 
 class QuotaBody(BaseModel):
@@ -59,4 +59,4 @@ class QuotaBody(BaseModel):
     users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
     namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
     default: dict[str, JsonValue] | None = Field(None, description="Values for entries that omit them.")
-    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
+    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815

@@ -38,4 +38,4 @@ class AuditPage(ApiModel):
         description="False if lines may be missing: older ones, those of rotated files, or those of other replicas.",
         examples=[True],
     )
-    left_out: int = Field(description="Lines that cannot be read.", examples=[0])
+    left_out: int = Field(description="Number of lines that cannot be parsed.", examples=[0])

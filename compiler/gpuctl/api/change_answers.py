@@ -10,7 +10,7 @@ from gpuctl.reading.job_rows import Job, job_id
 
 
 class PausedJobAnswer(ApiModel):
-    """A job that was paused or resumed, or (status ``validated``) would be."""
+    """The result of pausing or resuming a job. The status of a dry run is ``validated``."""
 
     job_id: str = Field(examples=["qwen2-7b-sft-1x8k2"])
     name: str = Field(examples=["qwen2-7b-sft"])

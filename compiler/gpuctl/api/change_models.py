@@ -79,15 +79,15 @@ class DocumentsBody(BaseModel):
     )
 
     yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
-    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
+    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
 
 
 MOST_NAMES = 100
 """Maximum number of names in one request."""
 _CONFIRMED: Any = Field(
     None,
-    description="The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is "
-    "answered with 409 and the plan.",
+    description="The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other "
+    "texts, the answer is 409 with the plan.",
     examples=[[]],
 )
 
@@ -95,7 +95,7 @@ _CONFIRMED: Any = Field(
 class SentFile(Body):
     """A file of documents."""
 
-    name: str = Field(max_length=4096, description="Its name in diagnostics.", examples=["jobs/train.yaml"])
+    name: str = Field(max_length=4096, description="Name of the file in diagnostics.", examples=["jobs/train.yaml"])
     text: str = Field(examples=[EXAMPLE])
     in_directory: bool = Field(
         False, description="True if it was found in a directory: documents of other tools are then skipped with a note."
@@ -130,7 +130,7 @@ class ConfirmedBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
+    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
     confirmed: list[str] | None = _CONFIRMED
 
 
@@ -140,7 +140,7 @@ class NamesBody(ConfirmedBody):
     names: list[Name] = Field(
         min_length=1,
         max_length=MOST_NAMES,
-        description="Names; for jobs also a jobId, KIND/NAME or the name of a pod.",
+        description="Names; for jobs also ids, KIND/NAME, or names of pods.",
         examples=[["qwen2-7b-sft"]],
     )
 
@@ -168,12 +168,12 @@ class PlanRemarks(BaseModel):
 
     notes: list[str] = Field(
         default_factory=list,
-        description="Remarks that do not stop the request, such as a pool or a Secret that does not exist.",
+        description="Notes that do not stop the request, such as a pool or a Secret that does not exist.",
         examples=[[f"{_NOTE}, which training/qwen2-7b-sft will wait for"]],
     )
     questions: list[str] = Field(
         default_factory=list,
-        description="Only in a dry run: what the real request has to confirm with `?confirm=true`.",
+        description="Only in a dry run: what the real request must confirm with `?confirm=true`.",
         examples=[[]],
     )
 

@@ -41,9 +41,7 @@ class FitEnding(ApiModel):
 class FitOpening(ApiModel):
     """The time at which a job will fit that does not fit now."""
 
-    by: str = Field(
-        description="The latest such time, by the clock of the API server.", examples=["2026-01-01T14:05:00Z"]
-    )
+    by: str = Field(description="The latest time, by the clock of the API server.", examples=["2026-01-01T14:05:00Z"])
     taken_at: str = Field(description="The time at which the cluster was read.", examples=["2026-01-01T10:45:00Z"])
     after: list[FitEnding] = Field(description="The jobs that have to end before, in the order in which they end.")
 
@@ -128,9 +126,9 @@ class FitJobs(ApiModel):
 class FitAnswer(FitJobs):
     """The result of ``gpuctl fit``, with notes and diagnostics."""
 
-    notes: list[str] = Field(description="What the answer does not take into account.", examples=[[]])
+    notes: list[str] = Field(description="Aspects that the answer does not take into account.", examples=[[]])
     warnings: list[DocumentWarning] = Field([], description="Diagnostics of the documents.")
-    messages: list[str] = Field([], description="Remarks about the request itself.", examples=[[]])
+    messages: list[str] = Field([], description="Messages about the request itself.", examples=[[]])
 
 
 def fit_jobs(fits: Iterable[Fit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJobs:

@@ -17,7 +17,7 @@ class WhyEvidence(SharedModel):
     source: str = Field(examples=["event"])
     object: str = Field(examples=["pod/qwen2-7b-sft-x7k2p"])
     text: str = Field(examples=["0/6 nodes are available: 6 Insufficient nvidia.com/gpu."])
-    time: str | None = Field(None, description="RFC 3339.", examples=["2024-06-01T10:00:05Z"])
+    time: str | None = Field(None, description="Time of the evidence, RFC 3339.", examples=["2024-06-01T10:00:05Z"])
 
 
 class OtherCause(SharedModel):
@@ -60,9 +60,9 @@ class JobCause(SharedModel):
 
 
 class WhyAnswer(JobCause):
-    """A cause, and what could not be read to find it."""
+    """A cause, with notes about objects that could not be read."""
 
-    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+    notes: list[str] = Field([], description="Notes about objects that could not be read.", examples=[[]])
 
 
 def job_cause(answer: Explanation) -> JobCause:

@@ -46,7 +46,7 @@ class JobObjects(SharedModel):
 class JobPod(JobRow):
     """A pod of the job: a row of ``gpuctl get jobs -o json``, and the number of restarts of its containers."""
 
-    pod: str = Field(description="The pod's name.", examples=["qwen2-7b-sft-x7k2p"])
+    pod: str = Field(description="Name of the pod.", examples=["qwen2-7b-sft-x7k2p"])
     restarts: int = Field(examples=[0])
 
 
@@ -88,7 +88,7 @@ class JobBasics(SharedModel):
 
 
 class JobDescription(JobBasics):
-    """``GET /jobs/{jobId}``. ``status`` is the phase."""
+    """A job, with its document and pods. ``status`` is the phase."""
 
     metrics: JobMetrics
 
@@ -162,7 +162,7 @@ class DescribedJob(JobBasics):
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
     access: JobAddresses
-    why: JobCause | None = Field(None, description="Null if nothing keeps the job from running.")
+    why: JobCause | None = Field(None, description="The cause that keeps the job waiting; null if none.")
     events: list[EventsAlike] | None = Field(None, description="Null if they may not be read.")
 
     def as_json(self) -> dict[str, Any]:
@@ -173,14 +173,14 @@ class DescribedJob(JobBasics):
 
 
 class JobDetails(DescribedJob):
-    """``GET /jobs/{jobId}/details``."""
+    """The full description of a job."""
 
     uid: str | None = Field(
         None,
         description="The uid of the job's main object; null if only pods are left.",
         examples=["4f0b7a52-6a54-4a7e-9d5b-6b0a8c0c1d2e"],
     )
-    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+    notes: list[str] = Field([], description="Notes about objects that could not be read.", examples=[[]])
 
 
 def job_description(job_id: str, facts: JobFacts, metrics: JobMetrics, gpu_type: str | None) -> JobDescription:

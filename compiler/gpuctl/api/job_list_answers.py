@@ -14,9 +14,9 @@ from gpuctl.reading.job_rows import JobTableRow
 class JobRow(SharedModel):
     """A pod of a job, or a job. ``ready`` counts the containers of a pod, or the pods of a job."""
 
-    job_id: str = Field(description="The job's id.", examples=["qwen2-7b-sft-4k2p9"])
+    job_id: str = Field(description="Id of the job.", examples=["qwen2-7b-sft-4k2p9"])
     pod: str | None = Field(
-        None, description="The pod's name; null in the row of a job.", examples=["qwen2-7b-sft-x7k2p"]
+        None, description="Name of the pod; null in the row of a job.", examples=["qwen2-7b-sft-x7k2p"]
     )
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
@@ -50,7 +50,7 @@ class ListedPod(JobRow):
 
     object_name: str | None = Field(
         None,
-        description="The name of the job's main object: with a hash if a GitOps controller applies the job.",
+        description="Name of the job's main object: with a hash if a GitOps controller applies the job.",
         examples=["qwen2-7b-sft"],
     )
     uid: str | None = Field(
@@ -67,11 +67,11 @@ class PodPage(SharedModel):
     items: list[ListedPod]
     statuses: list[str] = Field(
         [],
-        description="Status words of all pods and jobs that the other parameters than `kind`, `pool` and `status` "
-        "choose.",
+        description="Status words of all pods and jobs that match the parameters other than `kind`, `pool` and "
+        "`status`.",
         examples=[["Running", "Unschedulable"]],
     )
-    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+    notes: list[str] = Field([], description="Notes about objects that could not be read.", examples=[[]])
 
 
 class GpusOfJobs(SharedModel):
@@ -82,7 +82,7 @@ class GpusOfJobs(SharedModel):
         None, description="GPUs of all nodes; null for a single namespace, or if nodes may not be read.", examples=[32]
     )
     waiting: int = Field(description="GPUs that jobs wait for.", examples=[8])
-    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+    notes: list[str] = Field([], description="Notes about objects that could not be read.", examples=[[]])
 
 
 class JobItem(SharedModel):
@@ -106,7 +106,7 @@ class JobItem(SharedModel):
         None, description="Progress from the training's log, percent; null if the log has none.", examples=[65]
     )
     object_name: str = Field(
-        description="The name of its main object: with a hash if a GitOps controller applies the job.",
+        description="Name of its main object: with a hash if a GitOps controller applies the job.",
         examples=["qwen2-7b-sft"],
     )
 

@@ -22,7 +22,7 @@ class NamespaceFields(ApiModel, Generic[QuotaForm]):
 
     name: str = Field(examples=["team-a"])
     status: str | None = Field(examples=["Active"])
-    jobs: int = Field(description="Jobs that have not ended.", examples=[3])
+    jobs: int = Field(description="Unfinished jobs.", examples=[3])
     pods: int = Field(examples=[5])
     gpu_used: int = Field(examples=[12])
     quotas: list[QuotaForm]
@@ -41,7 +41,7 @@ class NamespaceItem(NamespaceFields[str]):
 
 
 class NamespaceList(ApiModel):
-    """``gpuctl get namespaces -o json``."""
+    """The list of namespaces."""
 
     items: list[NamespaceItem]
     total: int = Field(examples=[2])
@@ -57,8 +57,8 @@ class NamespaceContents(NamespaceFields[QuotaForm], Generic[QuotaForm]):
     """A namespace with its pods."""
 
     labels: dict[str, str] | None = Field(examples=[{"team": "nlp"}])
-    running_jobs: list[HoldingPod] = Field(description="Pods on nodes.")
-    waiting_jobs: list[HoldingPod] = Field(description="Pods that wait for a node.")
+    running_jobs: list[HoldingPod] = Field(description="Number of pods on nodes.")
+    waiting_jobs: list[HoldingPod] = Field(description="Number of pods that wait for a node.")
 
 
 class NamespaceAnswer(NamespaceContents[Quota]):
@@ -73,7 +73,7 @@ class NamespaceAnswer(NamespaceContents[Quota]):
 class NamespaceQuota(Quota):
     """A quota of a namespace."""
 
-    is_managed: bool = Field(description="False for a ResourceQuota that gpuctl did not make.", examples=[True])
+    is_managed: bool = Field(description="False for a ResourceQuota that gpuctl has not created.", examples=[True])
 
     @classmethod
     def of(cls, quota: QuotaState) -> NamespaceQuota:
@@ -84,7 +84,7 @@ class NamespaceQuota(Quota):
 class NamespaceDetail(NamespaceContents[NamespaceQuota]):
     """A namespace with its quotas and pods."""
 
-    all_jobs: int = Field(description="Jobs, also those that have ended.", examples=[4])
+    all_jobs: int = Field(description="Number of jobs, including finished ones.", examples=[4])
 
     @classmethod
     def of(cls, namespace: Namespace) -> NamespaceDetail:

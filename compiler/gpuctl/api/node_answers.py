@@ -21,7 +21,7 @@ class HoldingPod(ApiModel):
     """A pod that runs on a node, or waits for one."""
 
     pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
-    name: str = Field(description="The name of its job.", examples=["qwen2-7b-sft"])
+    name: str = Field(description="Name of its job.", examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
     kind: str | None = Field(description="Null for a pod that gpuctl does not manage.", examples=["training"])
     gpu: int = Field(examples=[4])
@@ -60,11 +60,11 @@ class NodeItem(ApiModel):
     gpu_used: int | None = Field(examples=[4])
     gpu_free: int | None = Field(examples=[4])
     bound_pools: list[str] = Field(examples=[["training-pool"]])
-    cpu: str = Field(description="Cores that pods can have.", examples=["64"])
-    memory: str = Field(description="Memory that pods can have.", examples=["256Gi"])
+    cpu: str = Field(description="Allocatable CPU, cores.", examples=["64"])
+    memory: str = Field(description="Allocatable memory.", examples=["256Gi"])
     gpu_type: str | None = Field(examples=["a100-80g"])
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
-    address: str | None = Field(None, description="Its address inside the cluster.", examples=["10.0.0.7"])
+    address: str | None = Field(None, description="Internal address of the node.", examples=["10.0.0.7"])
     k8s_state: str | None = Field(
         None, alias="k8sState", description="Its state in kubectl's words.", examples=["Ready,SchedulingDisabled"]
     )
@@ -172,9 +172,9 @@ class NodeAmount(ApiModel):
 
     resource: str = Field(examples=["nvidia.com/gpu"])
     vendor: str | None = Field(examples=["nvidia"])
-    total: int | float = Field(description="The amount that pods can have.", examples=[8])
+    total: int | float = Field(description="Allocatable amount.", examples=[8])
     used: int | float | None = Field(
-        description="The amount that pods request; null if pods may not be read.", examples=[4]
+        description="Amount that pods request; null if pods may not be read.", examples=[4]
     )
 
     @classmethod
@@ -240,7 +240,7 @@ class NodeFields(ApiModel, Generic[Holder]):
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
     last_updated_at: str | None = Field(examples=["2024-06-02T14:30:00Z"])
     gpu_labels: list[LabelPair] = Field(
-        [], description="Labels of the node that name a type of GPU; jobs select by the first."
+        [], description="Labels of the node that name a GPU type; jobs select by the first one."
     )
     amounts: list[NodeAmount] = Field([], description="All resources for pods: GPUs, cores, memory, other devices.")
 
@@ -311,7 +311,7 @@ class GpuPage(ApiModel):
 class GpuTypeItem(ApiModel):
     """A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read."""
 
-    gpu_type: str = Field(description="`unknown` for GPUs that no label names.", examples=["a100-80g"])
+    gpu_type: str = Field(description="`unknown` for GPUs of nodes without a label for it.", examples=["a100-80g"])
     vendors: list[str] = Field(examples=[["nvidia"]])
     gpu_total: int = Field(examples=[24])
     gpu_used: int | None = Field(description="GPUs that pods request.", examples=[16])

@@ -19,8 +19,8 @@ MOST_LABELS = 100
 NodeName = Annotated[str, Field(max_length=253)]
 Text = Annotated[str, Field(max_length=512)]
 
-_KEY = Field(max_length=512, description="The label's key.", examples=["nvidia.com/gpu-type"])
-_VALUE = Field(max_length=512, description="Its value.", examples=["a100-80g"])
+_KEY = Field(max_length=512, description="Key of the label.", examples=["nvidia.com/gpu-type"])
+_VALUE = Field(max_length=512, description="Value of the label.", examples=["a100-80g"])
 
 
 class NewLabel(Body):
@@ -29,7 +29,7 @@ class NewLabel(Body):
     key: str = _KEY
     value: str = _VALUE
     overwrite: bool = Field(False, description="Replace an existing value.")
-    dry_run: bool = Field(False, description="Only check; nothing is written.")
+    dry_run: bool = Field(False, description="Check only; nothing is written.")
 
 
 class NewLabels(NewLabel):
@@ -42,7 +42,7 @@ class NodeNames(Body):
     """Nodes to change."""
 
     node_names: list[NodeName] = Field(min_length=1, max_length=MOST_NODES, examples=[["node-2", "node-3"]])
-    dry_run: bool = Field(False, description="Only check; nothing is written.")
+    dry_run: bool = Field(False, description="Check only; nothing is written.")
 
 
 class LabelChanges(NodeNames):
@@ -85,7 +85,7 @@ class NodeFailure(ApiModel):
     error: str = Field(description="The name of the error, for programs.", examples=["NodeNotFound"])
     message: str = Field(examples=["there is no node node-3"])
     is_outage: bool = Field(
-        False, description="The cluster could not be reached, or refused the service.", examples=[False]
+        False, description="True if the cluster could not be reached, or rejected the service.", examples=[False]
     )
 
 
@@ -97,7 +97,7 @@ class ChangedNode(ApiModel):
 
 
 class BatchReport(ApiModel):
-    """The result of a change of several nodes."""
+    """The result of a change to several nodes."""
 
     success: list[str] = Field(examples=[["node-2"]])
     failed: list[NodeFailure]

@@ -97,7 +97,7 @@ class StepFields(ApiModel):
         description="How running work saves its progress before it ends; null if nothing runs or has a checkpoint.",
         examples=["python save.py (at most 2m)"],
     )
-    result: str = Field(description="`planned`, until it is carried out.", examples=["planned"])
+    result: str = Field(description="`planned` until the step was executed.", examples=["planned"])
     error: str | None = Field(examples=[None])
 
 
@@ -107,8 +107,8 @@ class PlanStep(StepFields):
     title: str = Field(
         "", description='The job, pool or quota that the object belongs to; "" without any.', examples=["training/sft"]
     )
-    shared: bool = Field(False, description="Several jobs share the object, such as a namespace.")
-    expired: bool = Field(False, description="The object does not exist because its ttl has removed it.")
+    shared: bool = Field(False, description="True if several jobs share the object, such as a namespace.")
+    expired: bool = Field(False, description="True if the object does not exist because its ttl has expired.")
     before: dict[str, Any] | None = Field(
         None, description="The object before, with `show=objects`; null if it does not exist.", examples=[None]
     )
@@ -164,7 +164,7 @@ class PlanAnswer(PlanFields):
         [], description="Indexes of the finished steps, in the order in which they finished.", examples=[[0]]
     )
     carried_out: bool = Field(False, description="The plan was carried out; `result` of each step has its outcome.")
-    outage: bool = Field(False, description="Steps failed because the cluster failed, or did not allow them.")
+    outage: bool = Field(False, description="True if steps failed because of an outage of the cluster.")
     interrupted: int = Field(0, description="The signal that stopped the run; 0 without any.", examples=[0])
     unfinished: bool = Field(False, description="A journal remains: `POST /recoveries` finishes the run.")
     messages: list[str] = Field([], description="Messages of the run.", examples=[[]])
@@ -176,7 +176,7 @@ class RecoveryStep(StepFields):
 
     object: dict[str, Any] | None = Field(None, description="The whole object that is created.", examples=[None])
     if_refused: dict[str, Any] | None = Field(
-        None, description="The object that is created if `object` is refused.", examples=[None]
+        None, description="The object to create if `object` is rejected.", examples=[None]
     )
 
 
@@ -227,7 +227,7 @@ class Recoveries(RecoveryFields):
 
     problems: list[RecoveryFailure]  # type: ignore[assignment]
     questions: list[str] = Field(examples=[["job.batch/qwen2-7b-sft in team-a is created again"]])
-    journals: int = Field(0, description="Interrupted runs.", examples=[1])
+    journals: int = Field(0, description="Number of interrupted runs.", examples=[1])
     working: dict[str, str] = Field(
         {}, description="Namespace -> user whose run may still be active in it.", examples=[{"team-a": "anna"}]
     )

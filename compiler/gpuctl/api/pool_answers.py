@@ -53,7 +53,9 @@ class PoolList(ApiModel):
 class PoolFields(PoolCounts, Generic[Holder]):
     """The fields of one pool that the command line and the REST API share."""
 
-    gpu_type: dict[str, int] = Field(description="Type -> GPUs.", examples=[{"a100-80g": 24, "a100-40g": 8}])
+    gpu_type: dict[str, int] = Field(
+        description="GPU type -> number of GPUs.", examples=[{"a100-80g": 24, "a100-40g": 8}]
+    )
     status: PoolStatus = Field(examples=["active"])
     nodes: list[str] = Field(examples=[["node-1", "node-2", "node-3"]])
     quota: PoolQuota

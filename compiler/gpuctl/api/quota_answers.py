@@ -84,7 +84,7 @@ class Quota(ApiModel):
 
 
 class QuotaList(ApiModel):
-    """``gpuctl get quotas -o json``."""
+    """The list of quotas."""
 
     items: list[Quota]
     total: int = Field(examples=[2])

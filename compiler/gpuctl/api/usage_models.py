@@ -18,11 +18,11 @@ class UsageProblem(UsageValue):
 
     code: int = Field(description="The HTTP status.", examples=[400])
     message: str = Field(description="The kind of error.", examples=["Invalid request parameters"])
-    error: str = Field(description="The error in words.", examples=["the query parameter start_time is required"])
+    error: str = Field(description="What went wrong.", examples=["the query parameter start_time is required"])
 
 
 class _Hour(UsageValue):
-    id: int = Field(description="The id of the row. It does not change when the hour is computed again.", examples=[1])
+    id: int = Field(description="Id of the row. It does not change when the hour is computed again.", examples=[1])
     cluster_name: str = Field(examples=["cluster-1"])
 
 
@@ -93,7 +93,7 @@ class NamespaceHour(_Last, _Used, _Told, _Hour):
         description="Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs.",
         examples=[25.39],
     )
-    active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[5])
+    active_workload_count: int = Field(description="Number of workloads that held GPUs.", examples=[5])
 
 
 class LabelHour(_Last, _Used, _Told, _Hour):
@@ -106,7 +106,7 @@ class LabelHour(_Last, _Used, _Told, _Hour):
         examples=["ai-research"],
     )
     allocated_gpu_count: float | None = Field(description="Average number of held GPUs.", examples=[64.0])
-    active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[8])
+    active_workload_count: int = Field(description="Number of workloads that held GPUs.", examples=[8])
 
 
 class WorkloadHour(_Last, _Spread, _Used, _Told, _Hour):
@@ -131,14 +131,14 @@ class WorkloadHour(_Last, _Spread, _Used, _Told, _Hour):
         description="Status at the end of the hour, from its pods.", examples=["Running"]
     )
     sample_count: int = Field(description="Number of measurements used.", examples=[3600])
-    owner_uid: str = Field(description="The uid of the topmost owner of its pods.", examples=["abc-def-123"])
+    owner_uid: str = Field(description="Uid of the topmost owner of its pods.", examples=["abc-def-123"])
     owner_name: str = Field(examples=["bert-training"])
     labels: dict[str, str] = Field(examples=[{"team": "research", "project": "nlp", "priority": "high"}])
     annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001", "project-id": "proj-123"}])
 
 
 class _Page(UsageValue):
-    total: int = Field(description="Rows of all pages.", examples=[150])
+    total: int = Field(description="Number of rows of all pages.", examples=[150])
     page: int = Field(examples=[1])
     page_size: int = Field(examples=[20])
     total_pages: int = Field(examples=[8])
@@ -211,7 +211,7 @@ class LedgerRow(UsageValue):
         description="Seconds of the step for which usage is known. All amounts cover only these.", examples=[2592000.0]
     )
     known_from: str = Field(
-        description="First moment of the step for which usage is known, UTC.", examples=["2025-11-01T00:00:00Z"]
+        description="Start of the known usage within the step, UTC.", examples=["2025-11-01T00:00:00Z"]
     )
     known_until: str = Field(
         description="Last moment of the step for which usage is known, UTC.", examples=["2025-12-01T00:00:00Z"]
@@ -249,8 +249,8 @@ class LedgerRow(UsageValue):
         description="GPU-seconds not held, on nodes that take no pods.", examples=[5888000.0]
     )
     unsized_gpu_seconds: float | None = Field(
-        description="On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by "
-        "such pods or free. Null for groups that own no GPUs.",
+        description="GPU-seconds, allocated to pods with a share of unknown size or free, on nodes with such pods. "
+        "Null for groups that own no GPUs.",
         examples=[0.0],
     )
     allowed_gpu_seconds: float | None = Field(
@@ -262,7 +262,8 @@ class LedgerRow(UsageValue):
         examples=[36000.0],
     )
     beyond_held_gpu_seconds: float = Field(
-        description="Use of shared cards beyond the share of their pods. Not part of `busy`.", examples=[1800.0]
+        description="Utilization of shared cards beyond the share of their pods, GPU-seconds. Not part of `busy`.",
+        examples=[1800.0],
     )
     avg_utilization: float | None = Field(
         description="Mean utilization of the measured GPU-seconds, percent.", examples=[68.5]
@@ -349,13 +350,13 @@ class ClusterUsage(_Envelope):
 
 
 class NamespaceUsage(_Envelope):
-    """Hours of namespaces."""
+    """Usage of namespaces: all rows, or one page if pages are requested."""
 
     data: list[NamespaceHour] | NamespaceHourPage | NamespaceHoursAfter
 
 
 class LabelUsage(_Envelope):
-    """Hours of the values of a label or annotation."""
+    """Usage by the values of a label or annotation: all rows, or one page if pages are requested."""
 
     data: list[LabelHour] | LabelHourPage | LabelHoursAfter
 
@@ -397,7 +398,7 @@ class IdleGpus(UsageValue):
     )
     labels: dict[str, str] = Field(examples=[{"team": "research"}])
     annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001"}])
-    gpu_count: float = Field(description="GPUs that it holds now.", examples=[8])
+    gpu_count: float = Field(description="Number of GPUs that it holds now.", examples=[8])
     gpu_models: dict[str, float] = Field(description="GPUs by model.", examples=[{"A100-80G": 8}])
     pod_count: int = Field(description="Pods that hold these GPUs.", examples=[1])
     idle_since: str = Field(examples=["2025-11-05T02:00:00Z"])
@@ -456,10 +457,11 @@ class HeldModel(UsageValue):
     model: str = Field(description="The GPU model.", examples=["A100-80G"])
     key: str = Field(description="The key of the label or annotation; empty without one.", examples=["team"])
     value: str = Field(
-        description="Its value at that time, `__unset__` for pods without it; empty without a key.",
+        description="Value of the label or annotation at that time; `__unset__` for pods without it; empty without a "
+        "key.",
         examples=["ai-research"],
     )
-    allocated_gpu_seconds: float = Field(description="GPU-seconds that it held.", examples=[28800.0])
+    allocated_gpu_seconds: float = Field(description="GPU-seconds allocated to the workload.", examples=[28800.0])
 
 
 class HeldModelPage(_Page):

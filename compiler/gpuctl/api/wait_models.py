@@ -17,11 +17,13 @@ class WaitedName(Body):
 
     job: str = Field(
         max_length=253,
-        description="A jobId, a job's name, or the name of one of its pods.",
+        description="Id of the job, its name, or the name of one of its pods.",
         examples=["qwen2-7b-sft"],
     )
     namespace: str = Field("", max_length=63, description="Namespace of the job; required if the name is ambiguous.")
-    kind: str = Field("", max_length=63, description="Its kind, if jobs of several kinds have the name.")
+    kind: str = Field(
+        "", max_length=63, description="Kind of the job; required if jobs of several kinds have the name."
+    )
     job_id: str = Field(
         "",
         max_length=253,
@@ -71,7 +73,7 @@ class WaitItem(ApiModel):
 
 
 class WaitAnswer(ApiModel):
-    """``gpuctl wait -o json``."""
+    """The results of waiting for jobs."""
 
     items: list[WaitItem]
 
@@ -81,7 +83,7 @@ class WaitedItem(WaitItem):
 
     index: int = Field(description="The index of the job in `jobs`, from 0.", examples=[0])
     outcome: Literal["met", "late", "failed", "gone", "never"] = Field(
-        description="`late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition.",
+        description="`late`: not in time. `gone`: deleted. `never`: jobs of this kind do not have the condition.",
         examples=["met"],
     )
     cause: str | None = Field(description="The cause why it is late or has failed; null if unknown.", examples=[None])

@@ -64,7 +64,7 @@ class AuditPage(Answer):
     complete: bool
     """False if lines may be missing: older ones, those of rotated files, or those of other replicas."""
     left_out: int
-    """Lines that cannot be read."""
+    """Number of lines that cannot be parsed."""
 
 
 class Batch(Answer):
@@ -88,9 +88,9 @@ class BatchItem(Answer):
     """A created job of a batch; with ``dryRun`` one that would be created (``jobId`` is null)."""
 
     notes: list[str] = Field(default_factory=list)
-    """Remarks that do not stop the request, such as a pool or a Secret that does not exist."""
+    """Notes that do not stop the request, such as a pool or a Secret that does not exist."""
     questions: list[str] = Field(default_factory=list)
-    """Only in a dry run: what the real request has to confirm with `?confirm=true`."""
+    """Only in a dry run: what the real request must confirm with `?confirm=true`."""
     job_id: str | None
     name: str
     message: str
@@ -99,7 +99,7 @@ class BatchItem(Answer):
 
 
 class BatchReport(Answer):
-    """The result of a change of several nodes."""
+    """The result of a change to several nodes."""
 
     success: list[str]
     failed: list[NodeFailure]
@@ -147,7 +147,7 @@ class ClusterHour(Answer):
     """The usage of a cluster in an hour or step."""
 
     id: int
-    """The id of the row. It does not change when the hour is computed again."""
+    """Id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Start of the hour or step, UTC."""
@@ -186,7 +186,7 @@ class ClusterHourPage(Answer):
     """A page of cluster hours."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")
@@ -291,11 +291,11 @@ class FitAnswer(Answer):
 
     jobs: list[FitJob]
     notes: list[str]
-    """What the answer does not take into account."""
+    """Aspects that the answer does not take into account."""
     warnings: list[DocumentWarning] = Field(default_factory=list)
     """Diagnostics of the documents."""
     messages: list[str] = Field(default_factory=list)
-    """Remarks about the request itself."""
+    """Messages about the request itself."""
 
 
 class FitEnding(Answer):
@@ -347,7 +347,7 @@ class FitOpening(Answer):
     """The time at which a job will fit that does not fit now."""
 
     by: str
-    """The latest such time, by the clock of the API server."""
+    """The latest time, by the clock of the API server."""
     taken_at: str
     """The time at which the cluster was read."""
     after: list[FitEnding]
@@ -405,7 +405,7 @@ class GpuTypeItem(Answer):
     """A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read."""
 
     gpu_type: str
-    """`unknown` for GPUs that no label names."""
+    """`unknown` for GPUs of nodes without a label for it."""
     vendors: list[str]
     gpu_total: int
     gpu_used: int | None
@@ -433,7 +433,7 @@ class GpusOfJobs(Answer):
     waiting: int
     """GPUs that jobs wait for."""
     notes: list[str]
-    """What could not be read."""
+    """Notes about objects that could not be read."""
 
 
 class GpusOfNode(Answer):
@@ -497,16 +497,16 @@ class HeldModel(Answer):
     key: str
     """The key of the label or annotation; empty without one."""
     value: str
-    """Its value at that time, `__unset__` for pods without it; empty without a key."""
+    """Value of the label or annotation at that time; `__unset__` for pods without it; empty without a key."""
     allocated_gpu_seconds: float = Field(alias="allocated_gpu_seconds")
-    """GPU-seconds that it held."""
+    """GPU-seconds allocated to the workload."""
 
 
 class HeldModelPage(Answer):
     """A page of held GPU models."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")
@@ -528,7 +528,7 @@ class HoldingPod(Answer):
 
     pod: str
     name: str
-    """The name of its job."""
+    """Name of its job."""
     namespace: str
     kind: str | None
     """Null for a pod that gpuctl does not manage."""
@@ -549,7 +549,7 @@ class IdleGpus(Answer):
     labels: dict[str, str]
     annotations: dict[str, str]
     gpu_count: float = Field(alias="gpu_count")
-    """GPUs that it holds now."""
+    """Number of GPUs that it holds now."""
     gpu_models: dict[str, float] = Field(alias="gpu_models")
     """GPUs by model."""
     pod_count: int = Field(alias="pod_count")
@@ -601,7 +601,7 @@ class JobCause(Answer):
 
 
 class JobDescription(Answer):
-    """``GET /jobs/{jobId}``. ``status`` is the phase."""
+    """A job, with its document and pods. ``status`` is the phase."""
 
     job_id: str
     name: str
@@ -630,7 +630,7 @@ class JobDescription(Answer):
 
 
 class JobDetails(Answer):
-    """``GET /jobs/{jobId}/details``."""
+    """The full description of a job."""
 
     job_id: str
     name: str
@@ -660,13 +660,13 @@ class JobDetails(Answer):
     conditions: list[WorkloadCondition]
     access: JobAddresses
     why: JobCause | None
-    """Null if nothing keeps the job from running."""
+    """The cause that keeps the job waiting; null if none."""
     events: list[EventsAlike] | None
     """Null if they may not be read."""
     uid: str | None
     """The uid of the job's main object; null if only pods are left."""
     notes: list[str]
-    """What could not be read."""
+    """Notes about objects that could not be read."""
 
 
 class JobDocument(Answer):
@@ -721,7 +721,7 @@ class JobItem(Answer):
     progress: int | None
     """Progress from the training's log, percent; null if the log has none."""
     object_name: str
-    """The name of its main object: with a hash if a GitOps controller applies the job."""
+    """Name of its main object: with a hash if a GitOps controller applies the job."""
 
 
 class JobMetrics(Answer):
@@ -763,9 +763,9 @@ class JobPod(Answer):
     """A pod of the job: a row of ``gpuctl get jobs -o json``, and the number of restarts of its containers."""
 
     job_id: str
-    """The job's id."""
+    """Id of the job."""
     pod: str
-    """The pod's name."""
+    """Name of the pod."""
     name: str
     namespace: str
     kind: str
@@ -855,7 +855,7 @@ class LabelHour(Answer):
     """The usage of a value of a label or annotation in an hour or step."""
 
     id: int
-    """The id of the row. It does not change when the hour is computed again."""
+    """Id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Start of the hour or step, UTC."""
@@ -884,14 +884,14 @@ class LabelHour(Answer):
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
     """Average number of held GPUs."""
     active_workload_count: int = Field(alias="active_workload_count")
-    """Workloads that held GPUs."""
+    """Number of workloads that held GPUs."""
 
 
 class LabelHourPage(Answer):
     """A page of label hours."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")
@@ -922,7 +922,7 @@ class LabelPair(Answer):
 
 
 class LabelUsage(Answer):
-    """Hours of the values of a label or annotation."""
+    """Usage by the values of a label or annotation: all rows, or one page if pages are requested."""
 
     code: int
     """The HTTP status."""
@@ -971,7 +971,7 @@ class LedgerPage(Answer):
     """A page of ledger rows."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")
@@ -990,7 +990,7 @@ class LedgerRow(Answer):
     known_seconds: float = Field(alias="known_seconds")
     """Seconds of the step for which usage is known. All amounts cover only these."""
     known_from: str = Field(alias="known_from")
-    """First moment of the step for which usage is known, UTC."""
+    """Start of the known usage within the step, UTC."""
     known_until: str = Field(alias="known_until")
     """Last moment of the step for which usage is known, UTC."""
     provisional: bool
@@ -1020,15 +1020,15 @@ class LedgerRow(Answer):
     unusable_gpu_seconds: float | None = Field(alias="unusable_gpu_seconds")
     """GPU-seconds not held, on nodes that take no pods."""
     unsized_gpu_seconds: float | None = Field(alias="unsized_gpu_seconds")
-    """On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or
-    free. Null for groups that own no GPUs.
+    """GPU-seconds, allocated to pods with a share of unknown size or free, on nodes with such pods. Null for groups
+    that own no GPUs.
     """
     allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
     """Only for namespaces: GPU-seconds that its quotas allow; without a quota, those of the cluster."""
     by_process_gpu_seconds: float = Field(alias="by_process_gpu_seconds")
     """Part of the measured GPU-seconds that comes from per-process metrics of shared cards."""
     beyond_held_gpu_seconds: float = Field(alias="beyond_held_gpu_seconds")
-    """Use of shared cards beyond the share of their pods. Not part of `busy`."""
+    """Utilization of shared cards beyond the share of their pods, GPU-seconds. Not part of `busy`."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Mean utilization of the measured GPU-seconds, percent."""
     coverage: float | None
@@ -1050,9 +1050,9 @@ class ListedPod(Answer):
     """An item of ``GET /pods``: a pod; with ``pod`` null, a job without pods or the missing pods of a job."""
 
     job_id: str
-    """The job's id."""
+    """Id of the job."""
     pod: str | None
-    """The pod's name; null in the row of a job."""
+    """Name of the pod; null in the row of a job."""
     name: str
     namespace: str
     kind: str
@@ -1071,7 +1071,7 @@ class ListedPod(Answer):
     """The user who applied the job last; null if unknown."""
     reason: str | None
     object_name: str | None
-    """The name of the job's main object: with a hash if a GitOps controller applies the job."""
+    """Name of the job's main object: with a hash if a GitOps controller applies the job."""
     uid: str | None
     """The uid of the job's main object, or of its oldest pod if only pods are left."""
 
@@ -1132,25 +1132,25 @@ class NamespaceDetail(Answer):
     name: str
     status: str | None
     jobs: int
-    """Jobs that have not ended."""
+    """Unfinished jobs."""
     pods: int
     gpu_used: int
     quotas: list[NamespaceQuota]
     created_at: str | None
     labels: dict[str, str] | None
     running_jobs: list[HoldingPod]
-    """Pods on nodes."""
+    """Number of pods on nodes."""
     waiting_jobs: list[HoldingPod]
-    """Pods that wait for a node."""
+    """Number of pods that wait for a node."""
     all_jobs: int
-    """Jobs, also those that have ended."""
+    """Number of jobs, including finished ones."""
 
 
 class NamespaceHour(Answer):
     """The usage of a namespace in an hour or step."""
 
     id: int
-    """The id of the row. It does not change when the hour is computed again."""
+    """Id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Start of the hour or step, UTC."""
@@ -1180,14 +1180,14 @@ class NamespaceHour(Answer):
     allocation_rate: float | None = Field(alias="allocation_rate")
     """Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs."""
     active_workload_count: int = Field(alias="active_workload_count")
-    """Workloads that held GPUs."""
+    """Number of workloads that held GPUs."""
 
 
 class NamespaceHourPage(Answer):
     """A page of namespace hours."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")
@@ -1209,7 +1209,7 @@ class NamespaceItem(Answer):
     name: str
     status: str | None
     jobs: int
-    """Jobs that have not ended."""
+    """Unfinished jobs."""
     pods: int
     gpu_used: int
     quotas: list[str]
@@ -1217,7 +1217,7 @@ class NamespaceItem(Answer):
 
 
 class NamespaceList(Answer):
-    """``gpuctl get namespaces -o json``."""
+    """The list of namespaces."""
 
     items: list[NamespaceItem]
     total: int
@@ -1243,11 +1243,11 @@ class NamespaceQuota(Answer):
     """The requests of containers that set none."""
     created_at: str | None
     is_managed: bool
-    """False for a ResourceQuota that gpuctl did not make."""
+    """False for a ResourceQuota that gpuctl has not created."""
 
 
 class NamespaceUsage(Answer):
-    """Hours of namespaces."""
+    """Usage of namespaces: all rows, or one page if pages are requested."""
 
     code: int
     """The HTTP status."""
@@ -1262,9 +1262,9 @@ class NodeAmount(Answer):
     resource: str
     vendor: str | None
     total: float
-    """The amount that pods can have."""
+    """Allocatable amount."""
     used: float | None
-    """The amount that pods request; null if pods may not be read."""
+    """Amount that pods request; null if pods may not be read."""
 
 
 class NodeConditions(Answer):
@@ -1297,7 +1297,7 @@ class NodeDetail(Answer):
     created_at: str | None
     last_updated_at: str | None
     gpu_labels: list[LabelPair] = Field(default_factory=list)
-    """Labels of the node that name a type of GPU; jobs select by the first."""
+    """Labels of the node that name a GPU type; jobs select by the first one."""
     amounts: list[NodeAmount] = Field(default_factory=list)
     """All resources for pods: GPUs, cores, memory, other devices."""
     pods: list[HoldingPod] | None = None
@@ -1312,7 +1312,7 @@ class NodeFailure(Answer):
     """The name of the error, for programs."""
     message: str
     is_outage: bool | None = None
-    """The cluster could not be reached, or refused the service."""
+    """True if the cluster could not be reached, or rejected the service."""
 
 
 class NodeGpu(Answer):
@@ -1335,13 +1335,13 @@ class NodeItem(Answer):
     gpu_free: int | None
     bound_pools: list[str]
     cpu: str
-    """Cores that pods can have."""
+    """Allocatable CPU, cores."""
     memory: str
-    """Memory that pods can have."""
+    """Allocatable memory."""
     gpu_type: str | None
     created_at: str | None
     address: str | None = None
-    """Its address inside the cluster."""
+    """Internal address of the node."""
     k8s_state: str | None = Field(default=None, alias="k8sState")
     """Its state in kubectl's words."""
 
@@ -1386,7 +1386,7 @@ class OtherCause(Answer):
 
 
 class PausedJobAnswer(Answer):
-    """A job that was paused or resumed, or (status ``validated``) would be."""
+    """The result of pausing or resuming a job. The status of a dry run is ``validated``."""
 
     job_id: str
     name: str
@@ -1428,7 +1428,7 @@ class PlanAnswer(Answer):
     carried_out: bool | None = None
     """The plan was carried out; `result` of each step has its outcome."""
     outage: bool | None = None
-    """Steps failed because the cluster failed, or did not allow them."""
+    """True if steps failed because of an outage of the cluster."""
     interrupted: int | None = None
     """The signal that stopped the run; 0 without any."""
     unfinished: bool | None = None
@@ -1472,14 +1472,14 @@ class PlanStep(Answer):
     checkpoint: str | None
     """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
-    """`planned`, until it is carried out."""
+    """`planned` until the step was executed."""
     error: str | None
     title: str | None = None
     """The job, pool or quota that the object belongs to; "" without any."""
     shared: bool | None = None
-    """Several jobs share the object, such as a namespace."""
+    """True if several jobs share the object, such as a namespace."""
     expired: bool | None = None
-    """The object does not exist because its ttl has removed it."""
+    """True if the object does not exist because its ttl has expired."""
     before: dict[str, Any] | None = None
     """The object before, with `show=objects`; null if it does not exist."""
     after: dict[str, Any] | None = None
@@ -1515,9 +1515,9 @@ class PodPage(Answer):
     total: int
     items: list[ListedPod]
     statuses: list[str]
-    """Status words of all pods and jobs that the other parameters than `kind`, `pool` and `status` choose."""
+    """Status words of all pods and jobs that match the parameters other than `kind`, `pool` and `status`."""
     notes: list[str]
-    """What could not be read."""
+    """Notes about objects that could not be read."""
 
 
 class PodStage(Answer):
@@ -1548,7 +1548,7 @@ class PoolDetail(Answer):
     gpu_unavailable: int | None
     """Free GPUs of nodes that are cordoned or not ready."""
     gpu_type: dict[str, int]
-    """Type -> GPUs."""
+    """GPU type -> number of GPUs."""
     status: str
     nodes: list[str]
     quota: PoolQuota
@@ -1631,7 +1631,7 @@ class QuotaLimit(Answer):
 
 
 class QuotaList(Answer):
-    """``gpuctl get quotas -o json``."""
+    """The list of quotas."""
 
     items: list[Quota]
     total: int
@@ -1659,7 +1659,7 @@ class Recoveries(Answer):
     problems: list[RecoveryFailure]
     questions: list[str]
     journals: int | None = None
-    """Interrupted runs."""
+    """Number of interrupted runs."""
     working: dict[str, str] = Field(default_factory=dict)
     """Namespace -> user whose run may still be active in it."""
 
@@ -1707,12 +1707,12 @@ class RecoveryStep(Answer):
     checkpoint: str | None
     """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
-    """`planned`, until it is carried out."""
+    """`planned` until the step was executed."""
     error: str | None
     object: dict[str, Any] | None = None
     """The whole object that is created."""
     if_refused: dict[str, Any] | None = None
-    """The object that is created if `object` is refused."""
+    """The object to create if `object` is rejected."""
 
 
 class RelatedPlace(Answer):
@@ -1757,7 +1757,7 @@ class SnapshotPage(Answer):
     """A page of snapshots."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")
@@ -1768,9 +1768,9 @@ class Submitted(Answer):
     """The first created job; ``jobs`` has all of them if there were several documents."""
 
     notes: list[str] = Field(default_factory=list)
-    """Remarks that do not stop the request, such as a pool or a Secret that does not exist."""
+    """Notes that do not stop the request, such as a pool or a Secret that does not exist."""
     questions: list[str] = Field(default_factory=list)
-    """Only in a dry run: what the real request has to confirm with `?confirm=true`."""
+    """Only in a dry run: what the real request must confirm with `?confirm=true`."""
     job_id: str | None
     name: str
     namespace: str | None
@@ -1809,7 +1809,7 @@ class UsageNames(Answer):
 
 
 class WaitAnswer(Answer):
-    """``gpuctl wait -o json``."""
+    """The results of waiting for jobs."""
 
     items: list[WaitItem]
 
@@ -1841,7 +1841,7 @@ class WaitedItem(Answer):
     index: int
     """The index of the job in `jobs`, from 0."""
     outcome: str
-    """`late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition."""
+    """`late`: not in time. `gone`: deleted. `never`: jobs of this kind do not have the condition."""
     cause: str | None
     """The cause why it is late or has failed; null if unknown."""
 
@@ -1857,7 +1857,7 @@ class WasteAnswer(Answer):
 
 
 class WhyAnswer(Answer):
-    """A cause, and what could not be read to find it."""
+    """A cause, with notes about objects that could not be read."""
 
     job: str
     namespace: str
@@ -1872,7 +1872,7 @@ class WhyAnswer(Answer):
     evidence: list[WhyEvidence]
     also: list[OtherCause]
     notes: list[str]
-    """What could not be read."""
+    """Notes about objects that could not be read."""
 
 
 class WhyEvidence(Answer):
@@ -1882,7 +1882,7 @@ class WhyEvidence(Answer):
     object: str
     text: str
     time: str | None
-    """RFC 3339."""
+    """Time of the evidence, RFC 3339."""
 
 
 class WorkloadCondition(Answer):
@@ -1899,7 +1899,7 @@ class WorkloadHour(Answer):
     """The usage of a workload in an hour or step."""
 
     id: int
-    """The id of the row. It does not change when the hour is computed again."""
+    """Id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Start of the hour or step, UTC."""
@@ -1946,7 +1946,7 @@ class WorkloadHour(Answer):
     sample_count: int = Field(alias="sample_count")
     """Number of measurements used."""
     owner_uid: str = Field(alias="owner_uid")
-    """The uid of the topmost owner of its pods."""
+    """Uid of the topmost owner of its pods."""
     owner_name: str = Field(alias="owner_name")
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -1956,7 +1956,7 @@ class WorkloadHourPage(Answer):
     """A page of workload hours."""
 
     total: int
-    """Rows of all pages."""
+    """Number of rows of all pages."""
     page: int
     page_size: int = Field(alias="page_size")
     total_pages: int = Field(alias="total_pages")

@@ -97,7 +97,7 @@ class Operations(ABC):
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
         are only checked.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
@@ -138,7 +138,7 @@ class Operations(ABC):
         """Apply the changed document of a job. A change that ends running work must be confirmed.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
@@ -412,11 +412,11 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Create and update what documents describe. A change that ends running work must be confirmed.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
@@ -484,11 +484,11 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Delete what documents describe, and wait until it is gone.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
@@ -548,11 +548,11 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Return what applying documents would do. Writes nothing.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param show: `objects`: include each object before and after the change, with secrets masked.
         :param namespace: Namespace of jobs whose documents do not have one.
@@ -640,10 +640,10 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Delete jobs, and wait until they are gone.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
@@ -689,10 +689,10 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
@@ -728,10 +728,10 @@ class Operations(ABC):
         """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
         before it in ``items``.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
@@ -763,10 +763,10 @@ class Operations(ABC):
     ) -> models.PausedJobs:
         """Resume paused jobs. Preempting pods of other jobs must be confirmed.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
@@ -1036,10 +1036,10 @@ class Operations(ABC):
         """Create a pool, and label its nodes.
 
         :param name: Its name; when a pool is changed, the path has it.
-        :param nodes: Its nodes, by name.
-        :param gpu_type: The types of its GPUs.
+        :param nodes: Names of its nodes.
+        :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.Administered = self.send(
@@ -1087,10 +1087,10 @@ class Operations(ABC):
 
         :param pool_name: Name of the pool.
         :param name: Its name; when a pool is changed, the path has it.
-        :param nodes: Its nodes, by name.
-        :param gpu_type: The types of its GPUs.
+        :param nodes: Names of its nodes.
+        :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedPool = self.send(
@@ -1137,7 +1137,7 @@ class Operations(ABC):
     ) -> models.LabelPage:
         """List the nodes that have a label, with its value.
 
-        :param key: The label's key.
+        :param key: Key of the label.
         :param page: Page number, from 1.
         :param page_size: Items per page.
         """
@@ -1201,10 +1201,10 @@ class Operations(ABC):
         with `LabelConflict`.
 
         :param node_name: Name of the node.
-        :param key: The label's key.
-        :param value: Its value.
+        :param key: Key of the label.
+        :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.SetLabel = self.send(
             Call(
@@ -1220,7 +1220,7 @@ class Operations(ABC):
         """Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`.
 
         :param node_name: Name of the node.
-        :param key: The label's key.
+        :param key: Key of the label.
         """
         found: models.KeptLabel = self.send(
             Call("GET", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.KeptLabel)
@@ -1231,7 +1231,7 @@ class Operations(ABC):
         """Delete a label of a node.
 
         :param node_name: Name of the node.
-        :param key: The label's key.
+        :param key: Key of the label.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.DeletedLabel = self.send(
@@ -1255,10 +1255,10 @@ class Operations(ABC):
     ) -> models.BatchReport:
         """Set a label of several nodes. Nodes that fail are listed in `failed`.
 
-        :param key: The label's key.
-        :param value: Its value.
+        :param key: Key of the label.
+        :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = self.send(
             Call(
@@ -1289,7 +1289,7 @@ class Operations(ABC):
         """Set several labels of several nodes, and delete those whose value is null. For each node all changes are
         made, or none.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param labels: Key -> value; null deletes the label.
         :param overwrite: Replace existing values.
         """
@@ -1311,7 +1311,7 @@ class Operations(ABC):
     ) -> models.BatchReport:
         """Delete several labels of several nodes. For each node all are deleted, or none.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = self.send(
             Call(
@@ -1445,7 +1445,7 @@ class Operations(ABC):
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Values for entries that omit them.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.CreatedQuota = self.send(
@@ -1504,7 +1504,7 @@ class Operations(ABC):
         """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
         :param pool_name: Name of the pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param overwrite: Move nodes that are in another pool.
         """
         found: models.BatchReport = self.send(
@@ -1523,7 +1523,7 @@ class Operations(ABC):
         """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
         :param pool_name: Name of the pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = self.send(
             Call(
@@ -1548,10 +1548,10 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Delete pools. Their nodes lose the label, their jobs continue to run.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param keep_labels: Keep the labels of a pool on its nodes.
@@ -1585,10 +1585,10 @@ class Operations(ABC):
     ) -> models.PlanAnswer:
         """Delete the quotas of users. The namespaces and their content stay.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
@@ -1643,7 +1643,7 @@ class Operations(ABC):
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param namespace: Namespace of jobs whose documents do not have one.
@@ -2378,7 +2378,7 @@ class AsyncOperations(ABC):
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
         are only checked.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
@@ -2419,7 +2419,7 @@ class AsyncOperations(ABC):
         """Apply the changed document of a job. A change that ends running work must be confirmed.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
@@ -2694,11 +2694,11 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Create and update what documents describe. A change that ends running work must be confirmed.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
@@ -2766,11 +2766,11 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Delete what documents describe, and wait until it is gone.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
@@ -2830,11 +2830,11 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Return what applying documents would do. Writes nothing.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param show: `objects`: include each object before and after the change, with secrets masked.
         :param namespace: Namespace of jobs whose documents do not have one.
@@ -2922,10 +2922,10 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Delete jobs, and wait until they are gone.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
@@ -2971,10 +2971,10 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
@@ -3010,10 +3010,10 @@ class AsyncOperations(ABC):
         """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
         before it in ``items``.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
@@ -3045,10 +3045,10 @@ class AsyncOperations(ABC):
     ) -> models.PausedJobs:
         """Resume paused jobs. Preempting pods of other jobs must be confirmed.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
@@ -3318,10 +3318,10 @@ class AsyncOperations(ABC):
         """Create a pool, and label its nodes.
 
         :param name: Its name; when a pool is changed, the path has it.
-        :param nodes: Its nodes, by name.
-        :param gpu_type: The types of its GPUs.
+        :param nodes: Names of its nodes.
+        :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.Administered = await self.send(
@@ -3369,10 +3369,10 @@ class AsyncOperations(ABC):
 
         :param pool_name: Name of the pool.
         :param name: Its name; when a pool is changed, the path has it.
-        :param nodes: Its nodes, by name.
-        :param gpu_type: The types of its GPUs.
+        :param nodes: Names of its nodes.
+        :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedPool = await self.send(
@@ -3419,7 +3419,7 @@ class AsyncOperations(ABC):
     ) -> models.LabelPage:
         """List the nodes that have a label, with its value.
 
-        :param key: The label's key.
+        :param key: Key of the label.
         :param page: Page number, from 1.
         :param page_size: Items per page.
         """
@@ -3485,10 +3485,10 @@ class AsyncOperations(ABC):
         with `LabelConflict`.
 
         :param node_name: Name of the node.
-        :param key: The label's key.
-        :param value: Its value.
+        :param key: Key of the label.
+        :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.SetLabel = await self.send(
             Call(
@@ -3504,7 +3504,7 @@ class AsyncOperations(ABC):
         """Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`.
 
         :param node_name: Name of the node.
-        :param key: The label's key.
+        :param key: Key of the label.
         """
         found: models.KeptLabel = await self.send(
             Call("GET", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.KeptLabel)
@@ -3515,7 +3515,7 @@ class AsyncOperations(ABC):
         """Delete a label of a node.
 
         :param node_name: Name of the node.
-        :param key: The label's key.
+        :param key: Key of the label.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.DeletedLabel = await self.send(
@@ -3539,10 +3539,10 @@ class AsyncOperations(ABC):
     ) -> models.BatchReport:
         """Set a label of several nodes. Nodes that fail are listed in `failed`.
 
-        :param key: The label's key.
-        :param value: Its value.
+        :param key: Key of the label.
+        :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = await self.send(
             Call(
@@ -3573,7 +3573,7 @@ class AsyncOperations(ABC):
         """Set several labels of several nodes, and delete those whose value is null. For each node all changes are
         made, or none.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param labels: Key -> value; null deletes the label.
         :param overwrite: Replace existing values.
         """
@@ -3595,7 +3595,7 @@ class AsyncOperations(ABC):
     ) -> models.BatchReport:
         """Delete several labels of several nodes. For each node all are deleted, or none.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = await self.send(
             Call(
@@ -3731,7 +3731,7 @@ class AsyncOperations(ABC):
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Values for entries that omit them.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.CreatedQuota = await self.send(
@@ -3790,7 +3790,7 @@ class AsyncOperations(ABC):
         """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
         :param pool_name: Name of the pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param overwrite: Move nodes that are in another pool.
         """
         found: models.BatchReport = await self.send(
@@ -3809,7 +3809,7 @@ class AsyncOperations(ABC):
         """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 
         :param pool_name: Name of the pool.
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = await self.send(
             Call(
@@ -3834,10 +3834,10 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Delete pools. Their nodes lose the label, their jobs continue to run.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param keep_labels: Keep the labels of a pool on its nodes.
@@ -3871,10 +3871,10 @@ class AsyncOperations(ABC):
     ) -> models.PlanAnswer:
         """Delete the quotas of users. The namespaces and their content stay.
 
-        :param dry_run: Only check; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
-            text is answered with 409 and the plan.
-        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
@@ -3929,7 +3929,7 @@ class AsyncOperations(ABC):
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
-        :param dry_run: Only check; nothing is written.
+        :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param namespace: Namespace of jobs whose documents do not have one.

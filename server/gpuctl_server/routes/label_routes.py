@@ -58,8 +58,8 @@ Reads = Annotated[Caller, Depends(allowed("get", "labels"))]
 Sets = Annotated[Caller, Depends(allowed("create", "labels"))]
 Deletes = Annotated[Caller, Depends(allowed("delete", "labels"))]
 _EXAMPLES = ["nvidia.com/gpu-type"]
-PathKey = Annotated[str, Path(alias="key", max_length=LONGEST_KEY, description="The label's key.", examples=_EXAMPLES)]
-QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="The label's key.", examples=_EXAMPLES)]
+PathKey = Annotated[str, Path(alias="key", max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
+QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
 
 
 @router.get("/nodes/labels", tags=["labels"], responses={200: {"model": LabelPage}})
