@@ -1,8 +1,8 @@
-"""Clients that cost next to nothing: so many connections, one request after another on each; times as JSON.
+"""HTTP load generator with low CPU use: several connections, each with one request at a time; prints latencies as JSON.
 
     python clients.py HOST PORT TOKEN SECONDS CLIENTS PATH...
 
-Each client takes the paths in turn. A process of its own, so that it does not count for what it measures.
+Each client requests the paths in turn. It runs in its own process, so that it does not add to the measured one.
 """
 
 from __future__ import annotations

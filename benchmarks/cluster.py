@@ -1,7 +1,7 @@
-"""Measure the cluster half beside kubectl: the same objects, on one real API server, in turns.
+"""Compare apply, replace and delete with kubectl: the same objects on one real API server, alternating.
 
-Without pods, Deployments show what the tools and the API server take; with one pod each, what controllers and the
-garbage collector add. Only ratios within one run have bars.
+Deployments without pods show the cost of the tools and the API server; with one pod each, also that of controllers and
+the garbage collector. Only ratios within one run have limits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DOCUMENTS = 200
 UNCHANGED = 1000
 ROUNDS = 3
 NODES = 3
-"""A node takes 110 pods."""
+"""A node runs up to 110 pods."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
 
 Report = Callable[[str, str, str, "bool | None"], None]
 
 
 def document(number: int, image: str, replicas: int) -> str:
-    """The n-th document. All pods differ, as those of different people do."""
+    """Return document ``number``. All pod templates differ, as those of different users do."""
     return f"""\
 kind: compute
 version: v0.1
@@ -62,7 +62,7 @@ service:
 
 
 class Files(NamedTuple):
-    """Documents, and what they become, as kubectl takes it: everything, and the Deployments alone."""
+    """Paths of the documents and of their objects as kubectl reads them: all objects, and the Deployments alone."""
 
     documents: str
     objects: str
@@ -70,7 +70,7 @@ class Files(NamedTuple):
 
 
 def files(directory: Path, name: str, count: int, image: str, replicas: int) -> Files:
-    """``count`` documents in a file, and their objects without those that jobs share."""
+    """Write ``count`` documents to a file, and their objects without those that jobs share."""
     result = Files(*(str(directory / f"{name}-{part}") for part in ("documents.yaml", "objects.json", "main.json")))
     Path(result.documents).write_text("---\n".join(document(number, image, replicas) for number in range(count)))
     compilation = gpuctl.compile(result.documents)
@@ -87,29 +87,31 @@ def _write_list(path: str, objects: Iterable[dict[str, Any]]) -> None:
     Path(path).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
-class Contest:
-    """Both tools against one control plane. Their methods return what a command takes, its start included."""
+class CommandRunner:
+    """Runs both tools against one control plane. The methods return how long a command takes, including its start."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self._config = ("--kubeconfig", str(plane.kubeconfig()))
 
     def gpuctl(self, *arguments: str) -> Taken:
-        """Run a command of ours that needs no consent."""
+        """Run a gpuctl command with ``--yes``."""
         return timed([sys.executable, "-m", "gpuctl", *arguments, "--yes", *self._config])
 
     def kubectl(self, *arguments: str, codes: Collection[int] = (0,)) -> Taken:
-        """Run kubectl; it succeeds with one of ``codes``."""
+        """Run kubectl, which must exit with one of ``codes``."""
         command = [str(self.plane.binaries / "kubectl"), *arguments, "--namespace", NAMESPACE, *self._config]
         return timed(command, codes)
 
     def settle(self, count: int, replicas: int) -> float:
-        """Wait until controllers and garbage collector have done with ``count`` Deployments; how long that took."""
+        """Wait until controllers and the garbage collector have finished with ``count`` Deployments; return the
+        seconds.
+        """
 
         def settled() -> bool:
             found = self.plane.get("deployments,replicasets,pods,services", "-n", NAMESPACE)["items"]
             kinds = [item["kind"] for item in found]
-            # Not the replicas that are available: a node that misses a heartbeat on a busy machine takes that away.
+            # Not the available replicas: a node that misses a heartbeat on a busy machine makes them unavailable.
             phases = [item["status"].get("phase") for item in found if item["kind"] == "Pod"]
             return (
                 kinds.count("Deployment") == kinds.count("Service") == kinds.count("ReplicaSet") == count
@@ -119,15 +121,15 @@ class Contest:
         start = time.perf_counter()
         self.plane.wait_for(settled, f"{count} Deployments", timeout=300)
         taken = time.perf_counter() - start
-        # The API server allots addresses to Services at 50 a second, 100 at once: both find it rested.
+        # The API server allocates Service addresses at 50 per second with a burst of 100: let the burst refill.
         time.sleep(2)
         return taken
 
 
-def changing(contest: Contest, directory: Path, replicas: int, report: Report) -> None:
-    """Applying what is new, replacing all Deployments, deleting everything.
+def measure_changes(runner: CommandRunner, directory: Path, replicas: int, report: Report) -> None:
+    """Measure applying new objects, replacing all Deployments and deleting everything.
 
-    Both replace what our apply made; which of the two is first changes from round to round.
+    Both tools replace objects that gpuctl applied; the order of the tools alternates between rounds.
     """
     new = files(directory, f"new-{replicas}", DOCUMENTS, "v1", replicas)
     changed = files(directory, f"changed-{replicas}", DOCUMENTS, "v2", replicas)
@@ -135,33 +137,33 @@ def changing(contest: Contest, directory: Path, replicas: int, report: Report) -
     running: dict[str, list[Taken]] = {}
 
     def note(what: str, taken: Taken, left: int) -> None:
-        settled = Taken(contest.settle(left, replicas), 0.0)
+        settled = Taken(runner.settle(left, replicas), 0.0)
         times.setdefault(what, []).append(taken)
         running.setdefault(what, []).append(taken + settled)
 
     def ours_replaces() -> None:
-        note("our apply", contest.gpuctl("apply", "-f", new.documents), DOCUMENTS)
-        note("our replace", contest.gpuctl("apply", "-f", changed.documents), DOCUMENTS)
-        note("our delete", contest.gpuctl("delete", "-f", changed.documents), 0)
+        note("our apply", runner.gpuctl("apply", "-f", new.documents), DOCUMENTS)
+        note("our replace", runner.gpuctl("apply", "-f", changed.documents), DOCUMENTS)
+        note("our delete", runner.gpuctl("delete", "-f", changed.documents), 0)
 
     def theirs_replaces() -> None:
-        note("our apply", contest.gpuctl("apply", "-f", new.documents), DOCUMENTS)
-        note("replace", contest.kubectl("replace", "--force", "-f", changed.deployments), DOCUMENTS)
-        note("our delete", contest.gpuctl("delete", "-f", changed.documents), 0)
+        note("our apply", runner.gpuctl("apply", "-f", new.documents), DOCUMENTS)
+        note("replace", runner.kubectl("replace", "--force", "-f", changed.deployments), DOCUMENTS)
+        note("our delete", runner.gpuctl("delete", "-f", changed.documents), 0)
 
     for number in range(ROUNDS):
         for part in (ours_replaces, theirs_replaces) if number % 2 else (theirs_replaces, ours_replaces):
             part()
-        note("apply", contest.kubectl("apply", "-f", new.objects), DOCUMENTS)
+        note("apply", runner.kubectl("apply", "-f", new.objects), DOCUMENTS)
         if number == 0:
-            # One wait after another, hundreds of them: once is enough to know.
-            note("delete", contest.kubectl("delete", "--wait", "-f", new.objects), 0)
+            # kubectl waits for each object in turn: measured once because it is slow.
+            note("delete", runner.kubectl("delete", "--wait", "-f", new.objects), 0)
         else:
-            note("our delete", contest.gpuctl("delete", "-f", new.documents), 0)
-        # A difference is exit code 1.
-        difference = contest.kubectl("diff", "-f", new.objects, codes=(1,))
-        note("diff and apply", difference + contest.kubectl("apply", "-f", new.objects), DOCUMENTS)
-        note("our delete", contest.gpuctl("delete", "-f", new.documents), 0)
+            note("our delete", runner.gpuctl("delete", "-f", new.documents), 0)
+        # Exit code 1 means that there are differences.
+        difference = runner.kubectl("diff", "-f", new.objects, codes=(1,))
+        note("diff and apply", difference + runner.kubectl("apply", "-f", new.objects), DOCUMENTS)
+        note("our delete", runner.gpuctl("delete", "-f", new.documents), 0)
 
     pods = f"{replicas} pods each"
     everything = f"{DOCUMENTS} Deployments and Services, {pods}"
@@ -171,34 +173,34 @@ def changing(contest: Contest, directory: Path, replicas: int, report: Report) -
     what = f"replacing {DOCUMENTS} Deployments, {pods} / kubectl replace --force"
     _compare(report, what, times["our replace"], times["replace"], at_most=1.5)
     if replicas:
-        # kubectl does not wait until the old pods are gone, which then end beside the new ones.
+        # kubectl does not wait for the old pods to end; they end beside the new ones.
         _compare(report, "  the same, until the new pods alone run", running["our replace"], running["replace"])
     _compare(report, f"delete of {everything} / kubectl delete", times["our delete"], times["delete"], faster=10)
 
 
-def unchanged(contest: Contest, directory: Path, report: Report) -> None:
-    """A second apply of what is there already. Without nodes, whose kubelets write all the time."""
+def measure_unchanged(runner: CommandRunner, directory: Path, report: Report) -> None:
+    """Measure a second apply without changes. Without nodes, because kubelets write all the time."""
     many = files(directory, "many", UNCHANGED, "v1", 0)
-    contest.gpuctl("apply", "-f", many.documents)
-    contest.settle(UNCHANGED, 0)
-    before = _writes(contest.plane)
-    ours = [contest.gpuctl("apply", "-f", many.documents) for _ in range(ROUNDS)]
-    writes = _writes(contest.plane) - before
-    # The first one takes our fields over, and adds a manager to each object; the second has nothing to do.
+    runner.gpuctl("apply", "-f", many.documents)
+    runner.settle(UNCHANGED, 0)
+    before = _writes(runner.plane)
+    ours = [runner.gpuctl("apply", "-f", many.documents) for _ in range(ROUNDS)]
+    writes = _writes(runner.plane) - before
+    # The first run takes over the fields and adds a manager to each object; the second has nothing to change.
     arguments = ("apply", "--server-side", "--force-conflicts", "-f", many.objects)
-    contest.kubectl(*arguments)
-    theirs = [contest.kubectl(*arguments)]
+    runner.kubectl(*arguments)
+    theirs = [runner.kubectl(*arguments)]
     what = f"second apply of {UNCHANGED} unchanged Deployments and Services"
     _compare(report, f"{what} / kubectl apply --server-side", ours, theirs, faster=15)
     report(f"  {ROUNDS} times the same: writes", f"{writes}", "0", writes == 0)
-    contest.gpuctl("delete", "-f", many.documents)
-    contest.settle(0, 0)
+    runner.gpuctl("delete", "-f", many.documents)
+    runner.settle(0, 0)
 
 
 def _writes(plane: ControlPlane) -> int:
-    """Requests so far that changed something, as the API server counts them.
+    """Return the number of requests so far that changed something, from the API server's metrics.
 
-    Reviews of rights change nothing, and updates of leases (not their creation) are the API server's own.
+    Access reviews change nothing, and updates of leases (not their creation) come from the API server itself.
     """
     total = 0
     for line in plane.kubectl("get", "--raw", "/metrics").splitlines():
@@ -215,7 +217,7 @@ def _writes(plane: ControlPlane) -> int:
 def _compare(
     report: Report, what: str, ours: list[Taken], theirs: list[Taken], *, at_most: float = 0, faster: float = 0
 ) -> None:
-    """A row: medians, ours against theirs. Without a bar it only informs."""
+    """Report the medians of gpuctl against those of kubectl. Without a limit the row is informational."""
     mine, other = medians(ours), medians(theirs)
     told = seconds(mine, other)
     if faster:
@@ -227,13 +229,13 @@ def _compare(
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:
-    """All rows."""
+    """Report all rows."""
     report("other work on the machine: load of the last minute", f"{os.getloadavg()[0]:.1f}", "", None)
     with ControlPlane(binaries) as plane:
-        contest = Contest(plane)
-        unchanged(contest, directory, report)
+        runner = CommandRunner(plane)
+        measure_unchanged(runner, directory, report)
         for number in range(NODES):
             plane.add_node(f"node-{number}", cpu="200", memory="2Ti")
         plane.wait_for_nodes()
         for replicas in (0, 1):
-            changing(contest, directory, replicas, report)
+            measure_changes(runner, directory, replicas, report)

@@ -1,9 +1,9 @@
-"""Measure the collector of GPU usage on a large cluster: what it needs, how soon it knows, and what a kill loses.
+"""Measure the usage collector on a large cluster: memory, delay, and losses after a kill.
 
     python benchmarks/collector_scale.py
 
-Alone it prints the rows; `make bench` prints them among the others. API server, scheduler and controllers are real; the
-nodes and their kubelets are simulated.
+Run alone, it prints its rows; `make bench` includes them. API server, scheduler and controllers are real; nodes and
+kubelets are simulated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import get_commands
-from cluster import Contest
+from cluster import CommandRunner
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -30,14 +30,14 @@ from gpuctl_usage.store.database import open_database
 
 NODES, OF_A_NODE = 1000, 8
 TEAMS, WITH, WITHOUT = 100, 79, 21
-"""Of each team so many pods have a GPU, and so many none."""
+"""Number of teams, and of each team's pods with and without a GPU."""
 MOST_MIB = 300
 
 Report = Callable[[str, str, str, "bool | None"], None]
 
 
 def document(team: int) -> str:
-    """What a team runs: a service of many pods with GPUs, and one without."""
+    """Return the documents of a team: a service of many pods with GPUs, and one without GPUs."""
     return f"""\
 kind: inference
 version: v0.1
@@ -56,36 +56,36 @@ service: {{replicas: {WITHOUT}, port: 9000}}
 
 
 class CollectorProcess:
-    """`gpuctl usage collect` in a process of its own."""
+    """`gpuctl usage collect` in its own process."""
 
     def __init__(self, plane: ControlPlane, path: Path) -> None:
         self.path = path
         self._command = [sys.executable, "-m", "gpuctl", "usage", "collect", "--database", str(path)]
         self._environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-        self.mib = 0.0
+        self.peak_mib = 0.0
         self.start()
 
     def start(self) -> None:
-        """Start it, again."""
+        """Start the collector, or start it again."""
         self._process = subprocess.Popen(self._command, env=self._environment, stderr=subprocess.DEVNULL)
 
-    def look(self) -> None:
-        """Note the most memory that it has had."""
+    def record_memory(self) -> None:
+        """Record the peak memory of the process."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         found = re.search(r"VmHWM:\s+(\d+) kB", status)
         if self._process.poll() is not None or found is None:
             raise RuntimeError("the collector has ended")
-        self.mib = max(self.mib, int(found[1]) / 1024)
+        self.peak_mib = max(self.peak_mib, int(found[1]) / 1024)
 
     def kill(self) -> None:
-        """End it as a machine does that fails."""
-        self.look()
+        """Kill the process with SIGKILL."""
+        self.record_memory()
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:
-    """The rows of the collector."""
+    """Report the rows of the collector."""
     with ControlPlane(binaries) as plane:
         get_commands.add_nodes(plane, ["inference-pool"] * NODES, OF_A_NODE)
         collector = CollectorProcess(plane, directory / "usage.db")
@@ -98,40 +98,40 @@ def measure(directory: Path, binaries: Path, report: Report) -> None:
 def _measure(plane: ControlPlane, collector: CollectorProcess, directory: Path, report: Report) -> None:
     path = directory / "teams.yaml"
     path.write_text("---\n".join(map(document, range(TEAMS))))
-    # The collector makes its database first.
+    # The collector creates its database before it lists the cluster.
     plane.wait_for(lambda: collector.path.exists(), "the database")
     start = time.monotonic()
-    Contest(plane).gpuctl("apply", "-f", str(path))
+    CommandRunner(plane).gpuctl("apply", "-f", str(path))
     get_commands.until_ready(plane, TEAMS * (WITH + WITHOUT), timeout=1800)
     took = time.monotonic() - start
     late = _until_known(plane, collector)
     what = f"collector, {NODES:,} nodes, {NODES * OF_A_NODE:,} GPUs, {TEAMS * (WITH + WITHOUT):,} pods"
     report(f"{what}: all known after the last one runs", f"{late:.1f} s (they came in {took:.0f} s)", "", None)
     collector.kill()
-    first, last = _gone(plane, 0), _gone(plane, 1)
+    first, last = _replace_pods(plane, 0), _replace_pods(plane, 1)
     plane.kubectl("scale", "deployment/model", "-n", "team-2", f"--replicas={WITH + 2}")
     plane.wait_for(lambda: len(_running(plane, "-n", "team-2")) == WITH + 2, "two more pods")
     collector.start()
     again = _until_known(plane, collector)
-    wrong = _lost(plane, collector, first | last)
+    wrong = _count_wrong(plane, collector, first | last)
     report(
         f"{what}: after kill -9, and changes meanwhile",
         f"{again:.1f} s, {wrong} intervals lost or doubled",
         "0",
         wrong == 0,
     )
-    collector.look()
-    report(f"{what}: memory", f"{collector.mib:.0f} MiB", f"< {MOST_MIB} MiB", collector.mib < MOST_MIB)
+    collector.record_memory()
+    report(f"{what}: memory", f"{collector.mib:.0f} MiB", f"< {MOST_MIB} MiB", collector.peak_mib < MOST_MIB)
 
 
 def _running(plane: ControlPlane, *where: str) -> set[str]:
-    """The uids of the pods with GPUs that run: ``-A``, or ``-n`` and a namespace."""
+    """Return the uids of running pods with GPUs; ``where`` is ``-A``, or ``-n`` and a namespace."""
     listed = plane.get("pods", *where, "-l", "app=model")["items"]
     return {item["metadata"]["uid"] for item in listed if item["status"].get("phase") == "Running"}
 
 
-def _gone(plane: ControlPlane, team: int) -> set[str]:
-    """A team's pods with GPUs, which are deleted and come again."""
+def _replace_pods(plane: ControlPlane, team: int) -> set[str]:
+    """Delete a team's pods with GPUs, wait until they are replaced, and return the deleted uids."""
     where = ("-n", f"team-{team}")
     before = _running(plane, *where)
     plane.kubectl("delete", "pods", *where, "-l", "app=model", "--wait=false")
@@ -140,7 +140,7 @@ def _gone(plane: ControlPlane, team: int) -> set[str]:
 
 
 def _until_known(plane: ControlPlane, collector: CollectorProcess) -> float:
-    """Seconds until exactly those pods hold GPUs, by the database, that do."""
+    """Return the seconds until the database has exactly the running pods as holders."""
     running = _running(plane, "-A")
     start = time.monotonic()
     with closing(open_database(str(collector.path))) as database:
@@ -150,8 +150,10 @@ def _until_known(plane: ControlPlane, collector: CollectorProcess) -> float:
     return time.monotonic() - start
 
 
-def _lost(plane: ControlPlane, collector: CollectorProcess, gone: set[str]) -> int:
-    """How many pods have not one interval each, that lasts where they do. ``gone`` are those that do not."""
+def _count_wrong(plane: ControlPlane, collector: CollectorProcess, gone: set[str]) -> int:
+    """Count the pods that do not have exactly one interval, or whose interval is open although the pod is in ``gone``
+    (or closed although it is not).
+    """
     with closing(open_database(str(collector.path))) as database:
         found: dict[str, list[Any]] = {}
         for item in database.holdings(1, 0, 2**40):

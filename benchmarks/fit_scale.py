@@ -1,4 +1,4 @@
-"""Measure `fit` on a cluster of a thousand nodes: five hundred jobs of which not all find room."""
+"""Measure `fit` on a cluster of a thousand nodes, for five hundred jobs of which not all fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Report = Callable[[str, str, str, "bool | None"], None]
 
 
 def nodes(draw: random.Random, pools: int) -> list[Object]:
-    """Nodes of 8 GPUs: the first pool is as large as all others together."""
+    """Return nodes with 8 GPUs each; the first pool is as large as all others together."""
     result = []
     for number in range(NODES):
         name = f"gpu-{number:04}"
@@ -31,7 +31,7 @@ def nodes(draw: random.Random, pools: int) -> list[Object]:
 
 
 def pods(draw: random.Random) -> list[Object]:
-    """What runs: on each node ten pods, a few of them with GPUs."""
+    """Return the running pods: ten on each node, a few of them with GPUs."""
     result = []
     for number in range(PODS):
         gpus = draw.choice((0, 0, 0, 0, 0, 1, 1, 2))
@@ -50,9 +50,9 @@ def pods(draw: random.Random) -> list[Object]:
 
 
 def job(draw: random.Random, number: int, pools: int, shapes: int = 0) -> list[Object]:
-    """A training, or every tenth time a service.
+    """Return the objects of a training, or of a service for every tenth number.
 
-    :param shapes: how many amounts of cpu and memory there are for pods of as many GPUs; 0: two of each.
+    :param shapes: number of different cpu and memory requests for pods with equal GPUs; 0 for two of each.
     """
     name, space = f"job-{number}", f"team-{number % 40}"
     gpus = draw.choice((1, 1, 2, 4, 8))
@@ -77,14 +77,14 @@ def job(draw: random.Random, number: int, pools: int, shapes: int = 0) -> list[O
 
 
 def measure(report: Report) -> None:
-    """The rows of time and of memory: many pools, one for all nodes, and pods of which hardly two jobs have alike."""
-    judge(report, "20 pools", 20)
-    judge(report, "1 pool", 1)
-    judge(report, "20 pools, 200 shapes", 20, 200)
+    """Report time and memory with many pools, with one pool, and with pods that rarely have equal requests."""
+    measure_cluster(report, "20 pools", 20)
+    measure_cluster(report, "1 pool", 1)
+    measure_cluster(report, "20 pools, 200 shapes", 20, 200)
 
 
-def judge(report: Report, title: str, pools: int, shapes: int = 0) -> None:
-    """The rows of one cluster."""
+def measure_cluster(report: Report, title: str, pools: int, shapes: int = 0) -> None:
+    """Report the rows of one cluster."""
     from gpuctl.capacity.job_fit import fit
     from gpuctl.capacity.snapshot_document import Snapshot
 

@@ -1,4 +1,4 @@
-"""Measure the commands that look, on a cluster of a company's size, beside kubectl."""
+"""Compare the `get` commands with kubectl on a large cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster import Contest
-from timing import in_turn, medians, seconds, timed
+from cluster import CommandRunner
+from timing import alternate, medians, seconds, timed
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -21,7 +21,7 @@ Report = Callable[[str, str, str, "bool | None"], None]
 
 
 def document(number: int) -> str:
-    """A service of many pods, in a namespace of its own."""
+    """Return a service of many pods in its own namespace."""
     return f"""\
 kind: inference
 version: v0.1
@@ -43,9 +43,9 @@ service:
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:
-    """The row of `get jobs`, and for information those of nodes and pools."""
+    """Report `get jobs`, and `get nodes` and `get pools` for information."""
     with ControlPlane(binaries) as plane:
-        small(plane, report)
+        measure_small_cluster(plane, report)
         fill(plane, directory)
         config = ["--kubeconfig", str(plane.kubeconfig())]
         kubectl = [str(plane.binaries / "kubectl"), *config]
@@ -60,8 +60,8 @@ def measure(directory: Path, binaries: Path, report: Report) -> None:
             _compare(report, f"{what}, {pods} / kubectl", [*ours, *mine, *config], [*kubectl, *other], ROUNDS, bar)
 
 
-def small(plane: ControlPlane, report: Report) -> None:
-    """The rows of a cluster with next to nothing in it: what a command costs before it does anything."""
+def measure_small_cluster(plane: ControlPlane, report: Report) -> None:
+    """Report the commands on an almost empty cluster: their fixed cost."""
     config = ["--kubeconfig", str(plane.kubeconfig())]
     theirs = [str(plane.binaries / "kubectl"), "get", "pods", "-A", *config]
     for what in ("jobs", "nodes", "pools"):
@@ -72,17 +72,19 @@ def small(plane: ControlPlane, report: Report) -> None:
 def _compare(
     report: Report, what: str, ours: Sequence[str], theirs: Sequence[str], rounds: int, bar: float | None
 ) -> None:
-    """A row. Both once before: what is read for the first time, from the disk or by the API server, is nobody's."""
+    """Report one row. Both commands run once before, so that first reads from disk and of the API server's caches do
+    not count.
+    """
     timed(ours)
     timed(theirs)
-    mine, others = map(medians, in_turn(ours, theirs, rounds))
+    mine, others = map(medians, alternate(ours, theirs, rounds))
     ok = None if bar is None else mine.wall <= bar * others.wall
     value = f"{mine.wall / others.wall:.2f}x {seconds(mine, others, 3)}"
     report(what, value, f"<= {bar:g}x" if bar else "", ok)
 
 
 def add_nodes(plane: ControlPlane, pools: Sequence[str], gpus: int) -> None:
-    """Nodes of so many GPUs, each in its pool, that are ready."""
+    """Add a ready node with ``gpus`` GPUs for each entry of ``pools``."""
 
     def add(item: tuple[int, str]) -> None:
         number, pool = item
@@ -95,17 +97,17 @@ def add_nodes(plane: ControlPlane, pools: Sequence[str], gpus: int) -> None:
 
 
 def fill(plane: ControlPlane, directory: Path, nodes: int = NODES) -> None:
-    """Nodes, and pods that run on them."""
+    """Add nodes, and pods that run on them."""
     add_nodes(plane, ["inference-pool"] * nodes, 32)
     path = directory / "fleet.yaml"
     path.write_text("---\n".join(map(document, range(NAMESPACES))))
-    Contest(plane).gpuctl("apply", "-f", str(path))
+    CommandRunner(plane).gpuctl("apply", "-f", str(path))
 
     until_ready(plane, NAMESPACES * REPLICAS, timeout=900)
 
 
 def until_ready(plane: ControlPlane, pods: int, timeout: float) -> None:
-    """Wait until so many pods of Deployments are ready, in all namespaces."""
+    """Wait until ``pods`` pods of Deployments are ready in all namespaces."""
 
     def ready() -> int:
         listed = plane.get("deployments", "-A")["items"]

@@ -1,10 +1,9 @@
-"""Measure the roll-up of an hour of 10,000 GPUs that are scraped every 15 s: seconds on a processor, and memory.
+"""Measure the rollup of an hour of 10,000 GPUs scraped every 15 s: CPU seconds and memory.
 
     python benchmarks/hour_rollup_time.py
 
-Alone it prints the row; `make bench` prints it among the others. The work is done in a process of its own, and the
-memory is all that this process ever had. Half of the GPUs are held by pods of eight, half by pods of one, and every pod
-has five labels.
+Run alone, it prints its row; `make bench` includes it. The rollup runs in its own process; the memory is the peak of
+that process. Half of the GPUs are held by pods with eight GPUs, half by pods with one, and every pod has five labels.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _holdings() -> list[Holding]:
 
 
 def _series(holdings: list[Holding]) -> Iterator[GpuSeries]:
-    """One by one, as they come from Prometheus: nobody holds them but who rolls up."""
+    """Yield the series one by one, as from Prometheus, so that only the rollup keeps them in memory."""
     random = Random(1)
     for holding in holdings:
         offset = random.random() * INTERVAL
@@ -72,7 +71,7 @@ def _series(holdings: list[Holding]) -> Iterator[GpuSeries]:
 
 
 def roll() -> dict[str, float]:
-    """Seconds on a processor without the making of the series, MiB, measurements."""
+    """Return CPU seconds without the creation of the series, MiB, and the number of measurements and groups."""
     holdings = _holdings()
     capacities = [
         Capacity(f"node-{node}", "H100", OF_A_NODE, CapacityState.READY, START - 90_000, None) for node in range(NODES)
@@ -100,7 +99,7 @@ def roll() -> dict[str, float]:
 
 
 def measure(report: Report) -> None:
-    """The row of the roll-up."""
+    """Report the row of the rollup."""
     script = [sys.executable, __file__, "--here"]
     result = json.loads(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
     value = f"{result['seconds']:.1f} s CPU, {result['mib']:.0f} MiB ({result['samples']:,} measurements)"

@@ -1,4 +1,4 @@
-"""Measure `diff` on a cluster that is far away: each request takes 300 ms more than it takes here."""
+"""Measure `diff` on a remote cluster: each request has an additional round trip of 300 ms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Report = Callable[[str, str, str, "bool | None"], None]
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:
-    """The row of `diff` beside `kubectl diff`."""
+    """Report `diff` against `kubectl diff`."""
     new = files(directory, "far", DOCUMENTS, "v1", 0)
     changed = files(directory, "far-changed", DOCUMENTS, "v2", 0)
     with ControlPlane(binaries) as plane:
@@ -37,7 +37,7 @@ def measure(directory: Path, binaries: Path, report: Report) -> None:
         timed([sys.executable, "-m", "gpuctl", "apply", "-f", new.documents, "--yes", *near])
         with far_away(plane, directory) as config:
             far = ["--kubeconfig", config]
-            # A difference is exit code 1.
+            # Exit code 1 means that there are differences.
             ours = timed([sys.executable, "-m", "gpuctl", "diff", "-f", changed.documents, *far], (1,))
             kubectl = [str(plane.binaries / "kubectl"), "diff", "-f", changed.objects, "-n", NAMESPACE, *far]
             theirs = timed(kubectl, (1,))
@@ -48,7 +48,7 @@ def measure(directory: Path, binaries: Path, report: Report) -> None:
 
 @contextmanager
 def far_away(plane: ControlPlane, directory: Path) -> Iterator[str]:
-    """Yield a kubeconfig whose server is a proxy that holds every byte back for half a round trip."""
+    """Yield a kubeconfig whose server is a proxy that delays every byte by half a round trip."""
     config = yaml.safe_load(Path(plane.kubeconfig()).read_text())
     cluster = config["clusters"][0]["cluster"]
     port = int(cluster["server"].rpartition(":")[2].rstrip("/"))

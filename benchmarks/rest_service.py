@@ -1,4 +1,4 @@
-"""Measure the REST API on a cluster of a company's size: answers, memory, freshness, start."""
+"""Measure the REST service on a large cluster: latency, memory, freshness and start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Report = Callable[[str, str, str, "bool | None"], None]
 
 
 class ServerProcess(NamedTuple):
-    """A service that runs: its process, and how it is reached."""
+    """A running service: its process and address."""
 
     process: subprocess.Popen[str]
     host: str
@@ -41,14 +41,14 @@ class ServerProcess(NamedTuple):
     ready_after: float
 
     def get(self, path: str) -> Any:
-        """What a path answers."""
+        """Return the JSON response to a GET request."""
         request = urllib.request.Request(f"http://{self.host}:{self.port}{path}")
         request.add_header("Authorization", f"Bearer {self.token}")
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
     def post(self, path: str, value: Any) -> Any:
-        """What a path answers to a JSON body."""
+        """Return the JSON response to a POST request with a JSON body."""
         request = urllib.request.Request(f"http://{self.host}:{self.port}{path}", json.dumps(value).encode())
         request.add_header("Authorization", f"Bearer {self.token}")
         request.add_header("Content-Type", "application/json")
@@ -56,25 +56,25 @@ class ServerProcess(NamedTuple):
             return json.load(answer)
 
     def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
+        """Return the CPU seconds that the process has used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self, what: str) -> float:
-        """MB: ``VmRSS`` now, ``VmHWM`` at most so far."""
+        """Return memory in MB: ``VmRSS`` is the current value, ``VmHWM`` the peak."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:
-    """The rows of the service."""
+    """Report the rows of the service."""
     with ControlPlane(binaries) as plane:
         fill(plane, directory, NODES)
         measure_on(plane, directory, report)
 
 
 def measure_on(plane: ControlPlane, directory: Path, report: Report) -> None:
-    """The rows of the service, on a control plane that is filled."""
+    """Report the rows of the service on a control plane with nodes and pods."""
     size = f"{NAMESPACES * REPLICAS} pods, {NODES} nodes"
     report("load of the machine", f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs", "", None)
     with serving(plane, directory) as server:
@@ -129,7 +129,7 @@ def _batch(server: ServerProcess, report: Report) -> None:
 
 
 def _plans(server: ServerProcess, report: Report) -> None:
-    """The most memory that the process ever has: it has to fit below the limit of its pod."""
+    """Report the peak memory of the process, which must fit the memory limit of its pod."""
     with ThreadPoolExecutor(PLANS) as pool:
         bodies = [{"yamlContent": _document(f"plan-{number}")} for number in range(PLANS)]
         list(pool.map(lambda body: server.post("/api/v1/plan", body), bodies))
@@ -146,7 +146,7 @@ def _document(name: str) -> str:
 
 
 def _freshness(plane: ControlPlane, server: ServerProcess, report: Report) -> None:
-    """From the answer to a deletion of a pod until the service knows it."""
+    """Report the time from the response to a pod's deletion until the service no longer returns the pod."""
     taken = []
     for number in range(5):
         job = server.get("/api/v1/jobs?page=1&pageSize=100")["items"][number]
@@ -162,7 +162,7 @@ def _freshness(plane: ControlPlane, server: ServerProcess, report: Report) -> No
 
 
 def _beside(plane: ControlPlane, server: ServerProcess, report: Report) -> None:
-    """What the same question costs without the service: a process of kubectl, or a list of the API server."""
+    """Report the cost of the same query without the service: a kubectl process, and an API server list request."""
     config = ["--kubeconfig", str(plane.kubeconfig())]
     kubectl = [str(plane.binaries / "kubectl"), *config]
     path = "/api/v1/pods"
@@ -188,7 +188,7 @@ def _beside(plane: ControlPlane, server: ServerProcess, report: Report) -> None:
 
 @contextmanager
 def serving(plane: ControlPlane, directory: Path) -> Iterator[ServerProcess]:
-    """A service that is ready."""
+    """Start a service and yield it when it is ready."""
     token, entry = new_token("bench", "admin")
     write_tokens(directory / "tokens.json", [entry])
     own = {"tokens": str(directory / "tokens.json"), "port": "0", "kubeconfig": str(plane.kubeconfig())}

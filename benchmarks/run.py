@@ -1,7 +1,8 @@
-"""Measure gpuctl against its bars, as ratios within one run: the compiler, then the cluster half beside kubectl.
+"""Measure gpuctl against its limits, as ratios within one run: first the compiler, then the cluster commands against
+kubectl.
 
-A bar that is missed is marked, and the program exits 1; machines differ, so no test runs this. kustomize and helm are
-measured on the same objects: the first run builds them, into the cache that has the control plane.
+A missed limit is marked, and the program exits with 1. Tests do not run this because machines differ. kustomize and
+helm are measured on the same objects; the first run builds them into the cache of the control plane.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from support.kubeconform import LAYOUT, find_kubeconform, schema_directory
 
 ROUNDS = 15
 KUSTOMIZE = {1000: 8, 3000: 40}
-"""How many times as long as gpuctl it takes at least, by the number of documents."""
+"""Number of documents -> minimum ratio of kustomize's time to gpuctl's."""
 FAILED: list[str] = []
 
 
 def wall(command: Sequence[str]) -> float:
-    """Seconds that a command takes; its output is thrown away."""
+    """Return the seconds that a command takes; its output is discarded."""
     start = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return time.perf_counter() - start
 
 
 def report(what: str, value: str, bar: str, ok: bool | None) -> None:
-    """One row; ``ok`` is None for rows that only inform."""
+    """Print one row. ``ok`` is None for informational rows."""
     mark = {True: "ok", False: "MISSED", None: ""}[ok]
     print(f"{what:<75} {value:>55}   {bar:<34} {mark}", flush=True)
     if ok is False:
@@ -59,13 +60,13 @@ def report(what: str, value: str, bar: str, ok: bool | None) -> None:
 def cold_start(directory: Path) -> None:
     one = directory / "one.yaml"
     one.write_text(sample_documents.stream(1))
-    # `import pydantic` loads next to nothing of it: what every model derives from is loaded when it is named.
+    # `import pydantic` alone loads almost nothing; BaseModel is loaded on first use.
     models = [sys.executable, "-c", "import click; from pydantic import BaseModel"]
     render = [sys.executable, "-m", "gpuctl", "render", "-f", str(one)]
     commands = [models, render]
     for command in commands:
         wall(command)
-    # Taken in turns, so that whatever else the machine does hits all.
+    # Alternate, so that other load on the machine affects all commands.
     rounds = [[wall(command) for command in commands] for _ in range(ROUNDS)]
     imports, taken = (statistics.median(column) for column in zip(*rounds, strict=True))
     value = f"{taken / imports:.2f}x ({taken * 1000:.0f} ms)"
@@ -74,7 +75,7 @@ def cold_start(directory: Path) -> None:
 
 
 def throughput(directory: Path) -> dict[int, float]:
-    """Seconds for 1,000 and 3,000 documents, in a process that has compiled before."""
+    """Return the seconds for 1,000 and 3,000 documents in a process that has compiled before."""
     script = (
         "import sys, time, gc, gpuctl\n"
         "from gpuctl.backend.emitter import emit_stream\n"
@@ -116,7 +117,7 @@ def memory(directory: Path) -> None:
     path.write_text(sample_documents.stream(10_000))
     command = [sys.executable, "-m", "gpuctl", "render", "-f", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    # Not RUSAGE_CHILDREN: it includes the Go linker where helm is built first.
+    # Not RUSAGE_CHILDREN: it includes the Go linker if helm was just built.
     _, status, usage_of_process = os.wait4(process.pid, 0)
     assert status == 0
     peak = usage_of_process.ru_maxrss / 1024
@@ -124,7 +125,7 @@ def memory(directory: Path) -> None:
 
 
 def find_peers() -> dict[str, str]:
-    """Where kustomize and helm are: those of the versions that are compared with, else what is installed."""
+    """Return the paths of kustomize and helm: the pinned versions, else the installed ones."""
     found = {}
     for tool in ("kustomize", "helm"):
         result = subprocess.run([str(BUILD), tool], stdout=subprocess.PIPE, text=True)
@@ -137,7 +138,7 @@ def find_peers() -> dict[str, str]:
 
 
 def peers(directory: Path, took: dict[int, float], programs: Mapping[str, str]) -> None:
-    """Other tools on the objects that the documents become."""
+    """Report other tools on the objects that the documents compile to."""
     prepared = {"kustomize": _kustomize, "helm": _helm}
     for count in (1000, 3000):
         objects = subprocess.run(
@@ -158,7 +159,7 @@ def peers(directory: Path, took: dict[int, float], programs: Mapping[str, str]) 
 
 
 def _whole_process(helm: Sequence[str], path: Path, count: int) -> None:
-    """A whole process beside `helm template` and kubeconform, which check the objects as ours does."""
+    """Compare a whole process with `helm template` and kubeconform, which validate the objects as gpuctl does."""
     version = "1.36"
     check = [str(find_kubeconform()), "-strict", "-kubernetes-version", f"{version}.0"]
     check += ["-schema-location", f"{schema_directory(version)}/{LAYOUT}", "-"]
@@ -171,7 +172,7 @@ def _whole_process(helm: Sequence[str], path: Path, count: int) -> None:
 
 
 def _kustomize(directory: Path, objects: str) -> list[str]:
-    """The arguments that make it write the objects."""
+    """Return the arguments that make kustomize write the objects."""
     directory.mkdir()
     (directory / "objects.yaml").write_text(objects)
     (directory / "kustomization.yaml").write_text("resources: [objects.yaml]\n")
@@ -179,11 +180,11 @@ def _kustomize(directory: Path, objects: str) -> list[str]:
 
 
 def _helm(directory: Path, objects: str) -> list[str]:
-    """As :func:`_kustomize`."""
+    """Return the arguments that make helm write the objects."""
     templates = directory / "templates"
     templates.mkdir(parents=True)
     (directory / "Chart.yaml").write_text("apiVersion: v2\nname: objects\nversion: 0.1.0\n")
-    # helm refuses files of a chart that are larger than 5 MiB.
+    # helm rejects chart files above 5 MiB.
     documents_of = objects.split("\n---\n")
     for start in range(0, len(documents_of), 500):
         (templates / f"{start}.yaml").write_text("\n---\n".join(documents_of[start : start + 500]))

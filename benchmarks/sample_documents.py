@@ -1,4 +1,4 @@
-"""Documents for measuring: all different, of three kinds, with every block that most documents have."""
+"""Documents for benchmarks: all different, of three kinds, with the blocks that most documents have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ KINDS = ("training", "inference", "compute")
 
 
 def document(number: int) -> str:
-    """The n-th document."""
+    """Return document ``number``."""
     kind = KINDS[number % 3]
     lines = [
         f"kind: {kind}",
@@ -41,5 +41,5 @@ def document(number: int) -> str:
 
 
 def stream(count: int) -> str:
-    """The first ``count`` documents as one YAML stream."""
+    """Return the first ``count`` documents as one YAML stream."""
     return "---\n".join(document(number) for number in range(count))

@@ -1,4 +1,4 @@
-"""Measure `fit` on a live cluster of 8,000 GPUs, and how often it is right: the jobs are then applied."""
+"""Measure `fit` on a live cluster of 8,000 GPUs, and its accuracy: the jobs are then applied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import get_commands
-from cluster import Contest
+from cluster import CommandRunner
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -29,7 +29,7 @@ Report = Callable[[str, str, str, "bool | None"], None]
 
 
 def service(draw: random.Random, number: int, pool: int, nodes: int) -> tuple[str, int]:
-    """What runs, of low priority, on up to a quarter of a pool's GPUs; and how many of them."""
+    """Return a running low-priority service on up to a quarter of a pool's GPUs, and its number of GPUs."""
     gpus = draw.choice((1, 2, 2, 4))
     replicas = nodes * GPUS // draw.choice((4, 5, 6)) // gpus
     lines = [
@@ -43,7 +43,7 @@ def service(draw: random.Random, number: int, pool: int, nodes: int) -> tuple[st
 
 
 def training(draw: random.Random, number: int) -> str:
-    """A job that comes, of one to four pods."""
+    """Return a submitted training of one to four pods."""
     priority = draw.choice(("low", "medium", "medium", "high"))
     lines = [*_head("training", f"train-{number}", priority), *_needs(draw.choice((1, 2, 4, 8)), draw.randrange(POOLS))]
     return "\n".join([*lines, f"  nodes: {draw.choice((1, 1, 2, 4))}"]) + "\n"
@@ -68,7 +68,7 @@ def _needs(gpus: int, pool: int) -> list[str]:
 
 
 def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES) -> None:
-    """The rows of time, of memory, and of what the scheduler then does."""
+    """Report time, memory, and the agreement with the scheduler."""
     draw = random.Random(8)
     with ControlPlane(binaries) as plane:
         _fill(plane, directory, draw, nodes)
@@ -80,7 +80,7 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         began = time.perf_counter()
         with told.open("w") as answer:
             process = subprocess.Popen(command, stdout=answer, stderr=subprocess.DEVNULL)
-        # Of this child alone: others may have needed more.
+        # Usage of this child alone: others may have used more.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall, cpu, peak = time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
@@ -89,9 +89,9 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         what = f"fit -f, {JOBS} jobs, live cluster of {nodes * GPUS} GPUs on {nodes} nodes"
         report(what, f"{wall:.1f} s, CPU {cpu:.1f} s ({dict(verdicts)})", f"<= {SECONDS:g} s", wall <= SECONDS)
         report(f"{what}: memory", f"{peak >> 20} MiB", f"<= {BYTES >> 20} MiB", peak <= BYTES)
-        Contest(plane).gpuctl("apply", "-f", str(path))
+        CommandRunner(plane).gpuctl("apply", "-f", str(path))
         bound = _settled(plane)
-        # No pod is left of a training that was evicted: it has failed.
+        # An evicted training has failed and has no pods left.
         started = [bound.get(item["name"], False) for item in answers]
         starts = [item["verdict"] in STARTS for item in answers]
         wrong = [item for item, one, other in zip(answers, starts, started, strict=True) if one != other]
@@ -103,7 +103,7 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
 
 
 def _fill(plane: ControlPlane, directory: Path, draw: random.Random, nodes: int) -> None:
-    """Nodes in pools of one size, each with about nine tenths of its GPUs in use."""
+    """Add nodes in pools of equal size, with about nine tenths of their GPUs in use."""
     plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "submission"}})
     get_commands.add_nodes(plane, [f"pool-{number % POOLS}" for number in range(nodes)], GPUS)
     documents: list[str] = []
@@ -118,12 +118,12 @@ def _fill(plane: ControlPlane, directory: Path, draw: random.Random, nodes: int)
             documents.append(text)
     path = directory / "running.yaml"
     path.write_text("---\n".join(documents))
-    Contest(plane).gpuctl("apply", "-f", str(path))
+    CommandRunner(plane).gpuctl("apply", "-f", str(path))
     _settled(plane)
 
 
 def _settled(plane: ControlPlane) -> dict[str, bool]:
-    """Wait until the scheduler has nothing left to do; whether all pods of a training have a node, by its name."""
+    """Wait until the scheduler is idle; return for each training whether all of its pods have a node."""
     last: Any = None
     began = since = time.monotonic()
     while time.monotonic() - since < QUIET:

@@ -1,4 +1,4 @@
-"""How long commands take: by the clock, and of it on a processor, which other work on the machine disturbs less."""
+"""Wall time and CPU time of commands; other load on the machine affects CPU time less."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Taken(NamedTuple):
-    """Seconds: ``wall`` by the clock, ``cpu`` those of the process itself, its children included."""
+    """Seconds: ``wall`` time, and ``cpu`` time of the process and its children."""
 
     wall: float
     cpu: float
@@ -21,7 +21,7 @@ class Taken(NamedTuple):
 
 
 def timed(command: Sequence[str], codes: Collection[int] = (0,)) -> Taken:
-    """Run a command that ends with one of ``codes``; its output is thrown away."""
+    """Run a command, which must exit with one of ``codes``; its output is discarded."""
     before, start = os.times(), time.perf_counter()
     result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wall, after = time.perf_counter() - start, os.times()
@@ -32,7 +32,7 @@ def timed(command: Sequence[str], codes: Collection[int] = (0,)) -> Taken:
 
 
 def piped(first: Sequence[str], second: Sequence[str]) -> Taken:
-    """Run two commands, the second of which reads what the first one prints; both have to succeed."""
+    """Run two commands as a pipe; both must succeed."""
     before, start = os.times(), time.perf_counter()
     with subprocess.Popen(first, stdout=subprocess.PIPE) as source:
         subprocess.run(second, stdin=source.stdout, stdout=subprocess.DEVNULL, check=True)
@@ -43,8 +43,8 @@ def piped(first: Sequence[str], second: Sequence[str]) -> Taken:
     return Taken(wall, cpu)
 
 
-def in_turn(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[list[Taken], list[Taken]]:
-    """Both commands so many times, one after the other; which is first changes."""
+def alternate(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[list[Taken], list[Taken]]:
+    """Run both commands ``rounds`` times, alternating which one is first."""
     mine, others = [], []
     for number in range(rounds):
         if number % 2:
@@ -56,11 +56,11 @@ def in_turn(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[li
 
 
 def medians(taken: Iterable[Taken]) -> Taken:
-    """Of the walls, and of the times on a processor."""
+    """Return the medians of wall and CPU time."""
     return Taken(*map(statistics.median, zip(*taken, strict=True)))
 
 
 def seconds(ours: Taken, theirs: Taken, digits: int = 1) -> str:
-    """Both, for a row: ``(0.10 s / 0.05 s, CPU 0.09 s / 0.05 s)``."""
+    """Return both times for a row: ``(0.10 s / 0.05 s, CPU 0.09 s / 0.05 s)``."""
     walls, cpus = (f"{one:.{digits}f} s / {two:.{digits}f} s" for one, two in zip(ours, theirs, strict=True))
     return f"({walls}, CPU {cpus})"

@@ -1,17 +1,19 @@
-"""A year of usage of 10,000 GPUs: how large the database becomes, and how long questions about it take on a processor.
+"""Measure a year of usage of 10,000 GPUs: the size of the database, and the CPU time of queries.
 
     python benchmarks/year_of_usage.py [DATABASE | --postgresql]
 
-Alone it prints the rows; `make bench` prints them among the others. A database that is named, a path or a URL, is kept,
-and asked as it is where it has the year. `--postgresql` starts a server of its own, as the tests have it. With
-USAGE_DAYS in the environment there are so many days instead of a year, 31 or more; sizes are those of a year. Days are
-made for the whole year, hours for the last month of it and for the days in which months begin in other time zones: of
-hours more would take longer to write than to learn anything from, so that their size is extrapolated to the year. 1,000
-workloads hold GPUs at any time, each for three days, a tenth of them without using them; there are 250 values of
-labels, 50 namespaces, 1,250 nodes. Of ten namespaces nine have a quota, most months another one. All is written by the
-functions of the store, but for the later hours of a day, which are copies of its first one. A time is on a processor,
-with what makes JSON or CSV of an answer: the 39th of 41, each with other parameters. What a server of PostgreSQL on
-this machine does for it is part of it.
+Run alone, it prints its rows; `make bench` includes them. A given database (path or URL) is kept, and queried without
+filling it if it already has the year. `--postgresql` starts a temporary server. USAGE_DAYS in the environment sets the
+number of days, 31 or more; sizes are extrapolated to a year.
+
+Days are written for the whole year. Hours are written for its last month and for the days on which months begin in
+other time zones; the size of the others is extrapolated, because writing them would take long. 1,000 workloads hold
+GPUs at any time, each for three days, a tenth of them idle. There are 250 label values, 50 namespaces and 1,250 nodes.
+Nine of ten namespaces have a quota that changes in most months. Everything is written by the functions of the store,
+except for the later hours of a day, which are copies of the first one.
+
+The time of a query is CPU time including the JSON or CSV encoding: the 39th of 41 calls, each with other parameters.
+The CPU time of a PostgreSQL server on this machine is included.
 """
 
 from __future__ import annotations
@@ -51,13 +53,13 @@ from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 YEAR, END = 365, 1_767_225_600
-"""Until 2026-01-01T00:00:00Z."""
+"""END is 2026-01-01T00:00:00Z."""
 DAYS = int(os.environ.get("USAGE_DAYS", YEAR))
 BEGIN = END - DAYS * DAY
 WORKLOADS, NAMESPACES, NODES, LASTS = 1000, 50, 1250, 3
 VALUES = {"team": 50, "project": 100, "app": 60, "env": 4, "cost-center": 36}
 HOURS, SNAPSHOTS = 31, 2
-"""The last days that have hours, and snapshots."""
+"""Number of days at the end that have hours, and snapshots."""
 MOST_MS, MOST_MS_BY_LABEL = 250, 500
 MOST_BYTES = {"SQLite": 6_000_000_000, "PostgreSQL": 6_000_000_000}
 CALLS = 41
@@ -66,7 +68,7 @@ Report = Callable[[str, str, str, "bool | None"], None]
 
 
 class SampleSums:
-    """What a year is made of; the same every time."""
+    """Reproducible random sums for the year."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
@@ -101,7 +103,7 @@ class SampleSums:
         )
 
     def period(self, start: int, span: PeriodLength) -> RolledUp:
-        """An hour or a day."""
+        """Return an hour or a day."""
         whole = replace(self._some(span), cap_gpu_s=10_000.0 * span.seconds, free_gpu_s=1e6)
         groups = {Group(Level.CLUSTER): whole}
         names = [Group(Level.NAMESPACE, value=f"namespace-{number}") for number in range(NAMESPACES)]
@@ -124,23 +126,23 @@ class SampleSums:
 
 
 def active(time: int) -> range:
-    """The workloads that hold GPUs: every day a third of them is new."""
+    """Return the numbers of the workloads that hold GPUs; a third of them changes every day."""
     first = (time - BEGIN) // DAY * WORKLOADS // LASTS
     return range(first, first + WORKLOADS)
 
 
 def workload(number: int) -> WorkloadKey:
-    """One of them."""
+    """Return the key of a workload."""
     return WorkloadKey(f"namespace-{number % NAMESPACES}", "Job", f"training-{number}", f"{number:08x}-9a1b-4c5d")
 
 
 def labels(number: int) -> tuple[tuple[str, str], ...]:
-    """A workload's, in order."""
+    """Return the labels of a workload, sorted."""
     return tuple(sorted((key, f"{key}-{number % count}") for key, count in VALUES.items()))
 
 
 def fill(database: Database, address: str) -> dict[str, float]:
-    """Write it all; bytes of an hour, a day and a snapshot, with whom they are about."""
+    """Fill the database; return the bytes of an hour, a day and a snapshot, including their groups."""
     made, cluster = SampleSums(), database.cluster("uid", "prod")
     begun = database.size()
     for day in range(BEGIN, END, DAY):
@@ -153,7 +155,7 @@ def fill(database: Database, address: str) -> dict[str, float]:
     for day in hours:
         database.put_rolled_up(cluster, made.period(day, PeriodLength.HOUR), False)
     _copy_hours(address)
-    # What an hour has written has made its day provisional: it is as it was.
+    # Writing an hour has made its day provisional: write the day again.
     for day in hours:
         there = database.hours(cluster, day, day + DAY)
         database.put_day(
@@ -168,14 +170,14 @@ def fill(database: Database, address: str) -> dict[str, float]:
 
 
 def days_of_hours() -> list[int]:
-    """The days whose hours are there: the last ones, and those in which a month begins to the east of Greenwich."""
+    """Return the days with hours: the last ones, and those in which a month begins in time zones east of Greenwich."""
     months = (datetime(2025, month, 1, tzinfo=timezone.utc) for month in range(2, 13))
     before = (int(month.timestamp()) - DAY for month in months)
     return sorted({day for day in before if day >= BEGIN} | set(range(END - HOURS * DAY, END, DAY)))
 
 
 def _copy_hours(address: str) -> None:
-    """Have every hour of a day that is as its first one."""
+    """Copy the first hour of each day to its other hours."""
     engine = engine_of(url_of(address))
     of_period = [column.name for column in periods.c if column.name not in ("id", "start")]
     of_sums = [column.name for column in sums.c if column.name != "period_id"]
@@ -195,7 +197,7 @@ def _copy_hours(address: str) -> None:
 
 
 def held(number: int, day: int) -> Holding:
-    """What a workload's pod holds; those of the last days hold it still."""
+    """Return the holding of a workload's pod; those of the last days are still open."""
     key = workload(number)
     begin, end = float(day), float(day + LASTS * DAY)
     where = key.name, key, f"gpu-node-{number % NODES}", 8.0, "H100"
@@ -204,8 +206,7 @@ def held(number: int, day: int) -> Holding:
 
 
 def quotas(number: int) -> list[GpuQuota]:
-    """Those of a namespace, one after the other: every 30 days there is another, in the middle of an hour, and in some
-    months there is none."""
+    """Return the quotas of a namespace: a new one every 30 days, in the middle of an hour, and none in some months."""
     changes = [BEGIN + number * 12_345 + month * 30 * DAY for month in range(13)]
     spells = enumerate(pairwise(changes))
     return [
@@ -216,7 +217,7 @@ def quotas(number: int) -> list[GpuQuota]:
 
 
 def snapshot(time_: int) -> AllocationSnapshot:
-    """One with every workload."""
+    """Return a snapshot with every active workload."""
     items = tuple(WorkloadAllocation(workload(number), 8, number % 100 / 1.0) for number in active(time_))
     return AllocationSnapshot(time_, 10_000, 8000, items)
 
@@ -225,7 +226,7 @@ RunQuery = Callable[[Database, random.Random], Any]
 
 
 class Query(NamedTuple):
-    """A documented question: its route below ``/gpu-aggregation``, and how somebody asks it."""
+    """A documented query: its route below ``/gpu-aggregation``, and the function that runs it."""
 
     route: str
     name: str
@@ -235,7 +236,7 @@ class Query(NamedTuple):
 
 
 def _window(some: random.Random, days: int, **more: Any) -> HoursQuery:
-    """So many days up to somewhere in the last of those that are there."""
+    """Return a range of ``days`` days that ends within the stored hours."""
     if days >= DAYS:
         return HoursQuery("", BEGIN + some.randrange(10) * DAY, END - some.randrange(240) * HOUR, **more)
     last = END - some.randrange((HOURS - days) * 24) * HOUR
@@ -259,7 +260,7 @@ _BY_USE: dict[str, Any] = {"order": RowOrder.UTILIZATION, "ascending": False}
 
 
 def queries() -> list[Query]:
-    """Those that are documented."""
+    """Return all documented queries."""
     return [*_of_names(), *_of_clusters(), *_of_namespaces(), *_of_labels(), *_of_workloads(), *_of_ledgers(), *_now()]
 
 
@@ -434,9 +435,9 @@ def _now() -> Iterator[Query]:
 
 
 def measure(report: Report, address: str = "") -> None:
-    """The rows of sizes and questions.
+    """Report the rows of sizes and queries.
 
-    :param address: of a database that is kept; without one it is made, and thrown away.
+    :param address: a database to keep; without it, a temporary one is used.
     """
     with tempfile.TemporaryDirectory() as directory:
         address = address or str(Path(directory) / "usage.db")
@@ -444,9 +445,9 @@ def measure(report: Report, address: str = "") -> None:
         begun = time.process_time()
         if database.is_empty():
             each = fill(database, address)
-            _look_through(address)
+            _vacuum(address)
             _report_size(report, each, time.process_time() - begun, address)
-        # As the service and the command line have it: what lives as long as they do is not looked through again.
+        # As in the service and the command line: the garbage collector skips long-lived objects.
         gc.collect()
         gc.freeze()
         clock = _clock(database, address)
@@ -461,8 +462,8 @@ def measure(report: Report, address: str = "") -> None:
         database.close()
 
 
-def _look_through(address: str) -> None:
-    """What servers of PostgreSQL do by themselves (autovacuum), unless they are those of the tests."""
+def _vacuum(address: str) -> None:
+    """Do what autovacuum does on PostgreSQL servers; test servers have it disabled."""
     if address.startswith("postgres"):
         engine = engine_of(url_of(address))
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -471,11 +472,11 @@ def _look_through(address: str) -> None:
 
 
 def _clock(database: Database, address: str) -> Callable[[], float]:
-    """Seconds on a processor: of this process, and of that of a server which works for it."""
+    """Return a function for CPU seconds of this process and of the PostgreSQL backend that serves it."""
     if not address.startswith("postgres"):
         return time.process_time
     with database.reading() as connection:
-        # The next one gets the same connection, and no other process helps it.
+        # Later queries use the same connection, and no parallel workers.
         own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
     spent = Path(f"/proc/{own}/schedstat")
     return lambda: time.process_time() + int(spent.read_text().split()[0]) / 1e9
@@ -491,7 +492,7 @@ def _report_size(report: Report, each: Mapping[str, float], taken: float, addres
 
 
 def _timed(database: Database, query: Query, clock: Callable[[], float]) -> tuple[list[float], int]:
-    """How long each call takes, in milliseconds, the shortest first; and the most rows of an answer."""
+    """Return the milliseconds of all calls in ascending order, and the highest number of rows."""
     some, times, most = random.Random(query.name), [], 0
     for number in range(CALLS + 1):
         begun = clock()
@@ -501,7 +502,7 @@ def _timed(database: Database, query: Query, clock: Callable[[], float]) -> tupl
             as_csv(list(rows[0]), rows).encode()
         else:
             orjson.dumps(answer)
-        # The first one finds nothing prepared, as it is once in the life of a process.
+        # Skip the first call, which prepares caches once per process.
         if number:
             times.append(1000 * (clock() - begun))
         most = max(most, len(rows))

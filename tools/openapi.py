@@ -19,7 +19,7 @@ from gpuctl_server.app import bare_app  # noqa: E402
 
 
 def text() -> str:
-    """Return the document as it is in the file."""
+    """Return the content of the file."""
     return json.dumps(bare_app().openapi(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,7 +1,7 @@
 """Write the generated part of the SDKs from ``schemas/rest/openapi.json``: ``make schemas``.
 
-The generated part is models and operations; clients are written by hand. This is not an off-the-shelf generator,
-because it writes both languages from one reading of the document, adds no dependency to the SDKs, and the models accept
+The generated part is models and operations; clients are written by hand. An off-the-shelf generator is not used: this
+tool writes both languages from one reading of the document, adds no dependency to the SDKs, and its models accept
 unknown fields of a newer service.
 
 With ``--check`` nothing is written, and the exit code is 1 if a file is out of date.
