@@ -52,7 +52,7 @@ def container_ports(block: ServiceBlock) -> list[Object]:
 
 
 def startup_seconds(block: ServiceBlock) -> int:
-    """``startup_timeout`` in seconds."""
+    """Return ``startup_timeout`` in seconds."""
     return parse_duration(block.startup_timeout) or PERIOD
 
 

@@ -52,7 +52,6 @@ class Chunk:
 
     @property
     def text(self) -> str:
-        """The chunk's text."""
         return self.source.text[self.start : self.end]
 
     def place(self, offset: int) -> tuple[int, int]:

@@ -41,7 +41,6 @@ class FieldEntry:
 
     @property
     def key(self) -> str:
-        """The field's canonical key."""
         return self.path[-1]
 
     @property
@@ -56,7 +55,6 @@ class FieldEntry:
 
     @property
     def type_text(self) -> str:
-        """The type in words."""
         return type_name(self.form)
 
     @property

@@ -99,7 +99,6 @@ class Key(NamedTuple):
 
     @property
     def resource(self) -> Resource:
-        """The resource of its kind."""
         return RESOURCES[self.kind]
 
     @property
@@ -112,7 +111,6 @@ class Key(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its path on the server."""
         return self.resource.path(self.namespace or None, self.name)
 
     def __str__(self) -> str:
