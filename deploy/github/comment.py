@@ -1,7 +1,7 @@
-"""Write a report as the one comment of this action on a pull request: a later run replaces its own, and no other.
+"""Write a report as a comment on a pull request. A later run replaces this comment, and no other.
 
-Run by action.yml; the standard library is all it needs. What is its own carries a mark and was written by GitHub's own
-account for workflows: anybody can write the mark.
+Run by action.yml; needs only the standard library. The comment is identified by a mark and by its author, GitHub's
+account for workflows: any user can write the mark.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from pathlib import Path
 from typing import Any
 
 AUTHOR = "github-actions[bot]"
-"""Who comments with a workflow's own token."""
+"""Author of comments with the token of a workflow."""
 LONGEST = 65_536
-"""Characters that a comment may have."""
+"""Maximum length of a comment, characters."""
 PAGE = 100
-CUT = "\n\n... The report is longer than a comment may be; the summary of the run has all of it.\n"
+CUT = "\n\n... The report is too long for a comment; the summary of the run has all of it.\n"
 TIMEOUT = 30.0
 
 
 def mark_of(names: str) -> str:
-    """What tells the comment of one use of the action from those of other uses in the same pull request."""
+    """Return the mark of one use of the action; a pull request can have several uses."""
     return f"<!-- gpuctl {hashlib.sha256(' '.join(names.split()).encode()).hexdigest()[:16]} -->"
 
 
 def body_of(mark: str, report: str) -> str:
-    """The comment's text: the mark, then the report as far as there is room."""
+    """Return the text of the comment: the mark, then the report, cut to the maximum length."""
     room = LONGEST - len(mark) - 1
     return f"{mark}\n{report if len(report) <= room else report[: room - len(CUT)] + CUT}"
 
 
 def is_own(comment: dict[str, Any], mark: str) -> bool:
-    """Whether a comment is the one to replace."""
+    """Return True if a comment is the one to replace."""
     return (comment.get("user") or {}).get("login") == AUTHOR and str(comment.get("body")).startswith(mark)
 
 
@@ -49,7 +49,7 @@ class Comments:
         self._token = token
 
     def write(self, mark: str, body: str) -> None:
-        """Replace the own comment, or write a new one."""
+        """Replace the comment with the mark, or write a new one."""
         page = 1
         while True:
             found = self._call("GET", f"{self._list}?per_page={PAGE}&page={page}")
@@ -70,21 +70,21 @@ class Comments:
             "Content-Type": "application/json",
             "User-Agent": "gpuctl",
         }
-        # The address is the runner's own, never a pull request's.
+        # The URL comes from the runner, never from the pull request.
         request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
             return json.load(answer)
 
 
 def main() -> int:
-    """Comment as the environment of a workflow says; 0 also where there is nothing to comment on."""
+    """Write the comment, with the environment of a workflow. Return 0 also without a pull request."""
     event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
     pull = event.get("pull_request")
     if pull is None:
         return 0
     repository = os.environ["GITHUB_REPOSITORY"]
     if ((pull.get("head") or {}).get("repo") or {}).get("full_name") != repository:
-        # Its token can only read, and that is right: what runs there is others' code.
+        # The token of a fork's workflow cannot write, because its code is not trusted.
         print("::notice::the pull request comes from a fork, so there is no comment; the summary has the report")
         return 0
     mark = mark_of(os.environ["FILES"])

@@ -11,9 +11,13 @@ import (
 
 // ListJobsOptions are the optional parameters of ListJobs.
 type ListJobsOptions struct {
-	Kind      string
-	Pool      string
-	Status    string
+	// Only jobs of this kind: training, inference, notebook or compute.
+	Kind string
+	// Only jobs in this pool.
+	Pool string
+	// Only jobs with this phase or status word, case-insensitive.
+	Status string
+	// Only jobs in this namespace.
 	Namespace string
 	// Only jobs with this id or name, or with a pod of this name.
 	Name string
@@ -98,6 +102,7 @@ func (c *Client) CreateJobs(ctx context.Context, documents string, options *Crea
 
 // GetJobOptions are the optional parameters of GetJob.
 type GetJobOptions struct {
+	// Namespace of the job; required if the name exists in several.
 	Namespace string
 }
 
@@ -185,10 +190,13 @@ type ListPodsOptions struct {
 	Names string
 	// Label selector, in the syntax of `kubectl -l`.
 	Selector string
-	Kind     string
-	Pool     string
+	// Only jobs of this kind: training, inference, notebook or compute.
+	Kind string
+	// Only jobs in this pool.
+	Pool string
 	// A status word or a phase, case-insensitive.
-	Status    string
+	Status string
+	// Only jobs in this namespace.
 	Namespace string
 	// One item per job; `ready` counts its pods.
 	ByJob bool
@@ -250,6 +258,7 @@ func (c *Client) AllPods(ctx context.Context, options *ListPodsOptions) *Iterato
 
 // GetGPUUseOptions are the optional parameters of GetGPUUse.
 type GetGPUUseOptions struct {
+	// Only jobs in this namespace.
 	Namespace string
 }
 
@@ -871,7 +880,7 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 
 // RecoverOptions are the optional parameters of Recover.
 type RecoverOptions struct {
-	// Namespace of the job; required if the name exists in several.
+	// Only this namespace. Default: all that the caller may see.
 	Namespace string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
@@ -900,7 +909,7 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 
 // ListRecoveriesOptions are the optional parameters of ListRecoveries.
 type ListRecoveriesOptions struct {
-	// Namespace of the job; required if the name exists in several.
+	// Only this namespace. Default: all that the caller may see.
 	Namespace string
 }
 

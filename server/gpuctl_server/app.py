@@ -41,13 +41,13 @@ from gpuctl_server.service_context import Service
 
 DESCRIPTION = """\
 Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
-needs `Authorization: Bearer TOKEN`. Errors are
+needs `Authorization: Bearer TOKEN`. Errors have the form
 `{{"error": name, "message": text, "details": [...]}}`, with these statuses:
 
 {table}
 
-Programs compare `error`; `message` and `hint` are for people. 429 and 503 come with `Retry-After`. A method that a path
-does not have is answered with 405 and `Allow`."""
+`error` is for programs, `message` and `hint` are for users. Answers with 429 and 503 have `Retry-After`, those with 405
+have `Allow`."""
 ROUTERS: tuple[APIRouter, ...] = (
     job_routes.router,
     pod_routes.router,

@@ -37,6 +37,10 @@ class Operations(ABC):
     ) -> models.JobPage:
         """List the visible jobs, newest first.
 
+        :param kind: Only jobs of this kind: training, inference, notebook or compute.
+        :param pool: Only jobs in this pool.
+        :param status: Only jobs with this phase or status word, case-insensitive.
+        :param namespace: Only jobs in this namespace.
         :param name: Only jobs with this id or name, or with a pod of this name.
         :param page: Page number, from 1.
         :param page_size: Items per page.
@@ -118,6 +122,7 @@ class Operations(ABC):
         """Return a job, with its document and its pods.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobDescription = self.send(
             Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
@@ -202,7 +207,10 @@ class Operations(ABC):
 
         :param names: Ids or names of jobs, or names of their pods, separated by commas. Each must exist.
         :param selector: Label selector, in the syntax of `kubectl -l`.
+        :param kind: Only jobs of this kind: training, inference, notebook or compute.
+        :param pool: Only jobs in this pool.
         :param status: A status word or a phase, case-insensitive.
+        :param namespace: Only jobs in this namespace.
         :param by_job: One item per job; `ready` counts its pods.
         :param pods_only: Leave out the items for missing pods.
         :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
@@ -272,7 +280,10 @@ class Operations(ABC):
                 return
 
     def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
-        """Return the number of GPUs that the visible jobs hold and wait for."""
+        """Return the number of GPUs that the visible jobs hold and wait for.
+
+        :param namespace: Only jobs in this namespace.
+        """
         found: models.GpusOfJobs = self.send(
             Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
         )
@@ -920,7 +931,7 @@ class Operations(ABC):
     ) -> models.Recoveries:
         """Finish the work of interrupted runs. Creating objects must be confirmed.
 
-        :param namespace: Namespace of the job; required if the name exists in several.
+        :param namespace: Only this namespace. Default: all that the caller may see.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param dry_run: Check everything and return what would be done. Nothing is written.
@@ -939,7 +950,7 @@ class Operations(ABC):
     def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
         """List the unfinished work of interrupted runs, and what a recovery would do.
 
-        :param namespace: Namespace of the job; required if the name exists in several.
+        :param namespace: Only this namespace. Default: all that the caller may see.
         """
         found: models.Recoveries = self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
@@ -2317,6 +2328,10 @@ class AsyncOperations(ABC):
     ) -> models.JobPage:
         """List the visible jobs, newest first.
 
+        :param kind: Only jobs of this kind: training, inference, notebook or compute.
+        :param pool: Only jobs in this pool.
+        :param status: Only jobs with this phase or status word, case-insensitive.
+        :param namespace: Only jobs in this namespace.
         :param name: Only jobs with this id or name, or with a pod of this name.
         :param page: Page number, from 1.
         :param page_size: Items per page.
@@ -2399,6 +2414,7 @@ class AsyncOperations(ABC):
         """Return a job, with its document and its pods.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
         """
         found: models.JobDescription = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
@@ -2483,7 +2499,10 @@ class AsyncOperations(ABC):
 
         :param names: Ids or names of jobs, or names of their pods, separated by commas. Each must exist.
         :param selector: Label selector, in the syntax of `kubectl -l`.
+        :param kind: Only jobs of this kind: training, inference, notebook or compute.
+        :param pool: Only jobs in this pool.
         :param status: A status word or a phase, case-insensitive.
+        :param namespace: Only jobs in this namespace.
         :param by_job: One item per job; `ready` counts its pods.
         :param pods_only: Leave out the items for missing pods.
         :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
@@ -2554,7 +2573,10 @@ class AsyncOperations(ABC):
                 return
 
     async def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
-        """Return the number of GPUs that the visible jobs hold and wait for."""
+        """Return the number of GPUs that the visible jobs hold and wait for.
+
+        :param namespace: Only jobs in this namespace.
+        """
         found: models.GpusOfJobs = await self.send(
             Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
         )
@@ -3202,7 +3224,7 @@ class AsyncOperations(ABC):
     ) -> models.Recoveries:
         """Finish the work of interrupted runs. Creating objects must be confirmed.
 
-        :param namespace: Namespace of the job; required if the name exists in several.
+        :param namespace: Only this namespace. Default: all that the caller may see.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param dry_run: Check everything and return what would be done. Nothing is written.
@@ -3221,7 +3243,7 @@ class AsyncOperations(ABC):
     async def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
         """List the unfinished work of interrupted runs, and what a recovery would do.
 
-        :param namespace: Namespace of the job; required if the name exists in several.
+        :param namespace: Only this namespace. Default: all that the caller may see.
         """
         found: models.Recoveries = await self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))

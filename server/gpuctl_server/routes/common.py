@@ -310,6 +310,14 @@ OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
 Confirmed = Annotated[ConfirmedBody, Depends(confirmed_of)]
 Confirm = Annotated[bool, Query(description="Confirm all questions of the plan: running work may be ended.")]
 ServiceOf = Annotated[Service, Depends(service_of)]
+KindFilter = Annotated[
+    str, Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute.")
+]
+PoolFilter = Annotated[str, Query(max_length=253, description="Only jobs in this pool.")]
+NamespaceFilter = Annotated[str, Query(max_length=253, description="Only jobs in this namespace.")]
+NamespaceOfJob = Annotated[
+    str, Query(max_length=253, description="Namespace of the job; required if the name exists in several.")
+]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Page number, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page.")]
 

@@ -64,6 +64,9 @@ JobId = Annotated[str, InPath(max_length=253, description="Id of a job, its name
 Namespace = Annotated[
     str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
 ]
+RecoveryNamespace = Annotated[
+    str | None, Query(max_length=63, description="Only this namespace. Default: all that the caller may see.")
+]
 Key = Annotated[
     str | None,
     Header(
@@ -367,7 +370,9 @@ def rollback(
 
 @previews.get("/recoveries", response_model=Recoveries)
 def look_at_recoveries(
-    service: ServiceOf, caller: Annotated[Caller, Depends(allowed("get", "recoveries"))], namespace: Namespace = None
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("get", "recoveries"))],
+    namespace: RecoveryNamespace = None,
 ) -> Recoveries:
     """List the unfinished work of interrupted runs, and what a recovery would do."""
     return job_changes.list_unfinished(service, caller, namespace)
@@ -379,7 +384,7 @@ def recover(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("create", "recoveries"))],
     body: Confirmed,
-    namespace: Namespace = None,
+    namespace: RecoveryNamespace = None,
     confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
 ) -> Recoveries:

@@ -33,12 +33,25 @@ from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.response_cache import encode
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, cached_router, page_of
+from gpuctl_server.routes.common import (
+    KindFilter,
+    NamespaceFilter,
+    NamespaceOfJob,
+    Page,
+    PageSize,
+    PoolFilter,
+    ServiceOf,
+    allowed,
+    cached_router,
+    page_of,
+)
 from gpuctl_server.service_context import Service
 
 router = cached_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
-Filter = Annotated[str, Query(max_length=253)]
+StatusFilter = Annotated[
+    str, Query(max_length=253, description="Only jobs with this phase or status word, case-insensitive.")
+]
 JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
 
 
@@ -46,10 +59,10 @@ JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, 
 async def list_of_jobs(
     service: ServiceOf,
     caller: Reads,
-    kind: Filter = "",
-    pool: Filter = "",
-    status: Filter = "",
-    namespace: Filter = "",
+    kind: KindFilter = "",
+    pool: PoolFilter = "",
+    status: StatusFilter = "",
+    namespace: NamespaceFilter = "",
     name: Annotated[
         str, Query(max_length=253, description="Only jobs with this id or name, or with a pod of this name.")
     ] = "",
@@ -104,7 +117,12 @@ def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
 
 
 @router.get("/jobs/{jobId}", response_model=JobDescription)
-async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
+async def description_of_job(
+    service: ServiceOf,
+    caller: Reads,
+    jobId: JobId,  # noqa: N803
+    namespace: NamespaceOfJob = "",
+) -> Response:
     """Return a job, with its document and its pods."""
     item = await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
     metrics = await _metrics(service, item)

@@ -13,12 +13,20 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.routes.common import Page, ServiceOf, allowed, api_router, page_of
+from gpuctl_server.routes.common import (
+    KindFilter,
+    NamespaceFilter,
+    Page,
+    PoolFilter,
+    ServiceOf,
+    allowed,
+    api_router,
+    page_of,
+)
 from gpuctl_server.service_context import Service
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
-Filter = Annotated[str, Query(max_length=253)]
 LARGEST = 5000
 """Maximum number of items of a page: enough for all pods of most clusters, so that the command line shows one snapshot.
 """
@@ -39,10 +47,10 @@ def list_of_pods(
     selector: Annotated[
         str, Query(max_length=_MOST_NAMES, description="Label selector, in the syntax of `kubectl -l`.")
     ] = "",
-    kind: Filter = "",
-    pool: Filter = "",
+    kind: KindFilter = "",
+    pool: PoolFilter = "",
     status: Annotated[str, Query(max_length=253, description="A status word or a phase, case-insensitive.")] = "",
-    namespace: Filter = "",
+    namespace: NamespaceFilter = "",
     byJob: Annotated[bool, Query(description="One item per job; `ready` counts its pods.")] = False,  # noqa: N803
     podsOnly: Annotated[bool, Query(description="Leave out the items for missing pods.")] = False,  # noqa: N803
     reasons: Annotated[
@@ -81,7 +89,7 @@ def _listed(
 
 
 @router.get("/gpu-use", responses={200: {"model": GpusOfJobs}})
-def use_of_gpus(service: ServiceOf, caller: Reads, namespace: Filter = "") -> dict[str, Any]:
+def use_of_gpus(service: ServiceOf, caller: Reads, namespace: NamespaceFilter = "") -> dict[str, Any]:
     """Return the number of GPUs that the visible jobs hold and wait for."""
     require_access(caller, AccessRequest("get", "jobs", namespace or None))
     with service.read_context(caller, namespace or None) as reader:
