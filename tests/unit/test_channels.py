@@ -83,9 +83,9 @@ def test_nothing_waits_while_the_other_side_does_not_read(pair: Pair) -> None:
     channels = Channels(ours, V5)
     data = os.urandom(3_000_000)
     channels.send(0, data)
-    assert channels.waiting > 1_000_000
+    assert channels.unsent_bytes > 1_000_000
     received = b""
-    while channels.waiting:
+    while channels.unsent_bytes:
         received += theirs.recv(1 << 20)
         channels.flush()
     ours.shutdown(socket.SHUT_WR)
@@ -101,9 +101,9 @@ def test_nothing_waits_while_the_other_side_does_not_read(pair: Pair) -> None:
 
 def test_the_end_of_input(pair: Pair) -> None:
     ours, theirs = pair
-    assert Channels(ours, V5).end(0)
+    assert Channels(ours, V5).close_channel(0)
     assert unmasked(theirs.recv(100))[1] == b"\xff\x00"
-    assert not Channels(ours, V4).end(0)
+    assert not Channels(ours, V4).close_channel(0)
 
 
 def test_a_frame_that_is_too_large_is_refused(pair: Pair) -> None:

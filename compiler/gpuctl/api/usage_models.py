@@ -26,7 +26,7 @@ class _Hour(UsageValue):
     cluster_name: str = Field(examples=["cluster-1"])
 
 
-class _Told(UsageValue):
+class _KnownTime(UsageValue):
     stat_hour: str = Field(description="Start of the hour or step, UTC.", examples=["2025-11-05T14:00:00Z"])
     end_time: str = Field(
         default="",
@@ -44,7 +44,7 @@ class _Told(UsageValue):
     )
 
 
-class _Used(UsageValue):
+class _Utilization(UsageValue):
     avg_utilization: float | None = Field(
         description="Mean utilization of the measured GPUs over the measured time, percent; null if none was measured.",
         examples=[68.5],
@@ -55,14 +55,14 @@ class _Used(UsageValue):
     min_utilization: float | None = Field(examples=[45.3])
 
 
-class _Spread(UsageValue):
+class _Percentiles(UsageValue):
     p50_utilization: float | None = Field(
         description="Median of the one-minute averages, rounded to a whole percent.", examples=[70.0]
     )
     p95_utilization: float | None = Field(examples=[89.0])
 
 
-class _Last(UsageValue):
+class _Computation(UsageValue):
     coverage: float | None = Field(
         description="Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.",
         examples=[0.9987],
@@ -71,7 +71,7 @@ class _Last(UsageValue):
     updated_at: str = Field(description="Time of the last computation.", examples=["2025-11-05T15:00:01Z"])
 
 
-class ClusterHour(_Last, _Spread, _Used, _Told, _Hour):
+class ClusterHour(_Computation, _Percentiles, _Utilization, _KnownTime, _Hour):
     """The usage of a cluster in an hour or step."""
 
     total_gpu_capacity: float | None = Field(description="Average number of GPUs.", examples=[128])
@@ -80,7 +80,7 @@ class ClusterHour(_Last, _Spread, _Used, _Told, _Hour):
     sample_count: int = Field(description="Number of five-minute intervals with a measurement.", examples=[12])
 
 
-class NamespaceHour(_Last, _Used, _Told, _Hour):
+class NamespaceHour(_Computation, _Utilization, _KnownTime, _Hour):
     """The usage of a namespace in an hour or step."""
 
     namespace: str = Field(examples=["ml-training"])
@@ -96,7 +96,7 @@ class NamespaceHour(_Last, _Used, _Told, _Hour):
     active_workload_count: int = Field(description="Number of workloads that held GPUs.", examples=[5])
 
 
-class LabelHour(_Last, _Used, _Told, _Hour):
+class LabelHour(_Computation, _Utilization, _KnownTime, _Hour):
     """The usage of a value of a label or annotation in an hour or step."""
 
     dimension_type: Literal["label", "annotation"] = Field(examples=["label"])
@@ -109,7 +109,7 @@ class LabelHour(_Last, _Used, _Told, _Hour):
     active_workload_count: int = Field(description="Number of workloads that held GPUs.", examples=[8])
 
 
-class WorkloadHour(_Last, _Spread, _Used, _Told, _Hour):
+class WorkloadHour(_Computation, _Percentiles, _Utilization, _KnownTime, _Hour):
     """The usage of a workload in an hour or step."""
 
     namespace: str = Field(examples=["ml-training"])
@@ -144,7 +144,7 @@ class _Page(UsageValue):
     total_pages: int = Field(examples=[8])
 
 
-class _After(UsageValue):
+class _CursorPage(UsageValue):
     page_size: int = Field(examples=[20])
     next_cursor: str | None = Field(
         description="The `cursor` of the next page; null after the last row.", examples=["WyJhIl0"]
@@ -157,7 +157,7 @@ class ClusterHourPage(_Page):
     data: list[ClusterHour]
 
 
-class ClusterHoursAfter(_After):
+class ClusterHoursAfter(_CursorPage):
     """One page of cluster hours, in cursor order."""
 
     data: list[ClusterHour]
@@ -169,7 +169,7 @@ class NamespaceHourPage(_Page):
     data: list[NamespaceHour]
 
 
-class NamespaceHoursAfter(_After):
+class NamespaceHoursAfter(_CursorPage):
     """One page of namespace hours, in cursor order."""
 
     data: list[NamespaceHour]
@@ -181,7 +181,7 @@ class LabelHourPage(_Page):
     data: list[LabelHour]
 
 
-class LabelHoursAfter(_After):
+class LabelHoursAfter(_CursorPage):
     """One page of label hours, in cursor order."""
 
     data: list[LabelHour]
@@ -193,7 +193,7 @@ class WorkloadHourPage(_Page):
     data: list[WorkloadHour]
 
 
-class WorkloadHoursAfter(_After):
+class WorkloadHoursAfter(_CursorPage):
     """One page of workload hours, in cursor order."""
 
     data: list[WorkloadHour]
@@ -373,7 +373,7 @@ class LedgerPage(_Page):
     data: list[LedgerRow]
 
 
-class LedgerRowsAfter(_After):
+class LedgerRowsAfter(_CursorPage):
     """One page of ledger rows, in cursor order."""
 
     data: list[LedgerRow]

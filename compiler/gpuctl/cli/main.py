@@ -42,7 +42,7 @@ class CommandGroup(GroupWithOptionHints):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            raise click.UsageError(f"There is no command `{name}`. {_instead_of(name)}", ctx)
+            raise click.UsageError(f"There is no command `{name}`. {_suggestion(name)}", ctx)
         found = super().resolve_command(ctx, args)
         if is_server_stated(ctx) and found[1] is not None and not _asks_services(found[1]):
             raise click.UsageError(f"`{PROGRAM} {name}` does not use a service: leave --server out.", ctx)
@@ -66,7 +66,7 @@ def _asks_services(command: click.Command) -> bool:
     return isinstance(command, click.Group) or any("--server" in parameter.opts for parameter in command.params)
 
 
-def _instead_of(name: str) -> str:
+def _suggestion(name: str) -> str:
     """Return a suggestion for a command that does not exist."""
     if name.lower() in COMMAND_HINTS:
         return COMMAND_HINTS[name.lower()]
@@ -133,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         if error.filename is not None:
-            return _internal(error)
+            return _report_bug(error)
         _close_output()
         reason = (error.strerror or str(error)).lower()
         click.echo(f"{PROGRAM}: cannot write the output: {reason}", err=True)
@@ -141,7 +141,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        return _internal(error)
+        return _report_bug(error)
 
 
 def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:
@@ -185,7 +185,7 @@ def _close_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _internal(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     message = f"{PROGRAM}: internal error: {type(error).__name__}: {error}".splitlines()[0]
     click.echo(f"{message}\nThis is a bug. Run again with `{PROGRAM} --debug ...` and report what it prints.", err=True)
     return 70

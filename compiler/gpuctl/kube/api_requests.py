@@ -188,7 +188,7 @@ class ApiRequests:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise self._strange(method, path)
+            raise self._not_json_error(method, path)
         return value
 
     def clock_ahead(self) -> float:
@@ -293,7 +293,7 @@ class ApiRequests:
         if self._alone:
             self.connection.close()
 
-    def _strange(self, method: str, path: str) -> ConnectionFailed:
+    def _not_json_error(self, method: str, path: str) -> ConnectionFailed:
         text = f"answered {method} {path} with something that is not Kubernetes' JSON"
         return ConnectionFailed(
             f"{self.server} {text}",

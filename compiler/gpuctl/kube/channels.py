@@ -68,7 +68,7 @@ class Channels:
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     @property
-    def waiting(self) -> int:
+    def unsent_bytes(self) -> int:
         """Number of bytes that are not sent yet."""
         return len(self._out)
 
@@ -90,7 +90,7 @@ class Channels:
             self._frame(_BINARY, bytes([channel]) + data[start : start + PORTION])
         self.flush()
 
-    def end(self, channel: int) -> bool:
+    def close_channel(self, channel: int) -> bool:
         """Close a channel. Return False if the server's protocol (v4) cannot."""
         if self.protocol != V5:
             return False

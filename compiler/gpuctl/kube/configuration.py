@@ -217,11 +217,11 @@ def _plugin(chosen: ChosenContext, server: str, trust: TlsSettings) -> Credentia
         {variable["name"]: variable["value"] for variable in entry.get("env") or ()},
         entry.get("interactiveMode") or "IfAvailable",
         entry.get("installHint") or "",
-        _told(chosen.cluster, server, trust) if entry.get("provideClusterInfo") else None,
+        _cluster_info(chosen.cluster, server, trust) if entry.get("provideClusterInfo") else None,
     )
 
 
-def _told(cluster: KubeconfigEntry, server: str, trust: TlsSettings) -> dict[str, Any]:
+def _cluster_info(cluster: KubeconfigEntry, server: str, trust: TlsSettings) -> dict[str, Any]:
     """Return the description of the cluster that is passed to a credential plugin (``ConfigToExecCluster``)."""
     extensions = cluster.body.get("extensions") or []
     configuration = next(

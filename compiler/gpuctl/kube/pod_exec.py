@@ -80,21 +80,21 @@ def execute(session: Session, pod: Key, command: Command, streams: ExecStreams) 
 def _run(channels: Channels, streams: ExecStreams) -> int:
     poll = select.poll()
     stdin = streams.stdin
-    said: bytes | None = None
+    status_message: bytes | None = None
     last = float("inf")
     if streams.resized is not None:
         poll.register(streams.resized, select.POLLIN)
         _resize(channels, streams)
     tick = _TICK if streams.is_over is None else _SHORT_TICK
     while not channels.closed and time.monotonic() < last:
-        if said is None and streams.is_over is not None and streams.is_over():
+        if status_message is None and streams.is_over is not None and streams.is_over():
             raise ExecAbandoned("the caller no longer waits for the command")
-        poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.waiting else 0))
+        poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.unsent_bytes else 0))
         if stdin is not None:
             # Backpressure: standard input is not read while the send buffer is full.
             poll.register(stdin, select.POLLIN if channels.can_send else 0)
         ready = dict(poll.poll(0 if channels.has_buffered else tick))
-        if channels.waiting:
+        if channels.unsent_bytes:
             channels.flush()
         if stdin in ready and stdin is not None:
             data = os.read(stdin, PORTION)
@@ -103,7 +103,7 @@ def _run(channels: Channels, streams: ExecStreams) -> int:
             else:
                 poll.unregister(stdin)
                 stdin = None
-                if not channels.end(STDIN):
+                if not channels.close_channel(STDIN):
                     streams.err(_NO_END)
         if streams.resized in ready and streams.resized is not None:
             os.read(streams.resized, 1024)
@@ -114,12 +114,12 @@ def _run(channels: Channels, streams: ExecStreams) -> int:
             elif channel == STDERR and data:
                 streams.err(data)
             elif channel == STATUS and data:
-                said = (said or b"") + data
+                status_message = (status_message or b"") + data
                 last = time.monotonic() + _LAST
         channels.keep_alive()
-    if said is None:
+    if status_message is None:
         raise channels.failure or ConnectionFailed("the connection to the pod ended before the command did")
-    return _exit_code(said)
+    return _exit_code(status_message)
 
 
 def _resize(channels: Channels, streams: ExecStreams) -> None:
@@ -128,12 +128,12 @@ def _resize(channels: Channels, streams: ExecStreams) -> None:
         channels.send(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
 
-def _exit_code(said: bytes) -> int:
+def _exit_code(status_message: bytes) -> int:
     """Return the exit code in a status; ``k8s.io/apimachinery/pkg/util/remotecommand`` (NonZeroExitCodeReason)."""
     try:
-        status = json.loads(said)
+        status = json.loads(status_message)
     except ValueError:
-        raise NotStarted(said.decode("utf-8", "replace").strip()) from None
+        raise NotStarted(status_message.decode("utf-8", "replace").strip()) from None
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or []:

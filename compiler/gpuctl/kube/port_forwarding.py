@@ -65,7 +65,7 @@ def _join(channels: Channels, client: socket.socket) -> str:
         poll = select.poll()
         if not channels.closed:
             # Backpressure: the pod is not read while the client does not read.
-            wanted = (select.POLLIN if len(to_client) < _FULL else 0) | (select.POLLOUT if channels.waiting else 0)
+            wanted = (select.POLLIN if len(to_client) < _FULL else 0) | (select.POLLOUT if channels.unsent_bytes else 0)
             poll.register(channels.fileno(), wanted)
         reads = silent is None and channels.can_send
         if reads or to_client:
@@ -74,7 +74,7 @@ def _join(channels: Channels, client: socket.socket) -> str:
         try:
             if reads and client.fileno() in ready:
                 silent = _read(client, channels)
-            if channels.waiting:
+            if channels.unsent_bytes:
                 channels.flush()
             if not channels.closed and len(to_client) < _FULL:
                 for channel, data in channels.receive():

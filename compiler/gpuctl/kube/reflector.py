@@ -95,7 +95,7 @@ class Reflector:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._watches: set[WatchStream] = set()
-        self._followed = [_Followed(item) for item in self._watched]
+        self._followed = [_FollowedList(item) for item in self._watched]
 
     @property
     def synced_until(self) -> float | None:
@@ -146,7 +146,7 @@ class Reflector:
         if not self._stopped.is_set():
             self._on_event(event)
 
-    def _follow(self, followed: _Followed) -> None:
+    def _follow(self, followed: _FollowedList) -> None:
         while not self._stopped.is_set():
             try:
                 if not followed.version:
@@ -156,7 +156,7 @@ class Reflector:
                     continue
             except ClusterError as error:
                 if not self._ends(followed, error):
-                    followed.note(error)
+                    followed.note_failure(error)
                 elif self._retry_after is None:
                     return
                 elif not isinstance(error, ConnectionFailed):
@@ -165,7 +165,7 @@ class Reflector:
             followed.failures += 1
             self._stopped.wait(backoff.delay_after(followed.failures))
 
-    def _ends(self, followed: _Followed, error: ClusterError) -> bool:
+    def _ends(self, followed: _FollowedList, error: ClusterError) -> bool:
         """Return True if an error ends a list, and report it. A kind that is not installed counts as an empty list."""
         watched = followed.watched
         absent = isinstance(error, ApiError) and (
@@ -183,7 +183,7 @@ class Reflector:
         followed.version, followed.listed = "", False
         return True
 
-    def _list(self, followed: _Followed) -> None:
+    def _list(self, followed: _FollowedList) -> None:
         """Read the list and report the differences from the known objects."""
         watched = followed.watched
         now: dict[str, Object] = {}
@@ -213,10 +213,10 @@ class Reflector:
             self._emit(Event("LISTED", watched.kind, {}, watched))
         followed.synced_until = begun
 
-    def _watch(self, followed: _Followed) -> bool:
+    def _watch(self, followed: _FollowedList) -> bool:
         """Run one watch to its end. Return True if it ended normally: after an event, or because of its timeout."""
         watched = followed.watched
-        followed.told = False
+        followed.had_event = False
         followed.watches += 1
         begun = time.monotonic()
         watch = self._session.watch(
@@ -235,24 +235,24 @@ class Reflector:
                 if event["type"] == "ERROR":
                     # Usually 410; in every case the list is read again.
                     followed.version = ""
-                    return followed.told
+                    return followed.had_event
                 on_event = time.monotonic()
-                change = followed.take(event, self._transform)
+                change = followed.store(event, self._transform)
                 if change is not None:
                     self._emit(change)
                 followed.synced_until = on_event
         finally:
             with self._lock:
                 self._watches.discard(watch)
-        return followed.told or time.monotonic() > begun + _SOON
+        return followed.had_event or time.monotonic() > begun + _SOON
 
 
-class _Followed:
+class _FollowedList:
     """The state of a followed list.
 
     ``known``: its objects by uid. ``version``: where the next watch starts; "" if the list has to be read first.
-    ``told``: the current watch has sent an event. ``failures``: consecutive failed attempts. ``watches``: number of
-    watches started. ``synced_until``: time of the last list or event.
+    ``had_event``: the current watch has sent an event. ``failures``: consecutive failed attempts. ``watches``: number
+    of watches started. ``synced_until``: time of the last list or event.
     """
 
     def __init__(self, watched: WatchedList) -> None:
@@ -260,15 +260,15 @@ class _Followed:
         self.known: dict[str, Object] = {}
         self.version = ""
         self.listed = False
-        self.told = False
+        self.had_event = False
         self.failures = 0
         self.watches = 0
         self.synced_until: float | None = None
         self._silent = 0
 
-    def take(self, event: Object, transform: Callable[[Object], Object]) -> Event | None:
+    def store(self, event: Object, transform: Callable[[Object], Object]) -> Event | None:
         """Store a watch event and return it; None for a bookmark, which has only a resource version."""
-        self.told = True
+        self.had_event = True
         self.version = event["object"]["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return None
@@ -280,13 +280,13 @@ class _Followed:
             self.known[obj["metadata"]["uid"]] = obj
         return Event(event["type"], self.watched.kind, obj, self.watched)
 
-    def note(self, error: ClusterError) -> None:
+    def note_failure(self, error: ClusterError) -> None:
         """Decide after a failed attempt where to resume: at the last version if the server may still have it, else with
         a new list.
         """
-        if self.told:
+        if self.had_event:
             self.failures = self._silent = 0
-        self.told = False
+        self.had_event = False
         if isinstance(error, ConnectionFailed):
             self._silent += 1
             if self._silent >= _SILENT:

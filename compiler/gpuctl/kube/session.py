@@ -117,7 +117,7 @@ class Session(ApiRequests):
                 raise
             listed, metadata = page.get("items") or [], page.get("metadata")
             if not (isinstance(listed, list) and isinstance(metadata, dict) and all(map(is_object, listed))):
-                raise self._strange("GET", resource.path(namespace))
+                raise self._not_json_error("GET", resource.path(namespace))
             items = [{**head, **item} for item in listed if item["metadata"]["uid"] not in seen]
             seen.update(item["metadata"]["uid"] for item in items)
             on_version(str(metadata.get("resourceVersion") or ""))

@@ -112,7 +112,7 @@ class Transport:
         :raises ConfigurationError: the credentials cannot be obtained or sent.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        response = self._ask(method, _target(path, query), data, content_type, within, accept)
+        response = self._request(method, _target(path, query), data, content_type, within, accept)
         read: list[bytes] = []
         size = 0
         try:
@@ -147,27 +147,27 @@ class Transport:
         :raises ConfigurationError: the credentials cannot be obtained or sent.
         """
         patience = WATCH_TIMEOUT + 15
-        return self._ask("GET", _target(path, query), None, "", patience, accept, last=True, headers=headers)
+        return self._request("GET", _target(path, query), None, "", patience, accept, last=True, headers=headers)
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
         """Open a WebSocket, see :meth:`gpuctl.kube.api_requests.ApiRequests.channels`."""
         url = f"{self.server}{path}?{urlencode(query)}".replace("http", "ws", 1)
 
-        def opened(credential: Credential, client: HttpClient) -> Channels:
+        def open_with(credential: Credential, client: HttpClient) -> Channels:
             headers = [f"{name}: {value}" for name, value in self._headers(credential)]
             connected = self._dial(client)
             connected.settimeout(HANDSHAKE)
             return open_channels(connected, url, headers, protocols)
 
-        credential, client = self._prepared()
+        credential, client = self._current_client()
         try:
-            return opened(credential, client)
+            return open_with(credential, client)
         except ApiError as error:
-            if error.status != 401 or not self._renewed(credential):
+            if error.status != 401 or not self._renew_credential(credential):
                 raise
-        return opened(*self._prepared())
+        return open_with(*self._current_client())
 
-    def _ask(
+    def _request(
         self,
         method: str,
         target: str,
@@ -186,7 +186,7 @@ class Transport:
         """
         renewed = False
         while True:
-            credential, client = self._prepared()
+            credential, client = self._current_client()
             fields = [*self._always, ("Accept", accept or "application/json"), *headers]
             if data is not None:
                 fields.append(("Content-Type", content_type))
@@ -198,12 +198,12 @@ class Transport:
             except HTTPError as error:
                 raise self._failure(error, patience) from None
             self.reached = True
-            if response.status != 401 or renewed or not self._renewed(credential):
+            if response.status != 401 or renewed or not self._renew_credential(credential):
                 return response
             response.close()
             renewed = True
 
-    def _prepared(self) -> tuple[Credential, HttpClient]:
+    def _current_client(self) -> tuple[Credential, HttpClient]:
         """Return the current credential, and a client whose connections use its certificate."""
         with self._lock:
             credential = self._access.source.current()
@@ -216,7 +216,7 @@ class Transport:
                 self._client_certificate = credential.certificate
             return credential, self._client
 
-    def _renewed(self, refused: Credential) -> bool:
+    def _renew_credential(self, refused: Credential) -> bool:
         with self._lock:
             return self._access.source.renew(refused)
 

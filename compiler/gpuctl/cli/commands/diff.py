@@ -115,7 +115,9 @@ def _with_each(
 ) -> int:
     """Print what apply would do on each of several clusters."""
     with multi_cluster_change(names, invocation, refusal=2) as clusters:
-        clusters.plan(documents, lambda session, own, talk: prepare_apply(session, own, planning, RunOptions(), talk))
+        clusters.plan(
+            documents, lambda session, own, callbacks: prepare_apply(session, own, planning, RunOptions(), callbacks)
+        )
         show_cluster_differences(clusters.plans, clusters.keys, output)
     return clusters_difference_code(clusters.plans)
 

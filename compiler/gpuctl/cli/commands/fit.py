@@ -114,8 +114,8 @@ def _fit(
 ) -> FitAnswer:
     """Return the result for documents. Errors in the documents end the command with exit code 2."""
 
-    def diagnosed(told: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
-        text.write(told, sources, sys.stderr)
+    def diagnosed(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
+        text.write(diagnostics, sources, sys.stderr)
 
     service = selected_service(kubeconfig, context) if snapshot_file is None else None
     session = open_cluster(kubeconfig, context) if snapshot_file is None and service is None else None

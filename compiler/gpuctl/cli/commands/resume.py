@@ -36,8 +36,8 @@ def command(
     as_json = as_json or output == "json"
     with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
         if read_context.service is None:
-            talk = callbacks_of(Invocation(kubeconfig, context, yes, as_json), Progress())
-            resumed = starmap(paused_job, resume_jobs(read_context.scope, names, read_context.settings, talk))
+            callbacks = callbacks_of(Invocation(kubeconfig, context, yes, as_json), Progress())
+            resumed = starmap(paused_job, resume_jobs(read_context.scope, names, read_context.settings, callbacks))
             show_paused(resumed, as_json=as_json)
         else:
             show_paused(resume_by_service(read_context, names, confirmed=yes), as_json=as_json)

@@ -54,7 +54,8 @@ def _on_each(
     with multi_cluster_change(names, invocation) as clusters:
         offline = dry_run == "client"
         clusters.plan(
-            documents, lambda session, own, talk: prepare_apply(session, own, planning, run, talk, offline=offline)
+            documents,
+            lambda session, own, callbacks: prepare_apply(session, own, planning, run, callbacks, offline=offline),
         )
         if dry_run is None:
             return clusters.carry_out()

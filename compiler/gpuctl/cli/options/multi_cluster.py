@@ -74,10 +74,12 @@ class MultiClusterChange:
         self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, RunCallbacks], Prepared]
     ) -> None:
         """Make the plans for all clusters."""
-        told: set[str] = set()
-        talk = _without_repeats(callbacks_of(self.invocation, self._progress), told)
+        reported: set[str] = set()
+        callbacks = _without_repeats(callbacks_of(self.invocation, self._progress), reported)
         self.plans, self.prepared = plan_each(
-            self.names, self._opened, lambda name, session: prepare(session, replace(documents, cluster=name), talk)
+            self.names,
+            self._opened,
+            lambda name, session: prepare(session, replace(documents, cluster=name), callbacks),
         )
         self._progress.clear()
 
@@ -155,12 +157,12 @@ def multi_cluster_change(
             found.close()
 
 
-def _without_repeats(callbacks: RunCallbacks, told: set[str]) -> RunCallbacks:
+def _without_repeats(callbacks: RunCallbacks, reported: set[str]) -> RunCallbacks:
     """Return callbacks that report each diagnostic only once."""
 
     def diagnosed(diagnostics: Sequence[object], sources: object) -> None:
-        new = [item for item in diagnostics if str(item) not in told]
-        told.update(map(str, new))
+        new = [item for item in diagnostics if str(item) not in reported]
+        reported.update(map(str, new))
         callbacks.on_diagnostics(new, sources)  # type: ignore[arg-type]
 
     return replace(callbacks, on_diagnostics=diagnosed)

@@ -15,14 +15,14 @@ class GroupWithOptionHints(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            line = _moved(self, ctx, given, error.option_name)
+            line = _corrected_line(self, ctx, given, error.option_name)
             if line is None:
                 raise
             message = f"`{error.option_name}` goes after the command: `{line}`"
             raise click.UsageError(message, ctx) from None
 
 
-def _moved(group: click.Group, ctx: click.Context, args: list[str], option: str) -> str | None:
+def _corrected_line(group: click.Group, ctx: click.Context, args: list[str], option: str) -> str | None:
     """Return the command line with the options after the command; None if the command does not have this option."""
     words: list[str] = []
     command: click.Command = group

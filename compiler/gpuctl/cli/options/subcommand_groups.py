@@ -46,13 +46,13 @@ class SubcommandGroup(GroupWithOptionHints):
         name = args[0]
         if name.lower() not in self._named and not name.startswith("-"):
             close = difflib.get_close_matches(name.lower(), self._named, n=1, cutoff=0.6)
-            hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._of_a_job(ctx, name)
+            hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._job_hint(ctx, name)
             raise click.UsageError(
                 f"`{ctx.command_path}` has no subcommand `{name}`, but {', '.join(self.subcommands)}.{hint}", ctx
             )
         return super().resolve_command(ctx, args)
 
-    def _of_a_job(self, ctx: click.Context, name: str) -> str:
+    def _job_hint(self, ctx: click.Context, name: str) -> str:
         """Return a hint for a job's name in place of the subcommand, the most frequent mistake."""
         subcommand = next((one for one in ("job", "jobs") if one in self.subcommands), None)
         return f" If `{name}` is a job: `{ctx.command_path} {subcommand} {name}`." if subcommand else ""

@@ -36,25 +36,25 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
     if not live.ended:
         yield "No running job would be replaced.", []
     for manner, heading in _MANNERS.items():
-        items = [_sentence(item) for item in live.ended if item.manner == manner]
+        items = [_ended_text(item) for item in live.ended if item.manner == manner]
         if items:
             yield heading, items
     if live.runs_again is None:
         yield _UNKNOWN, []
     for manner, heading in _AGAIN.items():
-        again = [_once_more(item) for item in live.runs_again or () if item.manner == manner]
+        again = [_run_again_text(item) for item in live.runs_again or () if item.manner == manner]
         if again:
             yield heading, again
     if live.finished[1]:
-        yield f"{_several(len(live.finished[1]), 'finished training')}: not counted against pools and quotas.", []
+        yield f"{_count_text(len(live.finished[1]), 'finished training')}: not counted against pools and quotas.", []
     if live.gitops is not None and live.fits:
         yield (
             f"Judged for {_CONTROLLERS[live.gitops]}: new pods of a training are created while its old ones still run.",
             [],
         )
     if live.evictions:
-        jobs, pods = _several(len(live.evictions), "job"), _several(live.evicted_pods, "pod")
-        yield f"Would be evicted, {jobs} with {pods}:", [_eviction(item) for item in live.evictions]
+        jobs, pods = _count_text(len(live.evictions), "job"), _count_text(live.evicted_pods, "pod")
+        yield f"Would be evicted, {jobs} with {pods}:", [_eviction_text(item) for item in live.evictions]
     placed = [
         f"{live.title(answer)}: {VERDICT_TEXTS[answer.verdict]}"
         + (f": {answer.reason}" if answer.reason else "")
@@ -67,7 +67,7 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         yield "Nodes of pools that the cluster does not have:", live.absent_nodes
 
 
-def _sentence(item: StoppedJob) -> str:
+def _ended_text(item: StoppedJob) -> str:
     job = JobId(item.kind, item.namespace, item.name)
     gpus = "1 GPU" if item.gpus == 1 else f"{item.gpus} GPUs"
     lost = _LOST.get(
@@ -76,16 +76,16 @@ def _sentence(item: StoppedJob) -> str:
     return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
 
 
-def _once_more(item: RerunTraining) -> str:
+def _run_again_text(item: RerunTraining) -> str:
     job = JobId(item.kind, item.namespace, item.name)
     return f"{job}: finished {item.ago} ago ({item.condition}); {item.reason}"
 
 
-def _eviction(item: CausedEviction) -> str:
+def _eviction_text(item: CausedEviction) -> str:
     job = item.job
     early = ", whose old pods still run" if item.early else ""
     return f"{job}, of priority {job.priority}, for {', '.join(map(str, dict.fromkeys(item.by)))}{early}"
 
 
-def _several(number: int, what: str) -> str:
+def _count_text(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -37,7 +37,7 @@ def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
         for step in plan.steps:
             if printer.is_shown(step):
                 click.echo(printer.planned_line(step, coloured=is_coloured()))
-        _tell_notes(plan)
+        _print_notes(plan)
         if not plan.obstacles:
             for question in plan.questions:
                 click.echo(f"will ask: {question}", err=True)
@@ -52,7 +52,7 @@ def show_difference(plan: Plan, keys: Records, output: str) -> None:
         show_value(plan_value(plan, error="\n".join(plan.errors) or None), "json")
     else:
         _show_differences(plan, keys, markdown=output == "markdown")
-    _tell_notes(plan)
+    _print_notes(plan)
     for obstacle in (*plan.tracked, *plan.lacking):
         click.echo(f"note: this could not be applied: {obstacle}", err=True)
     for error in dict.fromkeys(plan.errors):
@@ -99,7 +99,7 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
         show_value(plan_value(plan), "json")
     elif sys.stdout.isatty() and cluster is None:
         click.echo(printer.summary_line(plan, done=True), err=True)
-    _tell_notes(plan)
+    _print_notes(plan)
     failed = [step for step in plan.steps if step.result in FAILED]
     undone = [step for step in plan.steps if step.result == "not-run"]
     if failed:
@@ -124,6 +124,6 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
         click.echo(f"`{command}` forwards a local port to {job[0]} when it runs", err=True)
 
 
-def _tell_notes(plan: Plan) -> None:
+def _print_notes(plan: Plan) -> None:
     for note in dict.fromkeys(plan.notes):
         click.echo(f"note: {redact(note)}", err=True)

@@ -74,7 +74,7 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
                     there = there if own else _of_namespaces(view, _allowed(use))
                     cells = _cells(use, view.capacity_in(number))
                     state = _state(view.known_in(number), view.times[number])
-                    yield [_told(time, zone), *names(view.level, group.holder), *cells, *there, *state]
+                    yield [_time_text(time, zone), *names(view.level, group.holder), *cells, *there, *state]
 
     return heads, rows()
 
@@ -142,6 +142,6 @@ def _allowed(use: GpuTime) -> list[str]:
     return [gpu_hours(use.allowed), percent(use.share_of(use.allowed))]
 
 
-def _told(time: str, zone: tzinfo) -> str:
+def _time_text(time: str, zone: tzinfo) -> str:
     moment = datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone)
     return moment.strftime("%Y-%m-%dT%H:%M")

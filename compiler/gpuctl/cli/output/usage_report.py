@@ -102,7 +102,7 @@ def report_page(report: MonthReport) -> str:
         language="zh-CN" if report.language == "zh" else report.language,
         cluster=report.cluster,
         width=_WIDTH,
-        parts=_parts(report),
+        parts=_sections(report),
         key=[(name, _say(report, label)) for name, label, _ in _PARTS if name in shown],
     )
 
@@ -110,7 +110,7 @@ def report_page(report: MonthReport) -> str:
 def report_markdown(report: MonthReport) -> str:
     """Return the report as Markdown, with a line break at its end."""
     blocks = [f"# {_title(report)}"]
-    for part in _parts(report):
+    for part in _sections(report):
         blocks.append(f"## {_plain(part.title)}")
         blocks.append("\n".join(f"- {_plain(text)}" for text in part.texts))
         if part.plot is not None:
@@ -155,19 +155,19 @@ def _title(report: MonthReport) -> str:
     return _say(report, "GPU usage {}", report.month)
 
 
-def _parts(report: MonthReport) -> list[ReportSection]:
+def _sections(report: MonthReport) -> list[ReportSection]:
     return [
-        _whole(report),
-        ReportSection(_say(report, "Day by day"), plot=_day_plot(report), notes=_of_days(report)),
+        _overview_section(report),
+        ReportSection(_say(report, "Day by day"), plot=_day_plot(report), notes=_day_notes(report)),
         ReportSection(
             _say(report, "By namespace"),
             table=_groups(report, "namespace", _say(report, "namespace"), report.namespaces),
-            notes=[*_open(report, report.namespaces), *_of_costs(report, "namespace")],
+            notes=[*_open_ledger_notes(report, report.namespaces), *_cost_notes(report, "namespace")],
         ),
-        *_labels(report),
-        _models(report),
-        *_workloads(report),
-        _unknown(report),
+        *_label_sections(report),
+        _model_section(report),
+        *_workload_sections(report),
+        _unknown_section(report),
     ]
 
 
@@ -198,7 +198,13 @@ def _day_plot(report: MonthReport) -> Plot:
     shapes = []
     for share in (0.0, 0.5, 1.0):
         y = _PLOT_TOP + _PLOT_HEIGHT * (1 - share)
-        shapes.append(SvgShape("line", {"class": "grid", "x1": _PLOT_LEFT, "x2": _WIDTH, "y1": _n(y), "y2": _n(y)}, ""))
+        shapes.append(
+            SvgShape(
+                "line",
+                {"class": "grid", "x1": _PLOT_LEFT, "x2": _WIDTH, "y1": _coordinate(y), "y2": _coordinate(y)},
+                "",
+            )
+        )
         shapes.append(_mark("scale", _PLOT_LEFT - 6, y + 4, gpu_hours(most * share)))
     for number, day in enumerate(days):
         left, top = _PLOT_LEFT + number * step, float(bottom)
@@ -226,15 +232,15 @@ def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title
     """Return a rectangle, or nothing if it is empty."""
     if min(size) <= 0:
         return []
-    numbers = dict(zip(("x", "y", "width", "height"), map(_n, (*place, *size)), strict=True))
+    numbers = dict(zip(("x", "y", "width", "height"), map(_coordinate, (*place, *size)), strict=True))
     return [SvgShape("rect", {"class": part, **numbers}, title)]
 
 
 def _mark(kind: str, x: float, y: float, text: str) -> SvgShape:
-    return SvgShape("text", {"class": kind, "x": _n(x), "y": _n(y)}, text)
+    return SvgShape("text", {"class": kind, "x": _coordinate(x), "y": _coordinate(y)}, text)
 
 
-def _n(value: float) -> str:
+def _coordinate(value: float) -> str:
     """Return a coordinate, rounded to hundredths."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
@@ -243,13 +249,13 @@ def _date(time: str, zone: ZoneInfo) -> date:
     return datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone).date()
 
 
-def _labels(report: MonthReport) -> list[ReportSection]:
+def _label_sections(report: MonthReport) -> list[ReportSection]:
     if not report.key:
         return []
     notes = [
         _say(report, f"{{}} is what workloads without this {report.key_kind} held.", _UNSET),
-        *_open(report, report.labels),
-        *_of_costs(report, "label"),
+        *_open_ledger_notes(report, report.labels),
+        *_cost_notes(report, "label"),
     ]
     return [
         ReportSection(
@@ -285,7 +291,7 @@ def _tenths_of(use: GpuTime) -> list[int]:
     return [*held, *others]
 
 
-def _whole(report: MonthReport) -> ReportSection:
+def _overview_section(report: MonthReport) -> ReportSection:
     whole = report.whole
     amounts, shown = _amounts(whole), _tenths_of(whole)
     capacity = whole.capacity or sum(amounts)
@@ -350,7 +356,7 @@ def _in_cents(amounts: Sequence[float | None]) -> list[int | None]:
     return [None if amount is None else next(known) for amount in amounts]
 
 
-def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
+def _sum_row(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
     """Return the sum of rows; a cost is None if it is None in one row."""
     return _Row(
         names,
@@ -370,7 +376,7 @@ def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row])
     figures = [_say(report, name) for name in names]
     if report.costs:
         figures += [_money("cost", report), _money("idle cost", report)]
-    last = [_together([Cell(_say(report, "all")), *(Cell("") for _ in heads[1:])], rows)] if rows else []
+    last = [_sum_row([Cell(_say(report, "all")), *(Cell("") for _ in heads[1:])], rows)] if rows else []
     cells = [_use_cells(report, row) for row in [*rows, *last]]
     return ReportTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
 
@@ -388,7 +394,7 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
     ]
 
 
-def _models(report: MonthReport) -> ReportSection:
+def _model_section(report: MonthReport) -> ReportSection:
     uses = [group.total for group in report.models]
     amounts = {name: [getattr(use, name) or 0.0 for use in uses] for name in ("capacity", "held", "idle", "free")}
     hours = [round_to_sum(column, _TENTH) for column in amounts.values()]
@@ -417,7 +423,7 @@ def _models(report: MonthReport) -> ReportSection:
     figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
     table = ReportTable([Cell(_say(report, "model")), *map(_number, figures)], rows)
     unknown = [group.holder.value for group, cost in zip(report.models, priced, strict=True) if None in cost]
-    notes = [*_open(report, report.models), *_of_prices(report, unknown)]
+    notes = [*_open_ledger_notes(report, report.models), *_price_notes(report, unknown)]
     return ReportSection(_say(report, "By model"), (), table, notes=notes)
 
 
@@ -434,7 +440,7 @@ def _prices_of(report: MonthReport, model: str) -> str:
     return "; ".join(found) or "-"
 
 
-def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
+def _price_notes(report: MonthReport, unknown: Sequence[str]) -> list[str]:
     """Return notes on unknown costs of models.
 
     :param unknown: the models whose costs are unknown.
@@ -450,7 +456,7 @@ def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
     return notes
 
 
-def _of_costs(report: MonthReport, level: str) -> list[str]:
+def _cost_notes(report: MonthReport, level: str) -> list[str]:
     """Return notes on unknown costs in a table."""
     costs = report.costs.get(level, ())
     notes = []
@@ -472,7 +478,7 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
     return notes
 
 
-def _workloads(report: MonthReport) -> list[ReportSection]:
+def _workload_sections(report: MonthReport) -> list[ReportSection]:
     """Return two tables with the same rows, by held and by idle GPU-hours; their figures are rounded together."""
     heads = [Cell(_say(report, name)) for name in ("workload", "namespace", "kind")]
     named = [([Cell(name, "name") for name in _names(group)], group.total) for group in report.workloads]
@@ -482,10 +488,10 @@ def _workloads(report: MonthReport) -> list[ReportSection]:
     held = ReportSection(
         _say(report, "Workloads that held the most"),
         (),
-        _use_table(report, heads, _cut(report, rows)),
-        notes=[*_open(report, report.workloads), *_of_costs(report, "workload")],
+        _use_table(report, heads, _top_rows(report, rows)),
+        notes=[*_open_ledger_notes(report, report.workloads), *_cost_notes(report, "workload")],
     )
-    idle = _use_table(report, heads, _cut(report, most_idle))
+    idle = _use_table(report, heads, _top_rows(report, most_idle))
     return [held, ReportSection(_say(report, "Workloads that left the most idle"), [said], idle)]
 
 
@@ -493,15 +499,15 @@ def _names(group: GroupUse) -> tuple[str, str, str]:
     return group.holder.name, group.holder.namespace, group.holder.kind
 
 
-def _cut(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
+def _top_rows(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
     """Return the first rows, and one row with the sum of the others."""
     shown = list(rows[:_TOP])
     if rest := rows[_TOP:]:
-        shown.append(_together([Cell(_say(report, "{} others", len(rest))), Cell(""), Cell("")], rest))
+        shown.append(_sum_row([Cell(_say(report, "{} others", len(rest))), Cell(""), Cell("")], rest))
     return shown
 
 
-def _unknown(report: MonthReport) -> ReportSection:
+def _unknown_section(report: MonthReport) -> ReportSection:
     whole = report.whole
     [tenths] = round_to_sum([whole.unobserved], _TENTH)
     known = _known(report)
@@ -537,7 +543,7 @@ def _state(report: MonthReport) -> str:
     return _say(report, "State: provisional, late measurements may still change some hours")
 
 
-def _of_days(report: MonthReport) -> list[str]:
+def _day_notes(report: MonthReport) -> list[str]:
     lost = report.known.seconds - report.days_known
     if lost < 1:
         return []
@@ -545,7 +551,7 @@ def _of_days(report: MonthReport) -> list[str]:
     return [_say(report, form, f"{lost / HOUR:.1f}")]
 
 
-def _open(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:
+def _open_ledger_notes(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:
     """Return a note if the groups do not add up to the cluster."""
     hours = report.differs(groups)
     if not hours:

@@ -139,7 +139,7 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
     rows = []
     for item in _shown(waste, row_format):
         cells = [item.holder.name, item.holder.namespace, item.holder.kind, item.owner or "", gpus(item.gpus)]
-        cells += [_long(item.idle_hours), percent(item.use)]
+        cells += [_duration_text(item.idle_hours), percent(item.use)]
         cells.append("" if item.idle_gpu_hours is None else f"{item.idle_gpu_hours:.1f}")
         cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
         rows.append(cells)
@@ -155,7 +155,7 @@ def pause_line(item: IdleHolder) -> str:
     return f"gpuctl pause {item.pause} -n {item.holder.namespace}" if item.pause else ""
 
 
-def _long(hours: float) -> str:
+def _duration_text(hours: float) -> str:
     return rough_duration(hours * 3600)
 
 
@@ -171,8 +171,8 @@ def _show_values(waste: IdleGpuReport, row_format: RowFormat) -> None:
     if row_format.output == "json":
         show_value(waste_answer(waste, rows), "json")
         return
-    show_csv(IDLE_COLUMNS, [{**row, "models": _told_models(row["models"])} for row in rows])
+    show_csv(IDLE_COLUMNS, [{**row, "models": _models_text(row["models"])} for row in rows])
 
 
-def _told_models(models: dict[str, float]) -> str:
+def _models_text(models: dict[str, float]) -> str:
     return "; ".join(f"{number:g} x {model}" for model, number in models.items())
