@@ -310,7 +310,7 @@ def test_by_an_annotation(report: Report, database: Path) -> None:
         (["--by", "nosuch", "--annotation"], 1, "by the annotation `nosuch`", "with --by: cost-center"),
         (["--by", "cost-center"], 1, "`cost-center` is the key of a collected annotation", "add --annotation"),
         (["--by", "team", "--annotation"], 1, "`team` is the key of a collected label", "leave --annotation out"),
-        (["--annotation"], 2, "--annotation is about the KEY of --by", "name one"),
+        (["--annotation"], 2, "--annotation needs --by KEY", "--by KEY"),
     ],
 )
 def test_a_key_by_which_nothing_is_collected_is_refused(

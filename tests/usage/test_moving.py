@@ -258,7 +258,7 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith(
         "2026-10: written\n2026-11: not yet: "
     )
-    assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith("2026-10: is there already")
+    assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith("2026-10: exists already")
     assert "that is not one SELECT" in gpuctl("sql", "COPY (SELECT 1) TO 'x'", *where, code=2)
     # Nothing is read before it is known to be a question.
     missing = ["--database", "missing/usage.db"]
