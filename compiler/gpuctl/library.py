@@ -17,7 +17,7 @@ from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.applying import DocumentRequest, apply_request, preview_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions, Strategy
-from gpuctl.usecases.compiling import worth_telling
+from gpuctl.usecases.compiling import reportable_diagnostics
 
 Input: TypeAlias = "str | os.PathLike[str] | Source"
 Confirm: TypeAlias = "bool | Callable[[DocumentPlan], bool]"
@@ -65,7 +65,7 @@ class DocumentPlan:
     @property
     def diagnostics(self) -> list[Diagnostic]:
         """Warnings and notes about the documents."""
-        return worth_telling(self.request.compilation)
+        return reportable_diagnostics(self.request.compilation)
 
     @property
     def writes(self) -> bool:

@@ -18,7 +18,7 @@ from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.read_context import context_of
-from gpuctl.usecases.run_recovery import Unfinished, look_at_unfinished, recover
+from gpuctl.usecases.run_recovery import UnfinishedRecovery, read_unfinished, recover
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
@@ -324,15 +324,13 @@ def _changed(
     )
 
 
-def find_unfinished(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
+def find_unfinished(service: Service, caller: Caller, session: Session, namespace: str | None) -> UnfinishedRecovery:
     """Return the unfinished work that the caller may see. A caller who may not see all of it must name a namespace.
 
     :raises Problem: 403.
     """
     require_access(caller, AccessRequest("get", "recoveries", namespace))
-    found = look_at_unfinished(
-        session, context_of(session, service.platform, namespace).scope.namespace, service.platform
-    )
+    found = read_unfinished(session, context_of(session, service.platform, namespace).scope.namespace, service.platform)
     places = {journal.namespace for journal in found.outlook.journals}
     places |= {problem.namespace for problem in found.outlook.problems}
     if not all(map(caller.sees, places)):
@@ -352,7 +350,7 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
     return next(iter(caller.namespaces))
 
 
-def _recoveries(found: Unfinished) -> Recoveries:
+def _recoveries(found: UnfinishedRecovery) -> Recoveries:
     outlook = found.outlook
     value = recovery_fields(outlook.steps, outlook.fallbacks, found.result, found.keys)
     questions = [redact(text) for text in found.plan.questions]

@@ -16,9 +16,9 @@ from gpuctl.kube.session import Session
 from gpuctl.reading.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.job_lookup import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.document_rollback import as_rollback, choose_target, live_document, removed_training
 from gpuctl.usecases.job_queries import document_history
 from gpuctl.usecases.read_context import ReadContext, context_of
-from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document, removed_training
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail

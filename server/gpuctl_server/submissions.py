@@ -27,7 +27,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.objects.ownership_metadata import is_controlled, is_ours
 from gpuctl.usecases.applying import DocumentRequest, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.compiling import worth_telling
+from gpuctl.usecases.compiling import reportable_diagnostics
 from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
@@ -62,7 +62,7 @@ class Submission:
     @property
     def warnings(self) -> list[dict[str, object]]:
         """The warnings about the documents."""
-        return list(diagnostics_answer(worth_telling(self.wanted.compilation))["diagnostics"])
+        return list(diagnostics_answer(reportable_diagnostics(self.wanted.compilation))["diagnostics"])
 
     def main(self, document: Document) -> Key | None:
         """Return the key of the workload of a document; None for other kinds."""

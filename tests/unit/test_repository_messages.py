@@ -9,7 +9,7 @@ import pytest
 
 import gpuctl
 from gpuctl.gitops.build_error import RevisionError
-from gpuctl.usecases.revisions import revision
+from gpuctl.usecases.revisions import read_revision
 from support.repositories import Repository
 
 JOB = "kind: compute\nversion: v0.1\njob: {name: a}\n"
@@ -62,8 +62,8 @@ def test_a_repository_of_another_user_can_be_trusted(tmp_path: Path, monkeypatch
     os.chown(repository.root / ".git", 12345, 12345)
     monkeypatch.chdir(repository.root)
     with pytest.raises(RevisionError) as caught:
-        revision("HEAD", ["."])
+        read_revision("HEAD", ["."])
     command = str(caught.value).rpartition("run `")[2].removesuffix("`")
     assert command == f"git config --global --add safe.directory '{repository.root}'"
     assert os.system(command) == 0
-    assert len(revision("HEAD", ["."]).sources) == 1
+    assert len(read_revision("HEAD", ["."]).sources) == 1

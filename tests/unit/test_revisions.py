@@ -12,8 +12,8 @@ import pytest
 
 import gpuctl as library
 from gpuctl.gitops.build_error import RevisionError
-from gpuctl.usecases.revision_pairs import SidesOptions, compiled_at
-from gpuctl.usecases.revisions import revision
+from gpuctl.usecases.revision_pairs import RevisionPairOptions, compiled_at
+from gpuctl.usecases.revisions import read_revision
 from support.repositories import Repository, gpuctl, pool, training
 
 PRICED = "kind: platform\nversion: v0.1\nprices: {{a100: {price}}}\n"
@@ -27,7 +27,7 @@ def repository(tmp_path: Path) -> Repository:
 def names_at(repository: Repository, reference: str, *inputs: str) -> list[str]:
     """The jobs at a revision, and a check that a checkout of it holds the same ones."""
     paths = [os.path.join(repository.root, name) for name in inputs or (".",)]
-    compilation = compiled_at(reference, SidesOptions(paths))
+    compilation = compiled_at(reference, RevisionPairOptions(paths))
     found = [] if compilation is None else compilation.objects
     commit = repository.git("rev-parse", f"{reference}^{{commit}}").strip()
     checkout = repository.root.parent / f"checkout-{commit}"
@@ -176,7 +176,7 @@ def test_from_any_directory(repository: Repository, tmp_path: Path) -> None:
         before = Path.cwd()
         os.chdir(directory)
         try:
-            found = compiled_at("HEAD", SidesOptions([name]))
+            found = compiled_at("HEAD", RevisionPairOptions([name]))
         finally:
             os.chdir(before)
         assert found is not None
@@ -205,7 +205,7 @@ def test_what_is_left_of_several_inputs(repository: Repository) -> None:
 
 
 def price_at(repository: Repository, reference: str, *inputs: str) -> float | None:
-    found = compiled_at(reference, SidesOptions([str(repository.root / name) for name in inputs]))
+    found = compiled_at(reference, RevisionPairOptions([str(repository.root / name) for name in inputs]))
     assert found is not None
     return found.settings.platform.prices.get("a100")
 
@@ -275,13 +275,13 @@ def test_a_platform_that_is_named(repository: Repository, tmp_path: Path) -> Non
     inputs = [str(repository.root / "a.yaml")]
 
     def prices(name: str, *references: str | None) -> list[float | None]:
-        found = [compiled_at(reference, SidesOptions(inputs, name)) for reference in references]
+        found = [compiled_at(reference, RevisionPairOptions(inputs, name)) for reference in references]
         return [item and item.settings.platform.prices.get("a100") for item in found]
 
     assert prices(str(repository.root / "settings/own.yaml"), "HEAD~1", "HEAD", None) == [None, 1, 2]
     assert prices(str(tmp_path / "shared.yaml"), "HEAD", None) == [7, 7]
     with pytest.raises(RevisionError, match="there is no platform file"):
-        compiled_at("HEAD", SidesOptions(inputs, str(repository.root / "settings/won.yaml")))
+        compiled_at("HEAD", RevisionPairOptions(inputs, str(repository.root / "settings/won.yaml")))
 
 
 # What stands beside documents ------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_foreign_and_hidden_yaml(repository: Repository) -> None:
 def test_only_foreign_yaml_is_no_document(repository: Repository) -> None:
     repository.write("values.yaml", "replicas: 3\n")
     repository.commit()
-    assert compiled_at("HEAD", SidesOptions([str(repository.root)])) is None
+    assert compiled_at("HEAD", RevisionPairOptions([str(repository.root)])) is None
     repository.write("a.yaml", training("a"))
     found = repository.gpuctl("impact", "--from", "HEAD", "-o", "json")
     assert (found.code, [job["before"] for job in json.loads(found.out)["jobs"]]) == (0, [None])
@@ -392,7 +392,7 @@ def test_submodules(repository: Repository, tmp_path: Path) -> None:
     repository.commit()
 
     def jobs(reference: str | None) -> list[str]:
-        found = compiled_at(reference, SidesOptions([str(repository.root)]))
+        found = compiled_at(reference, RevisionPairOptions([str(repository.root)]))
         assert found is not None
         return sorted(document.model.job.name for document in found.documents)  # type: ignore[union-attr]
 
@@ -412,7 +412,7 @@ def test_in_a_hook_of_git(repository: Repository, tmp_path: Path, monkeypatch: p
     repository.commit()
     monkeypatch.setenv("GIT_DIR", str(other.root / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", "nowhere")
-    found = revision("HEAD", [str(repository.root)])
+    found = read_revision("HEAD", [str(repository.root)])
     assert [source.name for source in found.sources] == [f"a.yaml@{found.commit[:10]}"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl.usecases.service_requests import patience_of
+from gpuctl.usecases.service_requests import response_timeout
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,6 @@ from gpuctl.usecases.service_requests import patience_of
     [(1.0, 31.0), (RunOptions().timeout, 330.0), (LONGEST_BY_SERVICE, 630.0), (7200.0, 630.0)],
 )
 def test_a_change(asked: float, waits: float) -> None:
-    assert patience_of(RunOptions(timeout=asked, checkpoint=False)) == waits
-    assert patience_of(RunOptions(timeout=asked)) == waits + LONGEST_BY_SERVICE
-    assert patience_of(RunOptions(timeout=asked), checkpoints=3) == waits + 3 * LONGEST_BY_SERVICE
+    assert response_timeout(RunOptions(timeout=asked, checkpoint=False)) == waits
+    assert response_timeout(RunOptions(timeout=asked)) == waits + LONGEST_BY_SERVICE
+    assert response_timeout(RunOptions(timeout=asked), checkpoints=3) == waits + 3 * LONGEST_BY_SERVICE

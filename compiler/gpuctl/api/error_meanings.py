@@ -20,7 +20,7 @@ class ErrorMeaning(NamedTuple):
 MEANINGS: dict[str, ErrorMeaning] = {
     "ClusterError": ErrorMeaning(3, 500, "ClusterError"),
     "ConfigurationError": ErrorMeaning(3, 503, "NotConfigured"),
-    "OtherVersion": ErrorMeaning(3, 503, "NotConfigured"),
+    "IncompatibleVersions": ErrorMeaning(3, 503, "NotConfigured"),
     "WrongCluster": ErrorMeaning(3, 503, "WrongCluster"),
     "ConnectionFailed": ErrorMeaning(3, 503, "Unreachable"),
     "ApiError": ErrorMeaning(3, 500, "ApiError"),
@@ -51,7 +51,7 @@ MEANINGS: dict[str, ErrorMeaning] = {
     "LeaseHeld": ErrorMeaning(1, 409, "Held"),
     "NotOurSet": ErrorMeaning(1, 409, "NotOurSet"),
     "InvalidDocuments": ErrorMeaning(1, 400, "InvalidDocuments"),
-    "InvalidSide": ErrorMeaning(1, 400, "InvalidDocuments"),
+    "InvalidRevisionDocuments": ErrorMeaning(1, 400, "InvalidDocuments"),
     "InvalidOptions": ErrorMeaning(2, 400, "InvalidOptions"),
     "DamagedSnapshot": ErrorMeaning(3, 400, "DamagedSnapshot"),
     "BuildError": ErrorMeaning(1, 409, "NotBuilt"),

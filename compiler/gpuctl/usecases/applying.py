@@ -27,8 +27,8 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
-from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling
-from gpuctl.usecases.rollback_on_timeout import bring_back
+from gpuctl.usecases.compiling import compile_for, report_left_out, reportable_diagnostics, request_of, set_options
+from gpuctl.usecases.rollback_on_timeout import restore_late_workloads
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def request_for(
     """
     options = set_options(session, planning, documents)
     compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
-    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, callbacks)
+    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
+    report_left_out(compilation, documents, callbacks)
     if options is not None:
         options = replace(options, checkout=checkout_of_sources(compilation.sources.values()))
     request = request_of(compilation, planning, offline=offline)
@@ -112,14 +112,14 @@ def apply_request(
 def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOptions, callbacks: RunCallbacks) -> None:
     """Wait until a plan's workloads run. With ``rollback``, restore those that do not run in time."""
     keys, settings = wanted.request.keys, wanted.request.settings
-    explain = explaining(session, keys, settings)
+    explain = failure_explainer(session, keys, settings)
     try:
         wait_until_running(session, plan, keys, run.timeout, callbacks.on_wait, explain, each=run.rollback)
     except NotRunning as error:
         if not run.rollback:
             raise
         who = wanted.origin.who if wanted.origin is not None else None
-        raise bring_back(session, wanted.request, error, run, callbacks, who) from None
+        raise restore_late_workloads(session, wanted.request, error, run, callbacks, who) from None
 
 
 def _origin(wanted: DocumentRequest) -> ApplyOrigin:
@@ -142,7 +142,7 @@ def checkout_of_sources(sources: Iterable[Source]) -> Checkout | None:
     return None if root is None or commit is None else Checkout(root, commit)
 
 
-def explaining(session: Session, keys: Records, settings: Settings) -> Callable[[Key], str]:
+def failure_explainer(session: Session, keys: Records, settings: Settings) -> Callable[[Key], str]:
     """Return a function that returns the cause of `gpuctl why` for a workload; "" if unknown."""
 
     def explain(key: Key) -> str:

@@ -12,7 +12,7 @@ from gpuctl.gitops.breakages import Breakage, asks_for_more
 from gpuctl.gitops.declared_state import DOES_NOT_FIT, declared_state_of, with_finished
 from gpuctl.gitops.resource_impact import Impact, impact
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_cluster_gpus
-from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
+from gpuctl.usecases.revision_pairs import RevisionPair, RevisionPairOptions, compiled_pair
 from gpuctl.usecases.revisions import rendered_between
 
 
@@ -36,11 +36,11 @@ class ChangeImpact(NamedTuple):
     live: LiveImpact | None
 
 
-def change_between(before: str, after: str | None, options: SidesOptions) -> RevisionChange:
+def change_between(before: str, after: str | None, options: RevisionPairOptions) -> RevisionChange:
     """Return the change from one revision to another, or (without ``after``) to the documents on disk.
 
     :raises RevisionError: the revision or the repository does not exist, or an input exists on neither side.
-    :raises InvalidSide: documents do not compile.
+    :raises InvalidRevisionDocuments: documents do not compile.
     """
     # The impact reports documents that do not fit, so they are not errors here.
     sides = compiled_pair(before, after, options, tolerated=DOES_NOT_FIT)

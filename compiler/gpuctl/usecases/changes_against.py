@@ -17,17 +17,17 @@ from gpuctl.gitops.object_changes import (
     without_delivery,
 )
 from gpuctl.objects.hashed_names import LOWERED_FROM
-from gpuctl.usecases.revision_pairs import SidesOptions, compiled_at, compiled_pair
+from gpuctl.usecases.revision_pairs import RevisionPairOptions, compiled_at, compiled_pair
 
 GIT = "git:"
 
 
-def changes_against(against: str, options: SidesOptions) -> list[ObjectChange]:
+def changes_against(against: str, options: RevisionPairOptions) -> list[ObjectChange]:
     """Return the changes from a directory (``DIR``) or a revision (``git:REF``) to the documents on disk.
 
     :raises BuildError: the directory has no manifests, or they cannot be read.
     :raises RevisionError: the revision cannot be read.
-    :raises InvalidSide: documents do not compile.
+    :raises InvalidRevisionDocuments: documents do not compile.
     """
     if against.startswith(GIT):
         pair = compiled_pair(against.removeprefix(GIT), None, options)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpuctl.frontend.loading import Loaded
 
 _NAMED = 8
-OF_A_CLUSTER = "GPU401"
+POOL_UNKNOWN = "GPU401"
 """Diagnostic that is left out: the cluster is asked for pools instead of the documents."""
 
 
@@ -78,14 +78,14 @@ def _see_that_none_is_placed(result: Compilation) -> None:
         )
 
 
-def worth_telling(compilation: Compilation) -> list[Diagnostic]:
+def reportable_diagnostics(compilation: Compilation) -> list[Diagnostic]:
     """Return the diagnostics to report for documents that are applied; [] without documents."""
     if not compilation.documents:
         return []
-    return [item for item in compilation.diagnostics if item.code != OF_A_CLUSTER]
+    return [item for item in compilation.diagnostics if item.code != POOL_UNKNOWN]
 
 
-def tell_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
+def report_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
     """Report which documents belong to other clusters."""
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:

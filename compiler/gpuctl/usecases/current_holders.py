@@ -18,7 +18,7 @@ _HOUR = 3600
 TOP_ORDERS = ("gpus", "use", "idle", "name")
 
 
-def holders_now(way: UsageBackend, cluster: str, namespace: str, order: str) -> CurrentHolders:
+def current_holders(backend: UsageBackend, cluster: str, namespace: str, order: str) -> CurrentHolders:
     """Return the workloads that hold GPUs, from the last snapshot.
 
     Their recent usage covers the current hour, which may have just begun, and the one before.
@@ -26,7 +26,7 @@ def holders_now(way: UsageBackend, cluster: str, namespace: str, order: str) -> 
     :param order: one of :data:`TOP_ORDERS`.
     :raises ClusterError: the query failed.
     """
-    found = way.snapshot(cluster)
+    found = backend.snapshot(cluster)
     try:
         time = str(found["snapshot_time"])
         moment = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
@@ -37,7 +37,7 @@ def holders_now(way: UsageBackend, cluster: str, namespace: str, order: str) -> 
     since = moment // _HOUR * _HOUR - _HOUR
     asked = UsageRange(since, since + 2 * _HOUR, cluster=cluster, namespace=namespace)
     recent: dict[GpuHolder, list[GpuTime]] = {}
-    for row in way.ledger("workload", asked, "total"):
+    for row in backend.ledger("workload", asked, "total"):
         recent.setdefault(row.holder, []).append(row.use)
     rows = [
         item._replace(recent=sum_gpu_times(recent[item.holder]) if item.holder in recent else None) for item in held

@@ -30,7 +30,7 @@ from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_lookup import JobNotFound, find_job, workload_of
 from gpuctl.reading.job_rows import Identity
 from gpuctl.usecases.change_options import DocumentOptions
-from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
+from gpuctl.usecases.compiling import compile_for, report_left_out, reportable_diagnostics
 
 
 def delete_documents(
@@ -48,8 +48,8 @@ def delete_documents(
     :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
     compilation = compile_for(session, documents)
-    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, callbacks)
+    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
+    report_left_out(compilation, documents, callbacks)
     return delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels)
 
 

@@ -14,8 +14,8 @@ from gpuctl.gitops.build_error import RevisionError
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.compiling import compile_for, request_of, tell_left_out, worth_telling
-from gpuctl.usecases.revisions import revision
+from gpuctl.usecases.compiling import compile_for, report_left_out, reportable_diagnostics, request_of
+from gpuctl.usecases.revisions import read_revision
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def documents_at(reference: str, inputs: Sequence[str], documents: DocumentOptio
     :raises RevisionError: the revision or repository does not exist, or an input does not exist there.
     :raises InvalidDocuments: files cannot be read.
     """
-    found = revision(reference, inputs, None if documents.platform is None else str(documents.platform))
+    found = read_revision(reference, inputs, None if documents.platform is None else str(documents.platform))
     if count(found.problems, Severity.ERROR):
         raise InvalidDocuments(found.problems, {})
     if found.missing:
@@ -57,8 +57,8 @@ def drift_of(
     """
     sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
     compilation = compile_for(session, documents)
-    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, callbacks)
+    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
+    report_left_out(compilation, documents, callbacks)
     callbacks.on_wait("comparing with the cluster ...")
     request = request_of(compilation, PlanOptions(), offline=True)
     return DriftReport(find_drift(session, request, sources), session.server, documents.cluster, revision)

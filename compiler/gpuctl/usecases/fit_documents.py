@@ -24,11 +24,11 @@ from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.usecases.change_options import InvalidOptions
-from gpuctl.usecases.compiling import OF_A_CLUSTER
+from gpuctl.usecases.compiling import POOL_UNKNOWN
 from gpuctl.usecases.fit_suggestions import suggest as look
-from gpuctl.usecases.snapshot_files import left_out, read_snapshot
+from gpuctl.usecases.snapshot_files import read_snapshot, snapshot_limits
 
-_SETTLED = frozenset({OF_A_CLUSTER, "GPU402", "GPU403"})
+_SETTLED = frozenset({POOL_UNKNOWN, "GPU402", "GPU403"})
 """Diagnostics that nodes decide instead of documents: whether a pool, a GPU type or a large enough node exists."""
 _SNAPSHOTS_NAMESPACE = "default"
 
@@ -53,7 +53,11 @@ class FitResult:
     def notes(self) -> list[str]:
         """Return what the verdicts do not take into account, as sentences."""
         part = [f"only namespace {self.within} could be looked at: what waits elsewhere is not told"]
-        return [*(part if self.within else ()), *left_out(self.snapshot), *assumed_defaults(self.snapshot, self.jobs)]
+        return [
+            *(part if self.within else ()),
+            *snapshot_limits(self.snapshot),
+            *assumed_defaults(self.snapshot, self.jobs),
+        ]
 
     @property
     def fits(self) -> bool | None:
@@ -238,5 +242,5 @@ def _told(result: Compilation) -> list[Diagnostic]:
     return [
         item._replace(severity=Severity.WARNING) if item.code in _SETTLED else item
         for item in result.diagnostics
-        if item.code != OF_A_CLUSTER
+        if item.code != POOL_UNKNOWN
     ]

@@ -19,14 +19,14 @@ from gpuctl.usecases.usage_backends import UsageBackend
 _NAME = 317
 
 
-def idle_gpus(way: UsageBackend, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
+def idle_gpus(backend: UsageBackend, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
     """Return the workloads that hold idle GPUs now, those with the most idle GPU time first.
 
     :param below: utilization under which an hour counts as idle, percent.
     :param settings: settings of the platform, for its prices; a service uses its own.
     :raises ClusterError: the query failed.
     """
-    value = way.waste(asked, below, settings)
+    value = backend.waste(asked, below, settings)
     try:
         return IdleGpuReport(
             cluster=_text(value["cluster"]),

@@ -91,14 +91,14 @@ class IdleJob(NamedTuple):
         return f"{said}; {JobHint('pause', self.name, self.namespace)} frees them"
 
 
-class Judgement(NamedTuple):
+class IdleJudgement(NamedTuple):
     """The idle workloads of a cluster."""
 
     cluster: str
     jobs: list[IdleJob]
 
 
-def judge(database: Database, reader: ReadContext, policy: UsageIdle, now: float) -> Judgement:
+def judge_idle_jobs(database: Database, reader: ReadContext, policy: UsageIdle, now: float) -> IdleJudgement:
     """Return the idle workloads with the action for each, those with the most idle GPU time first.
 
     :raises NotThere: the database has no usage of this cluster.
@@ -135,7 +135,7 @@ def judge(database: Database, reader: ReadContext, policy: UsageIdle, now: float
         if now - item.until <= CURRENT and (used.get(item.workload.uid) or 0.0) < percent(policy.below)
     ]
     judged = [_judged(item, names, lives, policy, reader.keys.idle) for item in current]
-    return Judgement(
+    return IdleJudgement(
         found.name,
         [
             job._replace(verdict=IdleVerdict.UNKNOWN)
@@ -182,7 +182,7 @@ def _warned_at(live: Object, mark: str) -> float:
         return 0.0
 
 
-def carry_out(reader: ReadContext, job: IdleJob, now: float) -> None:
+def warn_or_pause(reader: ReadContext, job: IdleJob, now: float) -> None:
     """Pause a job, or annotate it with the time of the warning, and create an event.
 
     A job is checkpointed before it is paused: idle GPUs are no reason to lose its progress.
@@ -231,7 +231,7 @@ def _tell(session: Session, job: IdleJob, now: float) -> None:
     session.request("POST", f"/api/v1/namespaces/{key.namespace}/events", body=event)
 
 
-def notice(job: IdleJob, cluster: str) -> dict[str, Any]:
+def webhook_body(job: IdleJob, cluster: str) -> dict[str, Any]:
     """Return the body of the webhook request."""
     return {
         "cluster": cluster,

@@ -23,7 +23,7 @@ from gpuctl.reading.log_streams import (
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.read_context import ReadContext
 
-FOLLOWED = 1000
+FOLLOWED_TAIL = 1000
 """Number of last lines per pod shown before following, as in ``kubectl logs -f --tail=1000``."""
 
 
@@ -33,7 +33,7 @@ class LogQuery:
 
     :param pod: name, index or end of the name of one pod; None for all pods.
     :param container: name of the container; None for the job's own.
-    :param tail: number of last lines per pod; -1 for all; None for all, or :data:`FOLLOWED` if followed.
+    :param tail: number of last lines per pod; -1 for all; None for all, or :data:`FOLLOWED_TAIL` if followed.
     :param since_seconds: leave out lines older than this; ``since_time``: RFC 3339, UTC.
     :param previous: read the run before the last restart.
     """
@@ -49,7 +49,7 @@ class LogQuery:
         """Return the options of the API request."""
         tail = self.tail
         if tail is None and follow and self.since_seconds is None and self.since_time is None:
-            tail = FOLLOWED
+            tail = FOLLOWED_TAIL
         return LogOptions(
             None if tail == -1 else tail, self.since_seconds, self.since_time, self.container, self.previous
         )

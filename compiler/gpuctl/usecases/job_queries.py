@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuctl.reading.document_history import DocumentHistory
     from gpuctl.reading.wait_until import WaitResult
 
-PATIENCE = 300.0
+DEFAULT_WAIT = 300.0
 """Default time to wait for jobs, seconds; `done` has no limit, since a training may take any time."""
 
 
@@ -249,11 +249,11 @@ def wait_for_jobs(
     """Yield a result for each name as soon as its job is running, ``ready``, ``done`` or ``deleted``.
 
     :param condition: one of :data:`gpuctl.reading.wait_until.CONDITIONS`.
-    :param timeout: seconds for all jobs together; None: :data:`PATIENCE`, for ``done`` without limit.
+    :param timeout: seconds for all jobs together; None: :data:`DEFAULT_WAIT`, for ``done`` without limit.
     :param tell: called with the text of what is awaited.
     :raises JobNotFound: a name has no job, unless the condition is ``deleted``.
     """
-    limit = timeout if timeout is not None or condition == "done" else PATIENCE
+    limit = timeout if timeout is not None or condition == "done" else DEFAULT_WAIT
     if reader.service is not None:
         from gpuctl.usecases.service_waits import wait_by_service
 

@@ -14,7 +14,7 @@ from gpuctl.usecases.usage_views import HOUR, timeline
 HOURS = 24
 
 
-def job_usage(way: UsageBackend, uid: str, namespace: str) -> UsageView | None:
+def job_usage(backend: UsageBackend, uid: str, namespace: str) -> UsageView | None:
     """Return a job's last :data:`HOURS` hours; None without data, or if the user may not see them.
 
     :param uid: uid of the workload.
@@ -23,7 +23,7 @@ def job_usage(way: UsageBackend, uid: str, namespace: str) -> UsageView | None:
     now = time.time()
     asked = UsageRange(now // HOUR * HOUR - (HOURS - 1) * HOUR, now, namespace=namespace)
     try:
-        rows = list(way.ledger("workload", asked, "hour", value=uid))
+        rows = list(backend.ledger("workload", asked, "hour", value=uid))
     except ClusterError as error:
         if is_refused(error) or _is_not_set_up(error):
             return None

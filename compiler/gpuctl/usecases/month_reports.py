@@ -39,7 +39,7 @@ def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
 
 
 def month_report(
-    way: UsageBackend, month: str, asked: UsageRange, by: ReportKey, settings: Settings, made: float
+    backend: UsageBackend, month: str, asked: UsageRange, by: ReportKey, settings: Settings, made: float
 ) -> MonthReport:
     """Return the report on the GPUs of a cluster in a month.
 
@@ -51,24 +51,24 @@ def month_report(
     :raises ClusterError: the query failed, or the user may not see the cluster.
     """
     # Totals of groups and of the cluster come from the same hours and days, so they add up.
-    whole = list(way.ledger("cluster", asked, "total"))
+    whole = list(backend.ledger("cluster", asked, "total"))
     if not whole:
         raise NotThere(
             f"no usage is known of {month}", "`gpuctl usage cluster --last 400d --step month` lists the known months"
         )
-    names = way.clusters()
-    key = _checked_key(way, asked.cluster, by)
-    days = list(way.ledger("cluster", asked, "day"))
+    names = backend.clusters()
+    key = _checked_key(backend, asked.cluster, by)
+    days = list(backend.ledger("cluster", asked, "day"))
     by_day = {(row.time, row.end): row.use for row in days}
     listed = price_list(settings.platform.usage.prices)
     prices = [] if listed.is_empty else list(listed.periods(asked.start, asked.end))
     by = by._replace(key=key)
-    groups = _all_groups(way, asked, by)
+    groups = _all_groups(backend, asked, by)
     parts = []
     for period in prices:
         within = replace(asked, start=period.start, end=period.end)
-        used = groups if len(prices) == 1 else _all_groups(way, within, by)
-        parts.append((used, _costs(way, within, by, used, period.models)))
+        used = groups if len(prices) == 1 else _all_groups(backend, within, by)
+        parts.append((used, _costs(backend, within, by, used, period.models)))
     return MonthReport(
         month=month,
         zone=asked.zone,
@@ -98,16 +98,16 @@ def month_report(
 _Groups = Mapping[str, Sequence[GroupUse]]
 
 
-def _all_groups(way: UsageBackend, asked: UsageRange, by: ReportKey) -> _Groups:
-    found = {level: _groups(way, level, asked) for level in ("namespace", "model", "workload")}
-    return {**found, "label": _groups(way, by.kind, asked, by.key) if by.key else []}
+def _all_groups(backend: UsageBackend, asked: UsageRange, by: ReportKey) -> _Groups:
+    found = {level: _groups(backend, level, asked) for level in ("namespace", "model", "workload")}
+    return {**found, "label": _groups(backend, by.kind, asked, by.key) if by.key else []}
 
 
 def _costs(
-    way: UsageBackend, asked: UsageRange, by: ReportKey, groups: _Groups, prices: Mapping[str, float]
+    backend: UsageBackend, asked: UsageRange, by: ReportKey, groups: _Groups, prices: Mapping[str, float]
 ) -> Mapping[str, Sequence[GroupCost]]:
     """Return the costs of the groups of each level in a period with constant prices."""
-    held = way.held_models(asked, by.kind, by.key)
+    held = backend.held_models(asked, by.kind, by.key)
     workloads = {group.holder: group for group in groups["workload"]}
     group_of: dict[str, GroupOf] = {
         "namespace": lambda row: GpuHolder(row.holder.namespace),
@@ -123,18 +123,18 @@ def _costs(
     }
 
 
-def _checked_key(way: UsageBackend, cluster: str, by: ReportKey) -> str:
+def _checked_key(backend: UsageBackend, cluster: str, by: ReportKey) -> str:
     """Return the key; "" if it is the default and usage is not collected by it.
 
     :raises NotThere: usage is not collected by a key that was named.
     """
-    keys = way.keys(cluster, by.kind)
+    keys = backend.keys(cluster, by.kind)
     if by.key in keys:
         return by.key
     if by.is_default:
         return ""
     other = "annotation" if by.kind == "label" else "label"
-    if by.key in way.keys(cluster, other):
+    if by.key in backend.keys(cluster, other):
         change = "add --annotation" if other == "annotation" else "leave --annotation out"
         raise NotThere(f"`{by.key}` is the key of a collected {other}, not of a {by.kind}", change)
     raise NotThere(
@@ -143,8 +143,8 @@ def _checked_key(way: UsageBackend, cluster: str, by: ReportKey) -> str:
     )
 
 
-def _groups(way: UsageBackend, level: str, asked: UsageRange, key: str = "") -> Sequence[GroupUse]:
-    return usage_view(way, level, asked, ViewOptions(over_time=False), key).groups
+def _groups(backend: UsageBackend, level: str, asked: UsageRange, key: str = "") -> Sequence[GroupUse]:
+    return usage_view(backend, level, asked, ViewOptions(over_time=False), key).groups
 
 
 def _of(by_day: dict[tuple[str, str], GpuTime], time: str, end: str) -> GpuTime | None:

@@ -14,11 +14,11 @@ from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.display_text import visible
-from gpuctl.usecases.revisions import revision
+from gpuctl.usecases.revisions import read_revision
 
 
 @dataclass(frozen=True)
-class SidesOptions:
+class RevisionPairOptions:
     """The documents of both sides and the options of their compilation.
 
     :param inputs: files and directories.
@@ -35,7 +35,7 @@ class SidesOptions:
     cluster: str | None = None
 
 
-class InvalidSide(InvalidDocuments):
+class InvalidRevisionDocuments(InvalidDocuments):
     """One side has errors, so nothing can be compared. ``side`` is where, as in ``at origin/main``; "" if files of a
     revision could not be read.
     """
@@ -53,7 +53,7 @@ class RevisionPair(NamedTuple):
 
 
 def compiled_pair(
-    before: str, after: str | None, options: SidesOptions, *, tolerated: frozenset[str] = frozenset()
+    before: str, after: str | None, options: RevisionPairOptions, *, tolerated: frozenset[str] = frozenset()
 ) -> RevisionPair:
     """Return the compilations at two revisions, or (without ``after``) at one revision and on disk.
 
@@ -61,7 +61,7 @@ def compiled_pair(
 
     :param tolerated: codes of errors that are ignored.
     :raises RevisionError: the revision or repository does not exist, or an input exists on neither side.
-    :raises InvalidSide: documents do not compile.
+    :raises InvalidRevisionDocuments: documents do not compile.
     """
     old, not_before = _compiled(before, options, tolerated)
     new, not_after = _compiled(after, options, tolerated)
@@ -71,17 +71,19 @@ def compiled_pair(
     return RevisionPair(old, new)
 
 
-def compiled_at(reference: str | None, options: SidesOptions, job_names: JobNames = "plain") -> Compilation | None:
+def compiled_at(
+    reference: str | None, options: RevisionPairOptions, job_names: JobNames = "plain"
+) -> Compilation | None:
     """Return the compilation at a revision, or (None) of the documents on disk; None without documents.
 
     :raises RevisionError: the revision or repository does not exist.
-    :raises InvalidSide: documents do not compile.
+    :raises InvalidRevisionDocuments: documents do not compile.
     """
     return _compiled(reference, options, frozenset(), job_names)[0]
 
 
 def _compiled(
-    reference: str | None, options: SidesOptions, tolerated: frozenset[str], job_names: JobNames = "plain"
+    reference: str | None, options: RevisionPairOptions, tolerated: frozenset[str], job_names: JobNames = "plain"
 ) -> tuple[Compilation | None, list[str]]:
     """Return the compilation, and the inputs that do not exist."""
     sources: Sequence[str | Source]
@@ -91,9 +93,9 @@ def _compiled(
         sources = [name for name in options.inputs if name not in missing and not _is_empty(name)]
         named = options.platform
     else:
-        found = revision(reference, options.inputs, options.platform)
+        found = read_revision(reference, options.inputs, options.platform)
         if count(found.problems, Severity.ERROR):
-            raise InvalidSide(InvalidDocuments(found.problems, {}), "")
+            raise InvalidRevisionDocuments(InvalidDocuments(found.problems, {}), "")
         sources, named, missing = found.sources, found.platform, found.missing
     if not sources:
         return None, missing
@@ -113,7 +115,7 @@ def _compiled(
         return None, missing
     if errors:
         side = f"at {visible(reference)}" if reference is not None else "on disk"
-        raise InvalidSide(InvalidDocuments(result.diagnostics, result.sources), side)
+        raise InvalidRevisionDocuments(InvalidDocuments(result.diagnostics, result.sources), side)
     return result, missing
 
 

@@ -51,7 +51,7 @@ class _Blob(NamedTuple):
     is_link: bool
 
 
-def revision(reference: str, inputs: Sequence[str], platform: str | None = None) -> Revision:
+def read_revision(reference: str, inputs: Sequence[str], platform: str | None = None) -> Revision:
     """Return the documents below ``inputs`` at a revision; paths that do not exist there have none.
 
     :raises RevisionError: the repository or revision does not exist, or an input is outside the repository.

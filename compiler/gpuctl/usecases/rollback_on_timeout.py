@@ -31,7 +31,7 @@ from gpuctl.usecases.compiling import compile_for, platform_source, request_of
 _DONE = frozenset({"done"})
 
 
-def bring_back(
+def restore_late_workloads(
     session: Session,
     request: ApplyRequest,
     error: NotRunning,

@@ -16,7 +16,7 @@ from gpuctl.objects.ownership_metadata import Records, records
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedRecovery:
     """The journals of killed runs: ``outlook`` is what recovery will do, ``result`` what it did or could not do."""
 
     outlook: RecoveryPlan
@@ -29,11 +29,11 @@ class Unfinished:
         return Plan(recovery=self.outlook.steps)
 
 
-def look_at_unfinished(session: Session, namespace: str | None, settings: Settings) -> Unfinished:
+def read_unfinished(session: Session, namespace: str | None, settings: Settings) -> UnfinishedRecovery:
     """Return what killed runs left in a namespace, or in all that may be read. Only reads."""
     keys = records(settings)
     outlook = plan_recovery(session, keys, recovery.find_journals(session, keys, namespace))
-    return Unfinished(outlook, keys, Recovery(problems=outlook.problems))
+    return UnfinishedRecovery(outlook, keys, Recovery(problems=outlook.problems))
 
 
 def recover(
@@ -42,8 +42,8 @@ def recover(
     settings: Settings,
     run: RunOptions,
     callbacks: RunCallbacks,
-    found: Unfinished | None = None,
-) -> Unfinished:
+    found: UnfinishedRecovery | None = None,
+) -> UnfinishedRecovery:
     """Finish what killed runs left, each namespace on its own. The creation of objects has to be confirmed.
 
     :param found: an earlier result that was shown; None: read it now.
@@ -52,7 +52,7 @@ def recover(
     """
     if found is None:
         with session.within(run.timeout):
-            found = look_at_unfinished(session, namespace, settings)
+            found = read_unfinished(session, namespace, settings)
     result = found.result
     if found.outlook.journals:
         if found.plan.questions and not callbacks.confirm(found.plan):
@@ -62,4 +62,4 @@ def recover(
         )
     with session.within(run.timeout):
         recovery.delete_abandoned_leases(session, namespace)
-    return Unfinished(found.outlook, found.keys, result)
+    return UnfinishedRecovery(found.outlook, found.keys, result)

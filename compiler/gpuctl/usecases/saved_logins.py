@@ -58,7 +58,7 @@ def server_url(text: str, *, plain: bool = False) -> str:
     return f"{parts.scheme}://{where}{parts.path.rstrip('/').removesuffix('/api/v1').rstrip('/')}"
 
 
-def kept_file() -> Path:
+def logins_file() -> Path:
     """Return the path of the file."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     directory = Path(base) if os.path.isabs(base) else Path.home() / ".config"
@@ -87,12 +87,12 @@ class SavedLogins(NamedTuple):
         )
 
 
-def read_kept(path: Path | None = None) -> SavedLogins:
+def read_logins(path: Path | None = None) -> SavedLogins:
     """Read the stored logins; none if the file does not exist.
 
     :raises ConfigurationError: other users may read the file, or it is damaged.
     """
-    path = path or kept_file()
+    path = path or logins_file()
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
@@ -122,12 +122,12 @@ def _kept(value: Any) -> SavedLogins:
     return SavedLogins(current if any(server.url == current for server in servers) else "", servers)
 
 
-def write_kept(kept: SavedLogins, path: Path | None = None) -> None:
+def write_logins(kept: SavedLogins, path: Path | None = None) -> None:
     """Write the logins atomically.
 
     :raises ConfigurationError: the file cannot be written.
     """
-    path = path or kept_file()
+    path = path or logins_file()
     value = {
         "current": kept.current,
         "servers": {

@@ -12,8 +12,8 @@ from gpuctl.reading.document_history import parsed_name
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
-from gpuctl.usecases.service_documents import gather, refuse_options
-from gpuctl.usecases.service_requests import ServiceChange, flag, patience_of, planning_query, run_query
+from gpuctl.usecases.service_documents import gather_documents, refuse_options
+from gpuctl.usecases.service_requests import ServiceChange, flag, planning_query, response_timeout, run_query
 from gpuctl.usecases.service_waits import wait_until_running_by_service
 
 
@@ -32,13 +32,13 @@ def apply_by_service(
     :raises InvalidDocuments: the documents have errors.
     """
     refuse_options({"--rollback": run.rollback})
-    found = gather(documents, planning)
+    found = gather_documents(documents, planning)
     query = {**found.query, **planning_query(planning)}
     if preview:
         query |= {"checkpoint": "" if run.checkpoint else "false", "show": "objects"}
         return ServiceChange(service, "/plan", query, found.body, found=found).plan(callbacks)
     query |= run_query(run)
-    plan = ServiceChange(service, "/apply", query, found.body, patience_of(run), found).carry_out(callbacks)
+    plan = ServiceChange(service, "/apply", query, found.body, response_timeout(run), found).carry_out(callbacks)
     _wait(service, plan, run, callbacks)
     return plan
 
@@ -56,9 +56,9 @@ def delete_by_service(
     :raises NeedsKubeconfig: an option works only with a cluster.
     :raises InvalidDocuments: the documents have errors.
     """
-    found = gather(documents)
+    found = gather_documents(documents)
     query = {**found.query, **run_query(run), "keepLabels": flag(keep_labels)}
-    return ServiceChange(service, "/delete", query, found.body, patience_of(run), found).carry_out(callbacks)
+    return ServiceChange(service, "/delete", query, found.body, response_timeout(run), found).carry_out(callbacks)
 
 
 def delete_named_by_service(
@@ -74,7 +74,7 @@ def delete_named_by_service(
     """Delete jobs, pools or quotas by name through a service."""
     query = run_query(run) if kind == "job" else {"timeout": run_query(run)["timeout"]}
     query |= {"namespace": (namespace or "") if kind == "job" else "", "keepLabels": flag(keep_labels)}
-    return ServiceChange(service, f"/{kind}s/delete", query, {"names": list(names)}, patience_of(run)).carry_out(
+    return ServiceChange(service, f"/{kind}s/delete", query, {"names": list(names)}, response_timeout(run)).carry_out(
         callbacks
     )
 
@@ -85,7 +85,7 @@ def rerun_by_service(
     """Run trainings again through a service."""
     query = {"namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
     # A rerun saves no checkpoints.
-    within = patience_of(run, checkpoints=0)
+    within = response_timeout(run, checkpoints=0)
     return ServiceChange(service, "/jobs/rerun", query, {"names": list(names)}, within).carry_out(callbacks)
 
 
@@ -108,7 +108,7 @@ def roll_back_by_service(
     refuse_options({"--adopt": planning.adopt})
     _, name = parsed_name(job)
     query = {"namespace": namespace or "", "to": str(to or ""), **planning_query(planning), **run_query(run)}
-    change = ServiceChange(service, f"/jobs/{name}/rollback", query, {}, patience_of(run), part="plan")
+    change = ServiceChange(service, f"/jobs/{name}/rollback", query, {}, response_timeout(run), part="plan")
     if preview:
         return change.preview(callbacks)
     plan = change.carry_out(callbacks)
@@ -120,7 +120,7 @@ def pause_by_service(reader: ReadContext, names: Sequence[str], *, checkpoint: b
     """Pause jobs through a service, one after another."""
     run = RunOptions(checkpoint=checkpoint)
     query = {"checkpoint": "" if checkpoint else "false"}
-    return _suspended(reader, "/jobs/pause", names, query, patience_of(run, checkpoints=len(names)))
+    return _suspended(reader, "/jobs/pause", names, query, response_timeout(run, checkpoints=len(names)))
 
 
 def resume_by_service(reader: ReadContext, names: Sequence[str], *, confirmed: bool) -> Iterator[PausedJobAnswer]:
@@ -128,7 +128,7 @@ def resume_by_service(reader: ReadContext, names: Sequence[str], *, confirmed: b
 
     :param confirmed: other jobs may be evicted.
     """
-    return _suspended(reader, "/jobs/resume", names, {"confirm": flag(confirmed)}, patience_of(RunOptions(), 0))
+    return _suspended(reader, "/jobs/resume", names, {"confirm": flag(confirmed)}, response_timeout(RunOptions(), 0))
 
 
 def _suspended(

@@ -23,13 +23,13 @@ from gpuctl.usecases.saved_logins import SavedLogin
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
 """Header of a 404 response for a path that the service does not have."""
-WITHIN = 330.0
+RESPONSE_TIMEOUT = 330.0
 """Maximum duration of a response, seconds: the service limits a change to 300."""
 MARGIN = 30.0
 """Seconds that a response may take beyond the time the service itself waits."""
 PATIENCE = 6.0
 """Seconds for which a busy service (429) is retried."""
-OUTAGE = 60.0
+OUTAGE_PATIENCE = 60.0
 """Seconds for which waits and followed logs retry a service that does not respond: it may be replaced."""
 _PAGE = 100
 _AWAY = frozenset({502, 503, 504})
@@ -61,7 +61,7 @@ class ServiceRefusal(ClusterError):
         self.answer = answer or {}
 
 
-class OtherVersion(ConfigurationError):
+class IncompatibleVersions(ConfigurationError):
     """The service lacks a path, or responds in an unknown form."""
 
 
@@ -91,7 +91,7 @@ class ServiceClient:
         """
         value = self.request("POST", "/auth/check", {"resource": "jobs", "action": "get"})
         if not isinstance(value.get("allowed"), bool):
-            raise self.stranger("answers, but not as gpuctl's service does")
+            raise self.not_a_service("answers, but not as gpuctl's service does")
 
     def request(
         self,
@@ -100,7 +100,7 @@ class ServiceClient:
         body: Mapping[str, Any] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        within: float = WITHIN,
+        within: float = RESPONSE_TIMEOUT,
     ) -> dict[str, Any]:
         """Send a request and return the response body; retry while the service is busy.
 
@@ -144,7 +144,7 @@ class ServiceClient:
         if reply.status == 200 and reply.headers.get("content-type", "").startswith("text/event-stream"):
             return reply
         self._read(Response(reply.status, reply.headers, reply.refusal()))
-        raise self.stranger("answered with something else than a log")
+        raise self.not_a_service("answered with something else than a log")
 
     def is_away(self, error: ClusterError) -> bool:
         """Return True if the service may be back soon: it is being replaced, or the connection failed."""
@@ -156,7 +156,7 @@ class ServiceClient:
             401, name, f"{self.url} does not accept the token", f"`gpuctl login {self.url}` asks for another"
         )
 
-    def stranger(self, text: str) -> ConfigurationError:
+    def not_a_service(self, text: str) -> ConfigurationError:
         """Return the error for an address that is not a gpuctl service."""
         return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
 
@@ -183,7 +183,7 @@ class ServiceClient:
 
     def _read(self, response: Response) -> dict[str, Any]:
         if 300 <= response.status < 400:
-            raise self.stranger("redirects elsewhere, which is not followed: the token would go there")
+            raise self.not_a_service("redirects elsewhere, which is not followed: the token would go there")
         try:
             value = json.loads(response.data)
         except (ValueError, RecursionError):
@@ -196,7 +196,7 @@ class ServiceClient:
                 "it may be starting: try again in a moment; its administrators know more",
             )
         if not isinstance(value, dict) or (response.status >= 400 and not isinstance(value.get("error"), str)):
-            raise self.stranger(f"answered with status {response.status}, and not as gpuctl's service does")
+            raise self.not_a_service(f"answered with status {response.status}, and not as gpuctl's service does")
         if response.status < 400:
             return value
         raise self._refusal(response, value)
@@ -211,8 +211,8 @@ class ServiceClient:
         said = visible(hint) if isinstance(hint, str) else None
         return ServiceRefusal(status, value["error"], message, said, value.get("details"), value)
 
-    def _other_version(self) -> OtherVersion:
-        return OtherVersion(
+    def _other_version(self) -> IncompatibleVersions:
+        return IncompatibleVersions(
             f"incompatible versions: gpuctl {__version__} and the service at {self.url}",
             "install the version of the service; its administrators know it",
         )
@@ -225,10 +225,10 @@ class NoCluster:
         self._url = url
 
     def __getattr__(self, name: str) -> Any:
-        raise not_by_service(self._url)
+        raise not_offered_by_service(self._url)
 
 
-def not_by_service(url: str, what: str = "this", why: str = "it needs a kubeconfig") -> NeedsKubeconfig:
+def not_offered_by_service(url: str, what: str = "this", why: str = "it needs a kubeconfig") -> NeedsKubeconfig:
     """Return the error for an operation that the service does not offer."""
     return NeedsKubeconfig(
         f"{what} does not work through the service at {url}", f"{why}: name a cluster with --context or --kubeconfig"

@@ -60,7 +60,7 @@ class GatheredDocuments(NamedTuple):
         return {"namespace": self.sent.namespace or "", "strict": "true" if self.sent.strict else ""}
 
 
-def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
+def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
     """Read documents and their platform file.
 
     :raises NeedsKubeconfig: an option works only with a cluster.
@@ -142,7 +142,7 @@ def _check_companions(planning: PlanOptions) -> None:
 
 
 @contextmanager
-def worded(sources: Mapping[str, Source]) -> Iterator[None]:
+def compiler_errors(sources: Mapping[str, Source]) -> Iterator[None]:
     """Raise errors of the service about documents as the compiler raises them.
 
     :raises InvalidDocuments: the documents have errors.

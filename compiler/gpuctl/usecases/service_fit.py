@@ -9,7 +9,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, in_source_order
 from gpuctl.frontend.source import Source
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.service_client import ServiceClient
-from gpuctl.usecases.service_documents import diagnostic_of, gather, worded
+from gpuctl.usecases.service_documents import compiler_errors, diagnostic_of, gather_documents
 
 
 def fit_by_service(
@@ -25,9 +25,9 @@ def fit_by_service(
     :param said: called with messages, such as that the platform beside the documents is not used.
     :raises InvalidDocuments: there are errors in the documents.
     """
-    found = gather(documents)
+    found = gather_documents(documents)
     query = {**found.query, "suggest": "true" if suggest else ""}
-    with worded(found.sources), service.reading():
+    with compiler_errors(found.sources), service.reading():
         answer = FitAnswer.model_validate(service.request("POST", "/fit", found.body, query=query))
         warnings = [diagnostic_of(item.as_json()) for item in answer.warnings]
     diagnosed(in_source_order([*found.notes, *warnings]), found.sources)

@@ -23,7 +23,7 @@ from gpuctl.reading.log_streams import LogProblem
 from gpuctl.reading.log_tail import put_unless_stopped
 from gpuctl.usecases.job_logs import LogQuery
 from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_client import OUTAGE_PATIENCE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
 
 _TICK = 0.3
@@ -74,7 +74,7 @@ class PresentServiceLogs:
             self.pods = set(map(str, begin.value["pods"]))
             self.missing = [_problem(item) for item in begin.value["missing"]]
         except (*_OTHER_FORM, StopIteration):
-            raise self._service.stranger(_NO_LOG) from None
+            raise self._service.not_a_service(_NO_LOG) from None
         self.problems: list[LogProblem] = []
 
     def batches(self) -> Iterator[ServiceBatch]:
@@ -93,7 +93,7 @@ class PresentServiceLogs:
                         raise _refusal(event, "read")
                     return
         except _OTHER_FORM:
-            raise self._service.stranger(_NO_LOG) from None
+            raise self._service.not_a_service(_NO_LOG) from None
         raise _refusal(None, "read")
 
     def _read(self, reply: Reply) -> Iterator[_Event]:
@@ -156,7 +156,7 @@ class FollowedServiceLogs:
                     raise item
                 yield from self._items_of(item)
         except _OTHER_FORM:
-            raise self._service.stranger(_NO_LOG) from None
+            raise self._service.not_a_service(_NO_LOG) from None
         finally:
             self._stopped.set()
             self._reply.abort()
@@ -187,7 +187,7 @@ class FollowedServiceLogs:
         except ClusterError as error:
             self._pass_on(error)
         except _OTHER_FORM:
-            self._pass_on(self._service.stranger(_NO_LOG))
+            self._pass_on(self._service.not_a_service(_NO_LOG))
 
     def _read(self) -> _Event | None:
         """Pass on the events of a connection. Return its final event; None if the connection broke."""
@@ -207,7 +207,7 @@ class FollowedServiceLogs:
         """
         now = time.monotonic()
         if not self._failures:
-            self._until = now + OUTAGE
+            self._until = now + OUTAGE_PATIENCE
         elif now > self._until:
             raise self._away if closing is None and self._away is not None else _refusal(closing, "followed")
         self._failures += 1

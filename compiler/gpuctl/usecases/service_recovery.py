@@ -16,11 +16,11 @@ from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_plans import ServicePlan, step_of
-from gpuctl.usecases.service_requests import changed, patience_of, run_query
+from gpuctl.usecases.service_requests import changed_error, response_timeout, run_query
 
 
 @dataclass(frozen=True)
-class SeenOutlook:
+class ServiceOutlook:
     """The printed part of an :class:`~gpuctl.apply.run.recovery_plan.RecoveryPlan`."""
 
     journals: int
@@ -30,10 +30,10 @@ class SeenOutlook:
 
 
 @dataclass(frozen=True)
-class UnfinishedThere:
-    """Interrupted runs from a service; see :class:`~gpuctl.usecases.run_recovery.Unfinished`."""
+class ServiceRecovery:
+    """Interrupted runs from a service; see :class:`~gpuctl.usecases.run_recovery.UnfinishedRecovery`."""
 
-    outlook: SeenOutlook
+    outlook: ServiceOutlook
     keys: Records
     result: Recovery
     questions: list[str]
@@ -44,15 +44,15 @@ class UnfinishedThere:
         return ServicePlan(recovery=self.outlook.steps, asked=self.questions)
 
 
-def look_by_service(service: ServiceClient, namespace: str | None) -> UnfinishedThere:
+def unfinished_of_service(service: ServiceClient, namespace: str | None) -> ServiceRecovery:
     """Return what killed runs left in a namespace, or in all visible ones."""
     with service.reading() as get:
         return _unfinished(get("/recoveries", namespace=namespace or ""))
 
 
 def recover_by_service(
-    service: ServiceClient, namespace: str | None, run: RunOptions, callbacks: RunCallbacks, found: UnfinishedThere
-) -> UnfinishedThere:
+    service: ServiceClient, namespace: str | None, run: RunOptions, callbacks: RunCallbacks, found: ServiceRecovery
+) -> ServiceRecovery:
     """Finish what killed runs left. The creation of objects has to be confirmed.
 
     :raises Declined: the user did not confirm.
@@ -61,18 +61,18 @@ def recover_by_service(
     if found.questions and not callbacks.confirm(found.plan):
         raise Declined("not confirmed", found.plan)
     callbacks.on_wait("the service is recovering ...")
-    query, within = {"namespace": namespace or "", **run_query(run)}, patience_of(run, checkpoints=0)
+    query, within = {"namespace": namespace or "", **run_query(run)}, response_timeout(run, checkpoints=0)
     try:
         with service.reading():
             body = {"confirmed": found.questions}
             return _unfinished(service.request("POST", "/recoveries", body, query=query, within=within))
     except ServiceRefusal as error:
         if error.name == "NotConfirmed":
-            raise changed("more has to be recovered than what was confirmed") from None
+            raise changed_error("more has to be recovered than what was confirmed") from None
         raise
 
 
-def _unfinished(value: Mapping[str, Any]) -> UnfinishedThere:
+def _unfinished(value: Mapping[str, Any]) -> ServiceRecovery:
     answer = Recoveries.model_validate(value)
     steps, fallbacks = [], {}
     for item in answer.planned:
@@ -88,5 +88,5 @@ def _unfinished(value: Mapping[str, Any]) -> UnfinishedThere:
     problems = [
         RecoveryProblem(item.namespace or "", item.message, item.hint, item.refused) for item in answer.problems
     ]
-    outlook = SeenOutlook(answer.journals, steps, fallbacks, answer.working)
-    return UnfinishedThere(outlook, records(Settings()), Recovery(results, problems), answer.questions)
+    outlook = ServiceOutlook(answer.journals, steps, fallbacks, answer.working)
+    return ServiceRecovery(outlook, records(Settings()), Recovery(results, problems), answer.questions)

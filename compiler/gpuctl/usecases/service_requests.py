@@ -11,8 +11,8 @@ from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.diagnostics import in_source_order
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
-from gpuctl.usecases.service_client import MARGIN, WITHIN, ServiceClient, ServiceRefusal
-from gpuctl.usecases.service_documents import GatheredDocuments, worded
+from gpuctl.usecases.service_client import MARGIN, RESPONSE_TIMEOUT, ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_documents import GatheredDocuments, compiler_errors
 from gpuctl.usecases.service_plans import ServicePlan, plan_of
 
 
@@ -34,7 +34,7 @@ class ServiceChange:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
-    within: float = WITHIN
+    within: float = RESPONSE_TIMEOUT
     found: GatheredDocuments | None = None
     part: str = ""
 
@@ -69,7 +69,7 @@ class ServiceChange:
             callbacks.on_wait("the service is changing the cluster ...")
             plan, refusal = self._changed([*plan.questions, *plan.courtesies])
             if refusal is not None and refusal.name == "NotConfirmed":
-                raise changed("more would be lost than what was confirmed")
+                raise changed_error("more would be lost than what was confirmed")
             self._report(plan, callbacks)
         for place in plan.finished:
             callbacks.on_step_done(plan.steps[place])
@@ -90,7 +90,7 @@ class ServiceChange:
             ) from None
 
     def _answer(self, body: Mapping[str, Any]) -> _Answer:
-        with worded({} if self.found is None else self.found.sources), self.service.reading():
+        with compiler_errors({} if self.found is None else self.found.sources), self.service.reading():
             try:
                 value = self.service.request("POST", self.path, body, query=self.query, within=self.within)
                 return _Answer(plan_of(value[self.part] if self.part else value))
@@ -107,7 +107,7 @@ class ServiceChange:
             callbacks.on_message(text)
 
 
-def changed(text: str) -> ServiceRefusal:
+def changed_error(text: str) -> ServiceRefusal:
     """Return the error for a plan that has changed since it was confirmed."""
     return ServiceRefusal(409, "Changed", f"the cluster has changed: {text}", "run it again")
 
@@ -133,7 +133,7 @@ def run_query(run: RunOptions) -> dict[str, str]:
     }
 
 
-def patience_of(run: RunOptions, checkpoints: int = 1) -> float:
+def response_timeout(run: RunOptions, checkpoints: int = 1) -> float:
     """Return the seconds to wait for the response to a change: a little more than the service itself waits.
 
     :param checkpoints: number of jobs that save checkpoints one after another.

@@ -18,7 +18,7 @@ from gpuctl.reading.row_changes import changed_rows
 from gpuctl.reading.status import Status
 from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted
 from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_client import OUTAGE_PATIENCE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
 
 _SLICES = (3.0, 15.0, float(LONGEST_WAIT))
@@ -165,7 +165,7 @@ def _patiently(service: ServiceClient, ask: Callable[[], Value], tell: Callable[
 
     :raises ClusterError: the request fails, or the service does not come back.
     """
-    end = time.monotonic() + OUTAGE
+    end = time.monotonic() + OUTAGE_PATIENCE
     while True:
         try:
             return ask()

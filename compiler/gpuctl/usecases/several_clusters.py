@@ -17,11 +17,11 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.applying import apply_request, preview_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
+from gpuctl.usecases.compiling import compile_for, report_left_out, reportable_diagnostics
 from gpuctl.usecases.deleting import delete_compiled
 
 
-class Prepared(NamedTuple):
+class PreparedChange(NamedTuple):
     """A plan for one cluster and the function that carries it out after confirmation.
 
     :param begun: plans that were started; the last one may be interrupted.
@@ -41,23 +41,23 @@ def prepare_apply(
     callbacks: RunCallbacks,
     *,
     offline: bool = False,
-) -> Prepared:
+) -> PreparedChange:
     """Prepare an apply. Only what this plan deletes or overwrites may be deleted or overwritten later."""
     wanted = request_for(session, documents, planning, callbacks, offline=offline)
     with session.within(run.timeout):
         plan = preview_request(session, wanted, callbacks, checkpoint=run.checkpoint)
     begun: list[Plan] = []
     talk = _asking_for_more(callbacks, plan, begun)
-    return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan), begun)
+    return PreparedChange(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan), begun)
 
 
 def prepare_delete(
     session: Session, documents: DocumentOptions, run: RunOptions, callbacks: RunCallbacks, *, keep_labels: bool
-) -> Prepared:
+) -> PreparedChange:
     """Prepare a deletion of what documents describe, as :func:`prepare_apply`."""
     compilation = compile_for(session, documents)
-    callbacks.on_diagnostics(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, callbacks)
+    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
+    report_left_out(compilation, documents, callbacks)
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_document_deletion(session, compilation.lowered, keys, keep_labels=keep_labels)
@@ -65,7 +65,7 @@ def prepare_delete(
 
     begun: list[Plan] = []
     talk = _asking_for_more(callbacks, plan, begun)
-    return Prepared(
+    return PreparedChange(
         plan, keys, lambda: delete_compiled(session, compilation, run, talk, keep_labels=keep_labels, seen=plan), begun
     )
 
@@ -81,14 +81,14 @@ def _asking_for_more(callbacks: RunCallbacks, seen: Plan, begun: list[Plan]) -> 
 
 
 def plan_each(
-    names: Iterable[str], opened: Callable[[str], Session], prepare: Callable[[str, Session], Prepared]
-) -> tuple[list[ClusterPlan], dict[str, Prepared]]:
+    names: Iterable[str], opened: Callable[[str], Session], prepare: Callable[[str, Session], PreparedChange]
+) -> tuple[list[ClusterPlan], dict[str, PreparedChange]]:
     """Plan for all clusters. A failure on one cluster does not hide those of others. Nothing is written.
 
     :param opened: open a session with the named cluster; errors are stored with the cluster.
     """
     plans: list[ClusterPlan] = []
-    prepared: dict[str, Prepared] = {}
+    prepared: dict[str, PreparedChange] = {}
     for name in names:
         item = ClusterPlan(name)
         plans.append(item)
@@ -103,7 +103,7 @@ def plan_each(
 
 
 def carry_out_each(
-    plans: Sequence[ClusterPlan], prepared: Mapping[str, Prepared], begun: Callable[[ClusterPlan], None]
+    plans: Sequence[ClusterPlan], prepared: Mapping[str, PreparedChange], begun: Callable[[ClusterPlan], None]
 ) -> None:
     """Carry the plans out one after another. If one cluster fails, the remaining clusters are not changed.
 

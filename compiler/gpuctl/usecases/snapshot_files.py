@@ -31,7 +31,7 @@ def read_snapshot(source: str | os.PathLike[str] | BinaryIO) -> Snapshot:
         raise ClusterError(f"{name} is not a snapshot: it is not UTF-8 text") from None
 
 
-def left_out(snapshot: Snapshot) -> list[str]:
+def snapshot_limits(snapshot: Snapshot) -> list[str]:
     """Return what a result from a snapshot does not take into account, as sentences."""
     notes = []
     if snapshot.unreadable:

@@ -13,7 +13,7 @@ from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, ledger
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse
 from gpuctl.reading.usage_records import UsageRange
-from gpuctl.usecases.service_client import OtherVersion, ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_client import IncompatibleVersions, ServiceClient, ServiceRefusal
 
 if TYPE_CHECKING:
     from gpuctl_usage.store.database import Database
@@ -74,7 +74,7 @@ class UsageDatabase:
             read.
         :raises ClusterError: the database does not exist or cannot be used.
         """
-        self._database = opened_database(address)
+        self._database = open_existing_database(address)
         self._own_uid = own_uid
         self._default: str | None = None
 
@@ -214,7 +214,9 @@ class UsageService:
         try:
             yield from map(ledger_line, _rows(page))
         except InvalidLedger:
-            raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
+            raise self._service.not_a_service(
+                "answers questions about usage in another way than gpuctl's service"
+            ) from None
 
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "cluster": asked.cluster}
@@ -226,19 +228,21 @@ class UsageService:
         try:
             return [_model_use(row) for row in _rows(page)]
         except (InvalidLedger, KeyError, TypeError, ValueError):
-            raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
+            raise self._service.not_a_service(
+                "answers questions about usage in another way than gpuctl's service"
+            ) from None
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
         found = self._ask("snapshots/latest", {"cluster": cluster})
         if not isinstance(found, dict):
-            raise self._service.stranger("answers questions about usage in another way than gpuctl's service")
+            raise self._service.not_a_service("answers questions about usage in another way than gpuctl's service")
         return found
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
         times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "below": f"{below:g}"}
         found = self._ask("waste", {**times, "cluster": asked.cluster, "namespace": asked.namespace})
         if not isinstance(found, dict):
-            raise self._service.stranger("answers questions about usage in another way than gpuctl's service")
+            raise self._service.not_a_service("answers questions about usage in another way than gpuctl's service")
         return found
 
     def clusters(self) -> list[str]:
@@ -254,8 +258,8 @@ class UsageService:
     def _ask(self, path: str, query: Mapping[str, str]) -> Any:
         try:
             return self._service.request("GET", f"{_BASE}/{path}", query=query).get("data")
-        except OtherVersion:
-            raise self._service.stranger("is a service that does not tell of usage in this way") from None
+        except IncompatibleVersions:
+            raise self._service.not_a_service("is a service that does not tell of usage in this way") from None
         except ServiceRefusal as error:
             # These endpoints return the message in `error` and the kind of error in `message`.
             if error.status == 401:
@@ -288,7 +292,7 @@ def _page(value: Any) -> Mapping[str, Any]:
     return {"data": value["data"], "total_pages": pages if isinstance(pages, int) else 1}
 
 
-def opened_database(address: str) -> Database:
+def open_existing_database(address: str) -> Database:
     """Open an existing database.
 
     :raises ClusterError: it does not exist or cannot be used.

@@ -50,12 +50,12 @@ ORDERS: dict[str, _Order] = {
 """Orders of groups: most GPU-hours, most idle, least utilization, least coverage, or by name."""
 
 
-def usage_view(way: UsageBackend, level: str, asked: UsageRange, options: ViewOptions, key: str = "") -> UsageView:
+def usage_view(backend: UsageBackend, level: str, asked: UsageRange, options: ViewOptions, key: str = "") -> UsageView:
     """Return the usage of the groups of a level.
 
     :raises ClusterError: the query failed, or the user may not see it.
     """
-    lines = list(way.ledger(level, asked, "total", key))
+    lines = list(backend.ledger(level, asked, "total", key))
     totals = _totals(lines)
     found = [GroupUse(holder, use) for holder, use in totals.items()]
     found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.sort_key))
@@ -65,15 +65,15 @@ def usage_view(way: UsageBackend, level: str, asked: UsageRange, options: ViewOp
     capacities: Sequence[float | None] = ()
     shown = found if options.limit is None else found[: options.limit]
     if options.over_time and (options.step or len(found) * count_steps(asked, step) <= _MOST_STEPS):
-        rows = list(way.ledger(level, asked, step, key))
+        rows = list(backend.ledger(level, asked, step, key))
         times = timeline(rows)
         known_in = {(row.time, row.end): row.known for row in rows}
         known_steps = [known_in.get(time) for time in times]
         by_holder = _by_holder(rows)
         shown = [group._replace(steps=_steps(by_holder.get(group.holder, {}), times)) for group in shown]
         if any(row.use.capacity is None for row in rows):
-            capacities = _capacities(way, asked, step, times)
-    of_cluster = lines if level == "cluster" else _of_cluster(way, asked, "total")
+            capacities = _capacities(backend, asked, step, times)
+    of_cluster = lines if level == "cluster" else _of_cluster(backend, asked, "total")
     whole = sum_gpu_times(row.use for row in of_cluster) if of_cluster else None
     # All rows of one step have the same known part.
     known = next((row.known for row in (*lines, *of_cluster)), None)
@@ -133,17 +133,17 @@ def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[s
 
 
 def _capacities(
-    way: UsageBackend, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]
+    backend: UsageBackend, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]
 ) -> list[float | None]:
     """Return the capacity of the cluster in each step; None if unknown or not visible."""
-    found = {(row.time, row.end): row.use.capacity for row in _of_cluster(way, asked, step)}
+    found = {(row.time, row.end): row.use.capacity for row in _of_cluster(backend, asked, step)}
     return [found.get(time) for time in times]
 
 
-def _of_cluster(way: UsageBackend, asked: UsageRange, step: str) -> list[LedgerLine]:
+def _of_cluster(backend: UsageBackend, asked: UsageRange, step: str) -> list[LedgerLine]:
     """Return the rows of the whole cluster; [] if the user may not see it."""
     try:
-        return list(way.ledger("cluster", replace(asked, namespace=""), step))
+        return list(backend.ledger("cluster", replace(asked, namespace=""), step))
     except ClusterError as error:
         if is_refused(error):
             return []

@@ -20,7 +20,7 @@ from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.deleting import delete_documents, delete_jobs
 from gpuctl.usecases.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
 from gpuctl.usecases.service_changes import delete_by_service, delete_named_by_service
-from gpuctl.usecases.service_client import not_by_service
+from gpuctl.usecases.service_client import not_offered_by_service
 from gpuctl.usecases.several_clusters import prepare_delete
 
 KINDS = {
@@ -151,5 +151,5 @@ def _served(kind: str, url: str, namespace_too: bool) -> Literal["job", "pool", 
     """
     if namespace_too or kind == "namespace":
         said = "`gpuctl delete quota --namespace-too`" if namespace_too else "`gpuctl delete namespace`"
-        raise not_by_service(url, said, "the service does not delete namespaces")
+        raise not_offered_by_service(url, said, "the service does not delete namespaces")
     return "job" if kind == "job" else "pool" if kind == "pool" else "quota"

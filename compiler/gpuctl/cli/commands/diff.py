@@ -33,7 +33,7 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.applying import preview_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.changes_against import changes_against
-from gpuctl.usecases.revision_pairs import SidesOptions
+from gpuctl.usecases.revision_pairs import RevisionPairOptions
 from gpuctl.usecases.service_changes import apply_by_service
 from gpuctl.usecases.several_clusters import prepare_apply
 
@@ -125,7 +125,7 @@ def _with_each(
 def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
     """Print the differences from manifests or from a revision. Return 1 if there are any."""
     with revision_errors():
-        changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
+        changes = changes_against(against, RevisionPairOptions(inputs, platform, namespace, strict, stated_cluster()))
     if output == "json":
         click.echo(to_json(DifferencesAnswer.of(changes).as_json()), nl=False)
     else:

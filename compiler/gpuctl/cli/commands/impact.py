@@ -17,8 +17,8 @@ from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_sn
 from gpuctl.cli.output.live_impact_lines import live_lists
 from gpuctl.gitops.impact_report import markdown, text
 from gpuctl.usecases.change_impact import change_between, impact_of
-from gpuctl.usecases.revision_pairs import SidesOptions
-from gpuctl.usecases.snapshot_files import left_out
+from gpuctl.usecases.revision_pairs import RevisionPairOptions
+from gpuctl.usecases.snapshot_files import snapshot_limits
 
 
 @click.command(
@@ -83,11 +83,13 @@ def command(
         )
     check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
     with revision_errors():
-        change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
+        change = change_between(
+            before, after, RevisionPairOptions(inputs, platform, namespace, strict, stated_cluster())
+        )
     with cluster_errors():
         snapshot = chosen_snapshot(snapshot_file, kubeconfig, context)
     impact, live = impact_of(change, snapshot, gitops)  # type: ignore[arg-type]
-    for note in left_out(snapshot) if snapshot is not None else ():
+    for note in snapshot_limits(snapshot) if snapshot is not None else ():
         click.echo(f"note: {note}", err=True)
     if output == "json":
         sys.stdout.write(to_json(ImpactAnswer.of(impact, live).as_json()))

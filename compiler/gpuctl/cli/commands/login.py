@@ -8,7 +8,7 @@ import sys
 import click
 
 from gpuctl.cli.options.connection_options import cluster_errors
-from gpuctl.usecases.saved_logins import SavedLogin, read_kept, server_url, write_kept
+from gpuctl.usecases.saved_logins import SavedLogin, read_logins, server_url, write_logins
 from gpuctl.usecases.service_client import ServiceClient
 
 _LONGEST = 64 * 1024
@@ -37,7 +37,7 @@ def command(url: str, token_stdin: bool, certificate_authority: str | None, inse
     """
     with cluster_errors(of_plan=False):
         address = server_url(url, plain=insecure_plain_http)
-        kept = read_kept()
+        kept = read_logins()
         token = _read_token() if token_stdin else _ask_for_token(address)
         authority = os.path.abspath(certificate_authority) if certificate_authority else ""
         server = SavedLogin(address, token, authority, insecure_plain_http)
@@ -46,7 +46,7 @@ def command(url: str, token_stdin: bool, certificate_authority: str | None, inse
             client.check()
         finally:
             client.close()
-        write_kept(kept.with_server(server))
+        write_logins(kept.with_server(server))
     click.echo(
         f"Logged in to {address}: commands without --context and --kubeconfig use it; `gpuctl logout` removes it.",
         err=True,

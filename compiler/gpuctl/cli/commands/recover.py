@@ -18,12 +18,12 @@ from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
-from gpuctl.usecases.run_recovery import look_at_unfinished, recover
-from gpuctl.usecases.service_recovery import look_by_service, recover_by_service
+from gpuctl.usecases.run_recovery import read_unfinished, recover
+from gpuctl.usecases.service_recovery import recover_by_service, unfinished_of_service
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.run_recovery import Unfinished
-    from gpuctl.usecases.service_recovery import UnfinishedThere
+    from gpuctl.usecases.run_recovery import UnfinishedRecovery
+    from gpuctl.usecases.service_recovery import ServiceRecovery
 
 
 @click.command(
@@ -58,7 +58,7 @@ def command(
     with service_change(invocation, of_plan=False) as by_service:
         if by_service is not None:
             reject_platform(platform)
-            left = look_by_service(by_service.service, namespace)
+            left = unfinished_of_service(by_service.service, namespace)
             if not dry_run:
                 callbacks = replace(by_service.callbacks, confirm=_confirming(left, invocation))
                 left = recover_by_service(by_service.service, namespace, RunOptions(timeout), callbacks, left)
@@ -68,7 +68,7 @@ def command(
     with cluster_change(invocation, of_plan=False) as (session, callbacks):
         settings = platform_settings(platform)
         with session.within(timeout):
-            found = look_at_unfinished(session, namespace, settings)
+            found = read_unfinished(session, namespace, settings)
         if not dry_run:
             callbacks = replace(callbacks, confirm=_confirming(found, invocation))
             found = recover(session, namespace, settings, RunOptions(timeout), callbacks, found)
@@ -76,7 +76,7 @@ def command(
     return recovery_code(found.result)
 
 
-def _confirming(found: Unfinished | UnfinishedThere, invocation: Invocation) -> Callable[[Plan], bool]:
+def _confirming(found: UnfinishedRecovery | ServiceRecovery, invocation: Invocation) -> Callable[[Plan], bool]:
     """Return a callback that shows the objects in full and asks for confirmation."""
 
     def confirm(plan: Plan) -> bool:

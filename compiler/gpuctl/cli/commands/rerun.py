@@ -16,7 +16,7 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.job_lookup import JobNotFound
 from gpuctl.usecases.deleting import rerun_jobs
-from gpuctl.usecases.rolling_back import rerun_removed
+from gpuctl.usecases.document_rollback import rerun_removed
 from gpuctl.usecases.service_changes import rerun_by_service
 
 

@@ -21,11 +21,11 @@ from gpuctl.kube.scope import Scope
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.applying import apply_request, preview_request
 from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.rolling_back import find_target, rollback_request
+from gpuctl.usecases.document_rollback import find_target, rollback_request
 from gpuctl.usecases.service_changes import roll_back_by_service
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.rolling_back import RollbackTarget
+    from gpuctl.usecases.document_rollback import RollbackTarget
 
 
 @click.command(

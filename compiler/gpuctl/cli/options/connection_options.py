@@ -34,7 +34,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.masking import shown
 from gpuctl.language.settings import Settings
 from gpuctl.objects.durations import format_duration
-from gpuctl.usecases.service_client import ServiceClient, not_by_service
+from gpuctl.usecases.service_client import ServiceClient, not_offered_by_service
 
 if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -176,7 +176,7 @@ def open_cluster(
     :raises WrongCluster: the connection leads to another cluster.
     """
     if (service := selected_service(kubeconfig, context)) is not None:
-        raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
+        raise not_offered_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
     return open_named_cluster(cluster or stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 import click
 
 from gpuctl.cli.command_target import platform_files
-from gpuctl.usecases.saved_logins import read_kept
+from gpuctl.usecases.saved_logins import read_logins
 
 _LONGEST = 3.0
 """Seconds after which a completion is aborted, because the shell waits for it."""
@@ -51,7 +51,7 @@ def _clusters(context: click.Context) -> Iterable[str]:
 
 
 def _servers(context: click.Context) -> Iterable[str]:
-    return (server.url for server in read_kept().servers)
+    return (server.url for server in read_logins().servers)
 
 
 complete_context = completion_callback(_contexts)

@@ -30,7 +30,7 @@ from gpuctl.usecases.document_placement import clusters_of_documents, with_buffe
 from gpuctl.usecases.several_clusters import carry_out_each, plan_each
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.several_clusters import Prepared
+    from gpuctl.usecases.several_clusters import PreparedChange
 
 
 def chosen_clusters(
@@ -60,7 +60,7 @@ class MultiClusterChange:
         self.names = names
         self.invocation = invocation
         self.plans: list[ClusterPlan] = []
-        self.prepared: dict[str, Prepared] = {}
+        self.prepared: dict[str, PreparedChange] = {}
         self._progress = progress
         self._changes = changes
         self._sessions: list[Session] = []
@@ -71,7 +71,7 @@ class MultiClusterChange:
         return {name: prepared.keys for name, prepared in self.prepared.items()}
 
     def plan(
-        self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, RunCallbacks], Prepared]
+        self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, RunCallbacks], PreparedChange]
     ) -> None:
         """Make the plans for all clusters."""
         reported: set[str] = set()

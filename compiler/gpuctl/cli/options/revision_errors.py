@@ -15,7 +15,7 @@ from gpuctl.gitops.build_error import BuildError, RevisionError
 @contextmanager
 def revision_errors() -> Iterator[None]:
     """Turn errors in revisions, manifests and documents into messages that end the command."""
-    from gpuctl.usecases.revision_pairs import InvalidSide
+    from gpuctl.usecases.revision_pairs import InvalidRevisionDocuments
 
     try:
         yield
@@ -25,7 +25,7 @@ def revision_errors() -> Iterator[None]:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
         raise click.exceptions.Exit(2) from None
-    except InvalidSide as error:
+    except InvalidRevisionDocuments as error:
         text.write(error.diagnostics, error.sources, sys.stderr)
         if error.side:
             click.echo(f"error: the documents {error.side} do not compile", err=True)

@@ -12,7 +12,7 @@ from gpuctl.cli.command_target import note_server, stated_server
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.local_completion import complete_server
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.usecases.saved_logins import read_kept, server_url
+from gpuctl.usecases.saved_logins import read_logins, server_url
 
 if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient
@@ -49,7 +49,7 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
         return None
     from gpuctl.usecases.service_client import ServiceClient
 
-    kept = read_kept()
+    kept = read_logins()
     url = server_url(stated, plain=True) if stated else kept.current
     if not url:
         return None

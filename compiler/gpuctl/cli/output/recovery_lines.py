@@ -12,11 +12,11 @@ from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.run_recovery import Unfinished
-    from gpuctl.usecases.service_recovery import UnfinishedThere
+    from gpuctl.usecases.run_recovery import UnfinishedRecovery
+    from gpuctl.usecases.service_recovery import ServiceRecovery
 
 
-def show_planned_recovery(found: Unfinished | UnfinishedThere, *, err: bool = False) -> None:
+def show_planned_recovery(found: UnfinishedRecovery | ServiceRecovery, *, err: bool = False) -> None:
     """Print the objects that will be created, in full, and the other steps."""
     coloured = (sys.stderr if err else sys.stdout).isatty()
     for step in found.outlook.steps:
@@ -29,7 +29,7 @@ def show_planned_recovery(found: Unfinished | UnfinishedThere, *, err: bool = Fa
                 click.echo(shown, nl=False, err=err)
 
 
-def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json: bool) -> None:
+def show_recovery(found: UnfinishedRecovery | ServiceRecovery, *, dry_run: bool, as_json: bool) -> None:
     """Print what was recovered, or with ``dry_run`` what would be."""
     outlook, result = found.outlook, found.result
     if as_json:
@@ -50,7 +50,7 @@ def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json
         click.echo("Nothing to recover.", err=True)
 
 
-def show_recovery_value(found: Unfinished | UnfinishedThere, error: str | None = None) -> None:
+def show_recovery_value(found: UnfinishedRecovery | ServiceRecovery, error: str | None = None) -> None:
     """Print the recovery as one JSON value; ``error``: why nothing was done."""
     fields = recovery_fields(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys)
     if error is not None:

@@ -16,9 +16,9 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.durations import rough_duration
-from gpuctl.usecases.idle_policy import IdleJob, Judgement, carry_out, judge, notice
+from gpuctl.usecases.idle_policy import IdleJob, IdleJudgement, judge_idle_jobs, warn_or_pause, webhook_body
 from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.usage_backends import opened_database
+from gpuctl.usecases.usage_backends import open_existing_database
 from gpuctl.usecases.webhook import post
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def command(
 def _opened(address: str) -> Iterator[Database]:
     from gpuctl_usage.store.engines import DatabaseProblem
 
-    database = opened_database(address)
+    database = open_existing_database(address)
     try:
         yield database
     except DatabaseProblem as error:
@@ -93,7 +93,7 @@ def _act(
     usage: Database, read_context: ReadContext, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
 ) -> int:
     now = time.time()
-    judged = judge(usage, read_context, policy, now)
+    judged = judge_idle_jobs(usage, read_context, policy, now)
     actions = [job.verdict.value for job in judged.jobs]
     to_do = [number for number, job in enumerate(judged.jobs) if job.verdict.is_to_do]
     if yes:
@@ -108,7 +108,7 @@ def _act(
 
 def _do(
     read_context: ReadContext,
-    judged: Judgement,
+    judged: IdleJudgement,
     number: int,
     settings: UsageSettings,
     audit: Callable[[IdleJob, str], None],
@@ -116,7 +116,7 @@ def _do(
     """Warn the owner of a job or pause it. Return the action taken."""
     job = judged.jobs[number]
     try:
-        carry_out(read_context, job, time.time())
+        warn_or_pause(read_context, job, time.time())
     except ClusterError as error:
         audit(job, error.message)
         click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
@@ -124,7 +124,7 @@ def _do(
     audit(job, "done")
     if settings.usage_webhook is not None:
         try:
-            post(settings.usage_webhook, notice(job, judged.cluster))
+            post(settings.usage_webhook, webhook_body(job, judged.cluster))
         except ClusterError as error:
             click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
             return FAILED
@@ -148,10 +148,10 @@ def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
     return note
 
 
-def _show(judged: Judgement, actions: list[str], *, as_json: bool) -> None:
+def _show(judged: IdleJudgement, actions: list[str], *, as_json: bool) -> None:
     told = list(zip(judged.jobs, actions, strict=True))
     if as_json:
-        show_value({"items": [{**notice(job, judged.cluster), "action": action} for job, action in told]}, "json")
+        show_value({"items": [{**webhook_body(job, judged.cluster), "action": action} for job, action in told]}, "json")
         return
     rows = [
         [job.name, job.namespace, job.kind, job.owner or "", f"{job.gpus:g}", rough_duration(job.hours * 3600), action]

@@ -19,7 +19,7 @@ from gpuctl.cli.commands.usage.usage_options import (
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, gpus, percent
 from gpuctl.reading.usage_records import CurrentHolders
-from gpuctl.usecases.current_holders import holders_now
+from gpuctl.usecases.current_holders import current_holders
 
 _NEXT = "the collector takes a snapshot every 5 minutes"
 HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE", "COVERAGE")
@@ -58,7 +58,7 @@ def command(
     """
     row_format = RowFormat.of(output, as_json, no_headers, limit)
     with open_usage_backend(database, config, as_json=row_format.output == "json") as backend:
-        found = holders_now(backend, cluster, namespace or "", sort)
+        found = current_holders(backend, cluster, namespace or "", sort)
     shown = found._replace(workloads=found.workloads[: row_format.limit])
     if row_format.output == "table":
         _show(shown, row_format)
