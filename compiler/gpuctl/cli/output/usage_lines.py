@@ -31,14 +31,14 @@ _RARE = "unsized"
 """A part that is shown only if it is not 0."""
 
 
-def headings(level: str) -> tuple[str, ...]:
+def group_headings(level: str) -> tuple[str, ...]:
     """Return the headings of the columns that identify a row."""
     if level == "workload":
         return "NAME", "NAMESPACE", "KIND"
     return {"label": ("VALUE",), "annotation": ("VALUE",), "cluster": ("CLUSTER",)}.get(level, (level.upper(),))
 
 
-def names(level: str, holder: GpuHolder) -> list[str]:
+def group_cells(level: str, holder: GpuHolder) -> list[str]:
     """Return the cells of the columns that identify a row."""
     return [holder.name, holder.namespace, holder.kind] if level == "workload" else [holder.value or "all"]
 
@@ -47,14 +47,14 @@ def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
     """Return headings and one row per group; the last column is a sparkline of the mean use per step."""
     over_time = bool(view.times)
     by_step = [f"USE-BY-{view.step.upper()}"] if over_time else []
-    heads = [*headings(view.level), *_FIGURES, *_of_namespaces(view, _ALLOWED), *by_step]
+    heads = [*group_headings(view.level), *_FIGURES, *_of_namespaces(view, _ALLOWED), *by_step]
 
     def rows() -> Iterator[list[str]]:
         blocks = shows_blocks()
         for group in view.groups:
             steps = [use_over_time(group.steps, blocks)] if over_time else []
             allowed = _of_namespaces(view, _allowed(group.total))
-            yield [*names(view.level, group.holder), *_cells(group.total, view.capacity), *allowed, *steps]
+            yield [*group_cells(view.level, group.holder), *_cells(group.total, view.capacity), *allowed, *steps]
 
     return heads, rows()
 
@@ -63,7 +63,7 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
     """Return headings and one row per step and group, ordered by time; with the capacity of groups that own GPUs."""
     own = any(use is not None and use.capacity is not None for group in view.groups for use in group.steps)
     figures = [*_FIGURES, *(_OWN if own else ())]
-    heads = ["TIME", *headings(view.level), *figures, *_of_namespaces(view, _ALLOWED), "KNOWN", "STATE"]
+    heads = ["TIME", *group_headings(view.level), *figures, *_of_namespaces(view, _ALLOWED), "KNOWN", "STATE"]
 
     def rows() -> Iterator[list[str]]:
         for number, (time, _) in enumerate(view.times):
@@ -74,7 +74,7 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
                     there = there if own else _of_namespaces(view, _allowed(use))
                     cells = _cells(use, view.capacity_in(number))
                     state = _state(view.known_in(number), view.times[number])
-                    yield [_time_text(time, zone), *names(view.level, group.holder), *cells, *there, *state]
+                    yield [_time_text(time, zone), *group_cells(view.level, group.holder), *cells, *there, *state]
 
     return heads, rows()
 

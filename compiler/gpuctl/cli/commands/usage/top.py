@@ -62,7 +62,7 @@ def command(
     shown = found._replace(workloads=found.workloads[: row_format.limit])
     if row_format.output == "table":
         _show(shown, row_format)
-        _say(found, len(shown.workloads))
+        _print_notes(found, len(shown.workloads))
     else:
         _show_values(shown, row_format.output)
     if not found.workloads:
@@ -87,7 +87,7 @@ def _show(found: CurrentHolders, row_format: RowFormat) -> None:
     show_table(HEADERS, rows, headings=row_format.headings, droppable=("COVERAGE", "KIND"))
 
 
-def _say(found: CurrentHolders, shown: int) -> None:
+def _print_notes(found: CurrentHolders, shown: int) -> None:
     of = f"/{gpus(found.capacity)}" if found.capacity is not None else ""
     note_on_terminal(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
     note_cut_rows(len(found.workloads), shown)

@@ -92,7 +92,7 @@ def command(
             waste = _with_pauses(waste, kubeconfig, context, platform)
     if row_format.output == "table":
         _show(waste, row_format)
-        _say(waste, row_format, range_text(asked))
+        _print_notes(waste, row_format, range_text(asked))
     else:
         _show_values(waste, row_format)
     if not waste.workloads:
@@ -159,7 +159,7 @@ def _duration_text(hours: float) -> str:
     return rough_duration(hours * 3600)
 
 
-def _say(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None:
+def _print_notes(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None:
     if waste.total_idle is not None:
         cost = "" if waste.total_cost is None else f", {waste.total_cost:.2f} {waste.currency}".rstrip()
         note_on_terminal(f"{when}: {waste.total_idle:.1f} GPU-hours were held and idle in total{cost}")
