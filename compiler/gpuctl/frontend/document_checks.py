@@ -228,7 +228,7 @@ def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
     for port, path in ports:
         if port is not None and not 30000 <= port <= 32767:
             message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
-            hint = "choose one inside, unless the API server's --service-node-port-range says otherwise"
+            hint = "choose one inside, unless the API server's --service-node-port-range allows it"
             yield document.diagnostic(WARNING, "GPU420", message, path, hint)
 
 

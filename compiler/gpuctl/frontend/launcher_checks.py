@@ -264,7 +264,7 @@ def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
     if "--no_ssh" not in options:
         message = "deepspeed reaches the other nodes by ssh, which few images have"
         if any(word.text == "--no_ssh" for word in arguments[script:]):
-            message = "`--no_ssh` stands after the script, which gets it as an argument: the launcher does not see it"
+            message = "`--no_ssh` is after the script, which gets it as an argument: the launcher ignores it"
             place = next(word for word in arguments[script:] if word.text == "--no_ssh")
     elif missing:
         message, place = f"deepspeed fails with `--no_ssh` and without {' and '.join(missing)}", options["--no_ssh"][0]

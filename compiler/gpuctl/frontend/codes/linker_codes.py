@@ -53,9 +53,8 @@ LINKER_CODES = (
         "GPU405",
         "warning",
         "autoscaling beyond the pool or quota",
-        "At `maxReplicas` the job asks for more GPUs than its pool has or its namespace's quota allows; the last "
-        "pods would "
-        "stay pending or be refused.",
+        "At `maxReplicas` the job asks for more GPUs than its pool has or its namespace's quota allows; the "
+        "last pods would stay pending or be rejected.",
         "Lower `maxReplicas`.",
         POOL
         + "---\n"
@@ -69,7 +68,7 @@ LINKER_CODES = (
         "GPU406",
         "warning",
         "jobs beyond their quota",
-        "All jobs of the namespace together ask for more than its quota. A quota refuses the pods that go over it.",
+        "All jobs of the namespace together ask for more than its quota. A quota rejects the pods that exceed it.",
         "Raise the quota, or run fewer jobs at a time.",
         "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a: {cpu: 1}  #!\n---\n"
         + job_document("compute", "resources: {cpu: 4}\n", job="name: demo, namespace: team-a"),
@@ -137,8 +136,8 @@ LINKER_CODES = (
         "The scheduler places pods one by one. Two trainings on several nodes can each get half of their pods and "
         "wait for "
         "each other for ever.",
-        "Have the platform name a Kueue queue for the pool under `training.queue`. Whether the cluster has Kueue is "
-        "not known here: `gpuctl diff` and `gpuctl apply` say so if it has not.",
+        "Have the platform name a Kueue queue for the pool under `training.queue`. Whether the cluster has "
+        "Kueue is not known here: `gpuctl diff` and `gpuctl apply` report it if it has not.",
         job_document("training", "resources:\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  nodes: 2  #!\n"),
     ),
     CodeRule(
@@ -179,7 +178,7 @@ LINKER_CODES = (
         "GPU418",
         "error",
         "nodePort taken twice",
-        "A nodePort is opened on every node of the cluster, so it exists once; the API server refuses the second.",
+        "A nodePort is opened on every node of the cluster, so it exists once; the API server rejects the second.",
         "Change one, or leave it out: the cluster then chooses a free one.",
         job_document("compute", "service: {nodePort: 30080}\n")
         + "---\n"
@@ -199,8 +198,8 @@ LINKER_CODES = (
         "GPU420",
         "warning",
         "nodePort outside the usual range",
-        "Clusters allow 30000-32767 unless the API server's --service-node-port-range says otherwise, and refuse the "
-        "rest.",
+        "Clusters allow 30000-32767 unless the API server's --service-node-port-range sets another range, and "
+        "reject other ports.",
         "Choose a port inside the range.",
         job_document("compute", "service:\n  nodePort: 8080  #!\n"),
     ),
@@ -221,7 +220,7 @@ LINKER_CODES = (
         "A workdir without a source is a directory of the node that a pod runs on, created empty if it is missing. "
         "Several nodes or replicas each see another one, and the data of a notebook stays behind when it starts "
         "on another node.",
-        "Mount a claim or an NFS directory. If every node has the same data there, say so with `type: Directory`.",
+        "Mount a claim or an NFS directory. If every node has the same data there, write `type: Directory`.",
         job_document(
             "compute", "service: {replicas: 3}\nstorage:\n  workdirs:\n    - {path: /models, readOnly: true}  #!\n"
         ),
@@ -233,7 +232,8 @@ LINKER_CODES = (
         "A pod with the node's `/etc`, `/proc`, `/var/run` or a socket of its container runtime controls the "
         "node and all pods on it. Only the path in the document is checked: a link in an allowed directory "
         "can lead out of it.",
-        "Mount a directory of data. The platform can allow paths with `policy.hostPaths`; then all others are refused.",
+        "Mount a directory of data. The platform can allow paths with `policy.hostPaths`; then all others are "
+        "rejected.",
         job_document("compute", "storage:\n  workdirs:\n    - path: /var/run/docker.sock  #!\n"),
     ),
 )

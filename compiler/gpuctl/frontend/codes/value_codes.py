@@ -112,7 +112,7 @@ VALUE_CODES = (
         "error",
         "fields that contradict each other",
         "Two fields cannot both hold, or one of them needs another that is missing.",
-        "Remove or change one, as the message says.",
+        "Remove or change one, as the message shows.",
         job_document("compute", "service:\n  type: ClusterIP\n  nodePort: 30080  #!\n"),
     ),
     CodeRule(
@@ -206,8 +206,9 @@ VALUE_CODES = (
         "GPU301",
         "error",
         "template that refers to nothing",
-        "`{{model.name}}` stands for a field of the same document, in any text of a workload. The field, or the block "
-        "it is in, is misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
+        "`{{model.name}}` stands for a field of the same document, in any text of a workload. The field, or "
+        "the block it is in, is misspelt, not set, or not a single value. A chat template's `{{ messages }}` "
+        "is not changed.",
         "Correct the reference; write `{{{{` for a literal `{{`.",
         job_document("inference", "model: {name: m}\n", environment='image: "app:{{model.nmae}}"').replace(
             'model.nmae}}"}\n', 'model.nmae}}"}  #!\n'
