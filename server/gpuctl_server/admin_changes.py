@@ -31,11 +31,11 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.change_results import VALIDATED, dry_run_message, plan_answer, require_all_done
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import change_session
 from gpuctl_server.job_lookups import require_access
+from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, require_all_done
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (

@@ -22,12 +22,12 @@ from gpuctl.usecases.run_recovery import UnfinishedRecovery, read_unfinished, re
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED, plan_answer, require_all_done
 from gpuctl_server.fair_slots import NoFreeSlot
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.mirror.shared_lists import MaxListAge
+from gpuctl_server.plan_responses import NOTHING, VALIDATED, plan_answer, require_all_done
 from gpuctl_server.plan_runs import LISTED_WITHIN, Confirmation, PlanRun
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service

@@ -20,12 +20,12 @@ from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import VALIDATED, plan_answer, require_all_done
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import change_session
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
+from gpuctl_server.plan_responses import VALIDATED, plan_answer, require_all_done
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service

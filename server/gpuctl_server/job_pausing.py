@@ -19,9 +19,9 @@ from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.pause_and_resume import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED, dry_run_message, plan_answer
 from gpuctl_server.job_changes import JobRef, await_shown, change_session, live_workload, resolve_job, title_of_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
+from gpuctl_server.plan_responses import NOTHING, VALIDATED, dry_run_message, plan_answer
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service

@@ -22,11 +22,11 @@ from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import JobRef, apply_job, apply_submission, await_listed, change_session, rerun_job
 from gpuctl_server.job_lookups import find_job, require_access, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.plan_responses import NOTHING, VALIDATED
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents

@@ -20,12 +20,12 @@ from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED, dry_run_message
 from gpuctl_server.http_problems import problem_of
 from gpuctl_server.job_changes import JobRef, change_session
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import SuspendFunction, pausing_with, resuming_with
 from gpuctl_server.job_revisions import rerun_removed
+from gpuctl_server.plan_responses import NOTHING, VALIDATED, dry_run_message
 from gpuctl_server.plan_runs import Confirmation, PlanRun, await_seen
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service

@@ -10,10 +10,10 @@ from gpuctl.usecases.node_labelling import check_labels, label_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_changes import change_session
 from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.service_context import Service
 
 _STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}

@@ -16,10 +16,10 @@ from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import plan_answer
 from gpuctl_server.job_changes import apply_submission, change_session
 from gpuctl_server.job_lookups import require_access, simulation_slot
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
+from gpuctl_server.plan_responses import plan_answer
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents, require_document_access, sources_of

@@ -17,8 +17,8 @@ from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import WORKLOADS, Key
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import plan_answer, require_all_done
 from gpuctl_server.http_problems import Problem, problem_of
+from gpuctl_server.plan_responses import plan_answer, require_all_done
 from gpuctl_server.service_context import Service
 
 LISTED_WITHIN = 2.0

@@ -58,8 +58,8 @@ TOO_SLOW = 1013
 HAS_ENDED = 1000
 
 
-class LogFollower:
-    """A client that follows a log. ``cut`` is set when more lines wait than allowed."""
+class LogSubscription:
+    """The lines that wait for a client that follows a log. ``cut`` is set when more lines wait than allowed."""
 
     def __init__(self, selection: LogSelection) -> None:
         self.selection = selection

@@ -19,7 +19,7 @@ from gpuctl.reading.log_follower import Notice, PodEnded
 from gpuctl.reading.log_streams import ContainerLog, LogBatch, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.read_context import context_of
-from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
+from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, LogPosition
 from gpuctl_server.request_log import LOG
 
@@ -110,7 +110,7 @@ class LogChannel:
         self.recent: dict[bytes, RecentLines] = {}
         self.end: LogEnd | None = None
         self._ended = ended
-        self._followers: set[LogFollower] = set()
+        self._followers: set[LogSubscription] = set()
         self._ended_pods: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
         self._reader = _ChannelReader(connection, platform, address, self._post)
@@ -124,7 +124,7 @@ class LogChannel:
         """Request the end, without waiting for it."""
         self._reader.stop()
 
-    def try_join(self, follower: LogFollower) -> bool:
+    def try_join(self, follower: LogSubscription) -> bool:
         """Add a follower if the recent lines include all past lines of its selection. Return False otherwise."""
         selected: list[Iterable[LogEntry]] = []
         positions: dict[bytes, LogPosition] = {}
@@ -143,7 +143,7 @@ class LogChannel:
         self.connect(follower)
         return True
 
-    def connect(self, follower: LogFollower) -> dict[bytes, LogPosition]:
+    def connect(self, follower: LogSubscription) -> dict[bytes, LogPosition]:
         """Add a follower for new lines. Return the current positions."""
         self._followers.add(follower)
         if self.end is not None:
@@ -152,7 +152,7 @@ class LogChannel:
             follower.finish(LogEnd(HAS_ENDED, self._ended_pods[follower.selection.uid or ""]))
         return {key: recent.head for key, recent in self.recent.items()}
 
-    def leave(self, follower: LogFollower) -> None:
+    def leave(self, follower: LogSubscription) -> None:
         """Remove a follower."""
         self._followers.discard(follower)
 

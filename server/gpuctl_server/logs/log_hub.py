@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower
+from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
 from gpuctl_server.logs.log_entries import LogEntry
 from gpuctl_server.logs.past_lines import PastLines, ReaderTooSlow
@@ -74,7 +74,7 @@ class LogHub:
                 del self._names[name]
 
     async def follow(
-        self, address: LogAddress, follower: LogFollower, patience: float
+        self, address: LogAddress, follower: LogSubscription, patience: float
     ) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
         """Yield the selected lines of a log, up to its end; None when none arrived for ``patience`` seconds."""
         try:
@@ -114,7 +114,7 @@ class LogHub:
             await asyncio.sleep(0.02)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _past(self, channel: LogChannel, follower: LogFollower) -> AsyncGenerator[LogEntry, None]:
+    async def _past(self, channel: LogChannel, follower: LogSubscription) -> AsyncGenerator[LogEntry, None]:
         """Yield past lines up to the position where new lines continue."""
         for _ in range(_ROUNDS):
             follower.begin_catch_up()

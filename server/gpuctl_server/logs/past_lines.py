@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.reading.log_streams import ContainerLog, LogOptions, MergedLogs
-from gpuctl_server.logs.follower import LogFollower
+from gpuctl_server.logs.follower import LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries, LogEntry, LogPosition
 
 _PORTION = 200
@@ -31,7 +31,7 @@ class ReaderTooSlow(Exception):
 class PastLines:
     """One reading of past lines, in a thread, as fast as the client receives them."""
 
-    def __init__(self, connection: Connection, logs: Mapping[bytes, ContainerLog], follower: LogFollower) -> None:
+    def __init__(self, connection: Connection, logs: Mapping[bytes, ContainerLog], follower: LogSubscription) -> None:
         self._connection = connection
         self._logs = dict(logs)
         self._positions = dict(follower.positions)

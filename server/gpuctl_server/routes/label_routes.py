@@ -27,11 +27,11 @@ from gpuctl.usecases.node_labelling import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
-from gpuctl_server.change_results import NOTHING
 from gpuctl_server.http_problems import not_found
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_labelling import set_node_label, set_node_labels
 from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
+from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.routes.common import (
     DryRun,
     OnlyDryRun,

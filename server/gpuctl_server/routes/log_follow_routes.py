@@ -25,7 +25,7 @@ from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem, answer, invalid_query, problem_for
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.log_answers import begins_at, event
-from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
+from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
 from gpuctl_server.logs.log_entries import InvalidPositions, LogEntry, LogPositions, parse_positions
 from gpuctl_server.logs.log_hub import TooManyFollowers
@@ -66,7 +66,7 @@ class FollowRequest(NamedTuple):
         except ClusterError:
             return True
 
-    async def items(self, follower: LogFollower) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
+    async def items(self, follower: LogSubscription) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
         """Yield new items, up to the end of the log or of the right; None at intervals without new items."""
         period = self.service.settings.follower_check
         following = self.service.logs.follow(self.address, follower, min(_SILENCE, period))
@@ -116,7 +116,7 @@ async def follow_by_socket(websocket: WebSocket) -> None:
     except TooManyFollowers as error:
         await _close(websocket, LogEnd(AWAY, str(error)))
         return
-    follower = LogFollower(request.selection)
+    follower = LogSubscription(request.selection)
     try:
         end = await _first(_send_frames(websocket, request, follower), _gone(websocket), _cut(follower))
         if end is not None:
@@ -166,7 +166,7 @@ def _token(connection: HTTPConnection) -> str:
     return token if token.isprintable() and token == token.strip() else ""
 
 
-async def _send_frames(websocket: WebSocket, request: FollowRequest, follower: LogFollower) -> LogEnd | None:
+async def _send_frames(websocket: WebSocket, request: FollowRequest, follower: LogSubscription) -> LogEnd | None:
     async with contextlib.aclosing(request.items(follower)) as items:
         async for item in items:
             if isinstance(item, LogEntry):
@@ -182,7 +182,7 @@ async def _gone(websocket: WebSocket) -> None:
         pass
 
 
-async def _cut(follower: LogFollower) -> LogEnd:
+async def _cut(follower: LogSubscription) -> LogEnd:
     await follower.cut.wait()
     return follower.too_slow()
 
@@ -253,7 +253,7 @@ class LogEvents(Response):
         except TooManyFollowers as error:
             await answer(Problem(429, str(error)))(scope, receive, send)
             return
-        follower = LogFollower(self._request.selection)
+        follower = LogSubscription(self._request.selection)
         scope.setdefault("state", {})[FOLLOWS] = True
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -263,7 +263,7 @@ class LogEvents(Response):
         finally:
             hub.leave(name)
 
-    async def _send(self, send: Send, follower: LogFollower) -> None:
+    async def _send(self, send: Send, follower: LogSubscription) -> None:
         async def put(text: str, *, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
 
@@ -274,7 +274,7 @@ class LogEvents(Response):
         await put("", more=False)
 
 
-def _event_text(item: FollowedItem | LogEnd | None, follower: LogFollower) -> str:
+def _event_text(item: FollowedItem | LogEnd | None, follower: LogSubscription) -> str:
     if isinstance(item, LogEntry):
         return f"id: {follower.resume_positions.text()}\ndata: {item.frame}\n\n"
     if isinstance(item, LogNote):

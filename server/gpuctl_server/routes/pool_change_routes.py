@@ -15,7 +15,7 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, ChangedPool, pool_of
-from gpuctl_server.change_results import NOTHING
+from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.routes.common import (
