@@ -35,7 +35,7 @@ def test_a_bad_image_is_rolled_back(place: Place) -> None:
     bad = place.apply(inference(**BAD, service={"port": 8001}), flags=BACK, code=1)
     assert f"deployment.apps/serve in {place.namespace} did not start within 6 s: " in bad.err
     assert "image" in bad.err.partition("did not start within 6 s: ")[2]
-    assert f"deployment.apps/serve in {place.namespace} was brought back as it was\n" in bad.err
+    assert f"deployment.apps/serve in {place.namespace} was restored\n" in bad.err
     assert f"rolled back deployment.apps/serve -n {place.namespace}\n" in bad.out
     assert (bad.out + bad.err).count("did not start within 6 s") == 1
     after = place.get("Deployment", "serve")
@@ -60,7 +60,7 @@ def test_what_its_document_would_not_make_comes_back_too(place: Place) -> None:
     place.running("serve")
     assert place.plan(document).actions["Deployment/serve"] == "replace"
     bad = place.apply(document, flags=BACK, code=1)
-    assert f"deployment.apps/serve in {place.namespace} was brought back as it was\n" in bad.err
+    assert f"deployment.apps/serve in {place.namespace} was restored\n" in bad.err
     assert OUTCOME not in place.get("Deployment", "serve")["spec"]["template"]["metadata"].get("annotations", {})
     place.running("serve")
 
@@ -69,7 +69,7 @@ def test_what_its_document_would_not_make_comes_back_too(place: Place) -> None:
 def test_what_only_joins_a_set_was_changed_by_nobody(place: Place) -> None:
     place.apply(inference(**BAD))
     bad = place.apply(inference(**BAD), flags=(*BACK, "--set", "jobs"), code=1)
-    assert f"deployment.apps/serve in {place.namespace} was not changed by this, and stays as it is" in bad.err
+    assert f"deployment.apps/serve in {place.namespace} was not changed by this apply, and stays as it is" in bad.err
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_what_somebody_else_changed_meanwhile_stays(place: Place, start: Start) 
     command.until(b"replaced  deployment.apps/serve")
     place.apply(inference(environment=image("v3"), job=outcome("image-not-found")), flags=("--yes",))
     assert command.end() == 1
-    assert b"was changed or deleted by somebody else meanwhile, and stays as it is" in command.err
+    assert b"was changed or deleted by another client, and stays as it is" in command.err
     assert image_of(place, "serve") == "v3"
 
 
@@ -159,7 +159,7 @@ def test_a_way_back_that_is_refused_is_told(place: Place, proxy: Proxy) -> None:
 
     proxy.policy = on(is_old, refuse(403, "Forbidden", "admission webhook denied the request: not on a Friday"))
     bad = place.apply(inference(**BAD), flags=BACK, code=1)
-    assert f"deployment.apps/serve in {place.namespace} could not be brought back: " in bad.err
+    assert f"deployment.apps/serve in {place.namespace} could not be restored: " in bad.err
     assert "not on a Friday" in bad.err
     assert f"failed    deployment.apps/serve -n {place.namespace}\n" in bad.out
     assert place.exists("Deployment", "serve")

@@ -228,7 +228,7 @@ def test_documents_choose_their_clusters_themselves(pair: Pair) -> None:
     assert pair.jobs_there == {"same"}
     mixed = place.file(placed(training("x"), "prod"), training("y"), name="mixed.yaml")
     said = place.gpuctl("apply", "-f", mixed, code=2).err
-    assert "some documents say on which clusters they belong (prod), and others do not: training/y" in said
+    assert "some documents have a `placement` (prod), others do not: training/y" in said
     only = place.file(placed(training("only"), "staging"), name="only.yaml")
     place.gpuctl("apply", "-f", only)
     assert pair.jobs_there == {"same", "only"}
@@ -256,7 +256,7 @@ def test_a_pipe_is_read_once(place: Place) -> None:
         os.close(writer)
         said = place.gpuctl("apply", "-f", f"/dev/fd/{reader}", code=code)
         os.close(reader)
-        assert ("take `placement` out, or say which it is" in said.err) == bool(code)
+        assert ("remove `placement`, or name the cluster" in said.err) == bool(code)
     assert place.exists("Job", "piped")
     assert not place.exists("Job", "other")
 
@@ -322,9 +322,7 @@ def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
     back = ("--wait", "--rollback", "--timeout", "6s", "--yes")
     told = place.gpuctl("apply", "-f", file, *BOTH, *back, code=1)
     for name in ("one", "two"):
-        assert (
-            f"error: cluster prod: deployment.apps/{name} in {place.namespace} was brought back as it was\n" in told.err
-        )
+        assert f"error: cluster prod: deployment.apps/{name} in {place.namespace} was restored\n" in told.err
         containers = place.get("Deployment", name)["spec"]["template"]["spec"]["containers"]
         assert containers[0]["image"] == good[0]["environment"]["image"]
     assert told.err.splitlines()[-2] == "cluster prod: failed: 2 rolled back, 2 unchanged"
@@ -483,7 +481,7 @@ def test_a_set_of_each_cluster(pair: Pair) -> None:
 def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
     """What belongs on clusters by name is not applied to one whose name nobody has said."""
     source = gpuctl.Source("job.yaml", json.dumps(placed(training(), "prod")))
-    with pytest.raises(InvalidOptions, match="it is not known which of them this is"):
+    with pytest.raises(InvalidOptions, match="the name of this cluster is unknown"):
         gpuctl.plan(source, namespace=place.namespace)
     there = gpuctl.plan(source, namespace=place.namespace, cluster_name="prod")
     assert [step.key.kind for step in there.steps if step.action == "create"] == ["Job"]

@@ -281,5 +281,5 @@ def test_a_way_back_evicts_nobody_who_was_not_asked_about(
     theirs.apply(contested.job("sft", "low", 4))
     there = theirs.running("sft")
     assert command.end() == 1
-    assert b"could not be brought back: it would evict others: training/sft in " in command.err
+    assert b"could not be restored: it would evict others: training/sft in " in command.err
     assert theirs.running("sft") == there

@@ -36,7 +36,7 @@ def test_their_own_jobs_alone(
     assert refused.out == ""
     found = place.gpuctl("fit", "-o", "json", code=2)
     jobs = {job["name"]: (job["verdict"], job["certain"], job["reason"]) for job in found.value["jobs"]}
-    assert jobs == {"never": ("unknown", False, "the room that is free is not known: nodes may not be listed")}
+    assert jobs == {"never": ("unknown", False, "free resources are unknown: nodes may not be listed")}
     assert f"note: only namespace {place.namespace} could be looked at" in found.err
     assert "nodes" in found.err
     assert "Traceback" not in found.err

@@ -151,7 +151,7 @@ def _paused(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
     webhook.status = 302
     found = idle("--yes", "-o", "json", code=1)
     assert actions(found)["lazy"] == "failed"
-    assert "does not take it: it answers 302" in found.err
+    assert "rejected the message: status 302" in found.err
     assert "secret" not in found.err
     assert {item["involvedObject"]["name"] for item in events(place, "PausedIdle")} == {"lazy", "serve"}
     assert place.get("Job", "lazy")["spec"]["suspend"] is True
@@ -251,8 +251,8 @@ def test_what_cannot_be_known(place: Place, plane: ControlPlane, tmp_path: Path)
 
     written(database, place, workers, until=time.time() - 3600)
     behind = refused("--database", str(database))
-    assert "what is idle now is not known: the collector last wrote what holds GPUs 1h ago" in behind
-    assert "see that `gpuctl usage collect` runs" in behind
+    assert "idle jobs are unknown: the collector last wrote usage data 1h ago" in behind
+    assert "check that `gpuctl usage collect` runs" in behind
     written(database, place, workers, uid="another")
     assert "the database has no usage of this cluster" in refused("--database", str(database))
     assert "there is no usage database at" in refused("--database", str(tmp_path / "typo.db"), code=3)

@@ -155,7 +155,7 @@ def test_the_example_of_setting(served: Served, spares: None, seed_place: Place)
         "nodeName": "spare-1",
         "label": {"key": KEY, "value": "a100-80g"},
         "message": f"node spare-1: {KEY}=a100-80g",
-        "notes": [f"jobs select GPU types by {TYPE}, not by {KEY}: set that too if they shall find it"],
+        "notes": [f"jobs select GPU types by {TYPE}, not by {KEY}: set it too, so that jobs find the node"],
     }
     SetLabel.model_validate(value)
     assert labels_of(seed_place, "spare-1")[KEY] == "a100-80g"
@@ -176,7 +176,7 @@ def test_the_example_of_a_conflict(served: Served, spares: None, seed_place: Pla
 def test_the_examples_of_several(served: Served, spares: None, seed_place: Place) -> None:
     body = {"nodeNames": ["spare-2", "spare-3"], "key": MODEL, "value": "a100-40g", "overwrite": True}
     value = served.call("POST", "/nodes/labels/batch", json=body)
-    said = f"jobs select GPU types by {TYPE}, not by {MODEL}: set that too if they shall find it"
+    said = f"jobs select GPU types by {TYPE}, not by {MODEL}: set it too, so that jobs find the node"
     assert value == {
         "success": ["spare-2", "spare-3"],
         "failed": [],

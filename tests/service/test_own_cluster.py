@@ -79,7 +79,7 @@ def test_a_service_that_does_not_know_its_name_refuses(
     served = serve({name: {"uid": OTHER} if name == "staging" else {"context": context} for name in names})
     name = names[0] if names else "prod"
     refused = served.call("POST", "/jobs", status=400, json=sent(placed("a", name), namespace=place.namespace))
-    assert f"documents name the clusters that they belong on ({name}), and it is not known" in refused["message"]
+    assert f"documents have a `placement` ({name}), but the name of this cluster is unknown" in refused["message"]
     served.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
 
 

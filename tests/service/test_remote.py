@@ -38,7 +38,7 @@ def test_log_in_and_out(remote: Remote) -> None:
     assert remote.typed("get", "jobs", "--context", "nowhere", code=3).err.startswith("error: ")
     assert remote.typed("get", "jobs", "--context", "x", "--server", remote.served.url, code=2)
     path.chmod(0o640)
-    assert "others may read it" in remote.typed("get", "jobs", code=3).err
+    assert "other users may read it" in remote.typed("get", "jobs", code=3).err
     path.chmod(0o600)
     path.write_text("{}")
     assert "is damaged" in remote.typed("get", "jobs", code=3).err
@@ -281,10 +281,10 @@ def test_what_is_no_service_is_told_so(remote: Remote) -> None:
     token = "gpuctl_" + "x" * 43
     with stranger((200, {}, b"<html>welcome</html>")) as other:
         said = remote.login(url=other.url, token=token, code=3)
-        assert said.err.startswith(f"error: what is at {other.url} answered with status 200, and not as gpuctl's")
+        assert said.err.startswith(f"error: the server at {other.url} returned status 200, and is not a gpuctl service")
         assert token not in said.err
         with stranger((302, {"Location": f"{other.url}/elsewhere"}, b"")) as redirecting:
-            assert "redirects elsewhere" in remote.login(url=redirecting.url, token=token, code=3).err
+            assert "returned a redirect" in remote.login(url=redirecting.url, token=token, code=3).err
         # Nobody was sent the token but who it was meant for.
         assert len(other.heard) == 1
     with stranger((200, {"Content-Length": "99"}, b'{"allowed"')) as broken:

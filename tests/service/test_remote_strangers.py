@@ -71,7 +71,7 @@ def test_an_apply_that_hears_no_answer_says_what_to_do(remote: Remote, way: CutW
     path = place.file(training("a"))
     way.deaf = True
     said = remote.typed("apply", "-f", path, "-n", place.namespace, code=3)
-    assert "; whether the service has carried it out is not known\n  = run the same command again" in said.err
+    assert "; it is unknown whether the service has carried it out\n  = run the same command again" in said.err
     way.deaf = False
     assert "unchanged" in remote.typed("apply", "-f", path, "-n", place.namespace).out
     assert place.exists("Job", "a")
@@ -99,7 +99,7 @@ def test_another_platform_beside_the_documents(remote: Remote) -> None:
     place = remote.place
     path = place.file(training("a"))
     (place.directory / ".git").mkdir()
-    warning = "warning: {} is not used: the service has a platform of its own, which says something else of labels\n"
+    warning = "warning: {} is not used: the service has its own platform, which differs in labels\n"
     place.platform("labels: {domain: example.com}")
     here = ("-n", place.namespace)
     told = warning.format(place.directory / "platform.yaml")
@@ -136,7 +136,7 @@ def test_addresses(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     said = remote.login(url=url.removeprefix("http://"), code=3).err
     assert "does not speak TLS" in said
     assert "http:// or https://" in said
-    assert "is no address of a service" in remote.login(url="ftp://x", code=3).err
+    assert "is not the address of a service" in remote.login(url="ftp://x", code=3).err
     monkeypatch.setenv("GPUCTL_SERVER", "http://127.0.0.1:9")
     assert "there is no token for http://127.0.0.1:9" in remote.typed("get", "jobs", code=3).err
     # Who names a cluster, or another service, means that.
@@ -186,8 +186,8 @@ def test_a_proxy_before_a_service_that_is_away(remote: Remote) -> None:
     try:
         said = remote.login(url=url, token="gpuctl_x", code=3).err
         assert said == (
-            f"error: the service at {url} is away: a proxy before it answered with status 502\n"
-            "  = it may be starting: try again in a moment; its administrators know more\n"
+            f"error: the service at {url} is unavailable: a proxy returned status 502\n"
+            "  = it may be starting: try again in a moment, or ask its administrators\n"
         )
     finally:
         server.shutdown()

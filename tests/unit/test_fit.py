@@ -512,7 +512,10 @@ def test_snapshot_of_an_older_gpuctl_is_read(tmp_path: Path) -> None:
     found = CliRunner().invoke(
         cli, ["fit", "-f", f"{tmp_path}/job.yaml", "--snapshot", f"{tmp_path}/old.json"], standalone_mode=False
     )
-    assert "note: the snapshot is an older gpuctl's, without storageClasses, csiNodes, attachments" in found.stderr
+    assert (
+        "note: the snapshot was written by an older gpuctl without storageClasses, csiNodes, attachments"
+        in found.stderr
+    )
     with pytest.raises(DamagedSnapshot, match="csiNodes is missing"):
         load(json.dumps({**value, "version": 2, "storageClasses": []}))
 

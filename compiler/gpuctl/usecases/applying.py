@@ -99,7 +99,7 @@ def apply_request(
     :raises InvalidOptions: the options contradict each other.
     """
     if run.rollback and not run.wait:
-        raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
+        raise InvalidOptions("rollback needs wait: it restores workloads that do not run in time")
     request = wanted.request
     with BackgroundHistory(session, request.keys, partial(_origin, wanted)) as recorder:
         plan = apply(session, request, run, recorder.follow(callbacks), wanted.set_options, seen)

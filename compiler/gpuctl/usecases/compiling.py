@@ -73,8 +73,8 @@ def _see_that_none_is_placed(result: Compilation) -> None:
     named = dict.fromkeys(name for document in result.documents for name in document.clusters)
     if named:
         raise InvalidOptions(
-            f"documents name the clusters that they belong on ({', '.join(named)}), and it is not known which of them "
-            "this is: take `placement` out, or say which it is"
+            f"documents have a `placement` ({', '.join(named)}), but the name of this cluster is unknown: remove "
+            "`placement`, or name the cluster"
         )
 
 

@@ -33,7 +33,7 @@ def current_holders(backend: UsageBackend, cluster: str, namespace: str, order: 
         held = [item for item in _held(found) if not namespace or item.holder.namespace == namespace]
         known = _number(found["total_gpu_capacity"]), _number(found["allocated_gpu_count"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ClusterError("the last snapshot has not the form of one") from None
+        raise ClusterError("the service returned an invalid snapshot") from None
     since = moment // _HOUR * _HOUR - _HOUR
     asked = UsageRange(since, since + 2 * _HOUR, cluster=cluster, namespace=namespace)
     recent: dict[GpuHolder, list[GpuTime]] = {}

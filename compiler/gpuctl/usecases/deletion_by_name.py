@@ -58,7 +58,7 @@ def delete_quotas(
     if namespace_too:
         plan.confirm += namespaces.confirm
     else:
-        plan.notes.append(f"namespace {', '.join(users)} and all that is in it stays; nothing limits it any more")
+        plan.notes.append(f"namespace {', '.join(users)} and its contents stay, without a limit")
     return _carry_out(session, plan, namespaces, keys, run, callbacks)
 
 

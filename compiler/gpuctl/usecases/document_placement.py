@@ -58,8 +58,8 @@ def clusters_of_documents(documents: DocumentOptions) -> list[str]:
             without.append(title_of(document))
     if named and without:
         raise InvalidOptions(
-            f"some documents say on which clusters they belong ({', '.join(named)}), and others do not: "
-            f"{first_few(without, _NAMED)}: name the clusters for those with --cluster, or give them a `placement`"
+            f"some documents have a `placement` ({', '.join(named)}), others do not: "
+            f"{first_few(without, _NAMED)}: name the clusters for those with --cluster, or add a `placement`"
         )
     known = list(loaded.settings.clusters)
     return sorted(named, key=lambda name: (known.index(name) if name in known else len(known), name))

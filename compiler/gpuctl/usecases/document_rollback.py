@@ -115,7 +115,8 @@ def removed_training(history: DocumentHistory) -> RollbackTarget:
     past = history.rows[0].past
     if past.document["kind"] != "training":
         raise NotRevertible(
-            f"{past.document['kind']}/{history.name} in {history.namespace} is not there, and only trainings run again",
+            f"{past.document['kind']}/{history.name} in {history.namespace} does not exist, and only trainings can "
+            "run again",
             f"{JobHint('rollback', history.name, history.namespace)} creates it again",
         )
     if past.masked:

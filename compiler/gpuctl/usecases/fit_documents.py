@@ -52,7 +52,7 @@ class FitResult:
     @property
     def notes(self) -> list[str]:
         """Return what the verdicts do not take into account, as sentences."""
-        part = [f"only namespace {self.within} could be looked at: what waits elsewhere is not told"]
+        part = [f"only namespace {self.within} may be read: jobs that wait elsewhere are not shown"]
         return [
             *(part if self.within else ()),
             *snapshot_limits(self.snapshot),
@@ -99,7 +99,7 @@ def fit(
     :raises InvalidOptions: both a cluster and a snapshot are given.
     """
     if cluster is not None and snapshot is not None:
-        raise InvalidOptions("a snapshot stands in for a cluster: give one of the two")
+        raise InvalidOptions("give a cluster or a snapshot, not both")
 
     def compiled(default: str) -> FitDocuments:
         found = compile_for_fit(
@@ -172,7 +172,7 @@ def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
         return replace(answer, certain=False)
     else:
         what = "pods of other namespaces"
-    reason = f"the room that is free is not known: {what} may not be listed"
+    reason = f"free resources are unknown: {what} may not be listed"
     return replace(
         answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, opening=None, admitted=None
     )

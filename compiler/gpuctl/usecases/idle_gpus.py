@@ -40,7 +40,7 @@ def idle_gpus(backend: UsageBackend, asked: UsageRange, below: float, settings: 
             workloads=[_idle(item) for item in value["workloads"]],
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ClusterError("what is told of idle GPUs has not the form that is known here") from None
+        raise ClusterError("the service returned an invalid report on idle GPUs") from None
 
 
 def with_pauses(waste: IdleGpuReport, names: Mapping[str, str]) -> IdleGpuReport:

@@ -115,8 +115,8 @@ def judge_idle_jobs(database: Database, reader: ReadContext, policy: UsageIdle, 
     if found.last_seen is None or now - found.last_seen > FRESH:
         said = "never" if found.last_seen is None else f"{rough_duration(now - found.last_seen)} ago"
         raise NotPossible(
-            f"what is idle now is not known: the collector last wrote what holds GPUs {said}",
-            "see that `gpuctl usage collect` runs",
+            f"idle jobs are unknown: the collector last wrote usage data {said}",
+            "check that `gpuctl usage collect` runs",
         )
     after = float(parse_duration(policy.after) or 0)
     rule = IdleRule(below=percent(policy.below), coverage=MEASURED, after=after)

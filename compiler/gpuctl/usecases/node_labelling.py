@@ -56,7 +56,7 @@ def _notes(session: Session, labels: Mapping[str, str | None], settings: Setting
         if value is None:
             continue
         if gpus.is_label(key) and not gpus.selects(key):
-            yield f"jobs select GPU types by {gpus.key}, not by {key}: set that too if they shall find it"
+            yield f"jobs select GPU types by {gpus.key}, not by {key}: set it too, so that jobs find the node"
         elif key.rpartition("/")[2] == "pool" and key != keys.pool:
             yield f"jobs select pools by {keys.pool}, not by {key}"
         elif key == keys.pool and value not in ("", DEFAULT_POOL):

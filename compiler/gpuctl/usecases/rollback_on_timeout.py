@@ -56,14 +56,14 @@ def restore_late_workloads(
             said.append(f"{step.key} is new, and stays as it is")
             hints.append(f"{why} shows the cause; {delete} deletes it")
         elif not _changes_pods(step):
-            said.append(f"{step.key} was not changed by this, and stays as it is")
+            said.append(f"{step.key} was not changed by this apply, and stays as it is")
             hints.append(f"{why} shows the cause")
         elif not _is_ours_still(session, step, request.keys):
-            said.append(f"{step.key} was changed or deleted by somebody else meanwhile, and stays as it is")
+            said.append(f"{step.key} was changed or deleted by another client, and stays as it is")
         else:
             changed.append(step)
     if changed:
-        callbacks.on_message(f"bringing back as it was: {', '.join(str(step.key) for step in changed)}")
+        callbacks.on_message(f"restoring: {', '.join(str(step.key) for step in changed)}")
         said += _bring_back(session, request, (plan, changed, who), error.late, run, callbacks)
     return NotRunning("\n".join(said), plan, "; ".join(dict.fromkeys(hints)) or None, error.late)
 
@@ -104,13 +104,13 @@ def _bring_back(
             back = apply(session, former, replace(run, checkpoint=False), recorder.follow(quiet))
             recorder.finish()
     except (ClusterError, InvalidDocuments) as failure:
-        why = failure.message if isinstance(failure, ClusterError) else "its former document is not valid any more"
+        why = failure.message if isinstance(failure, ClusterError) else "its former document is no longer valid"
         for step in changed:
-            step.result, step.error = "failed", f"{step.key} could not be brought back: {why}"
+            step.result, step.error = "failed", f"{step.key} could not be restored: {why}"
             callbacks.on_step_done(replace(step, error=None))
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
-        return [f"{names} could not be brought back: {why}"]
+        return [f"{names} could not be restored: {why}"]
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
     return _told(plan, back, changed, late, callbacks)
@@ -179,17 +179,17 @@ def _told(
             continue
         if other.action == "unchanged":
             step.result = "failed"
-            step.error = f"{step.key} could not be brought back: what its former document makes today is what is there"
+            step.error = f"{step.key} could not be restored: its former document now yields the live object"
             said.append(step.error)
         elif other.result in _DONE:
             step.result = "rolled-back"
             why = late.get(step.key, "its job does not run").removeprefix(f"{step.key} ")
-            step.error = f"{step.key} was brought back as it was: {why}"
+            step.error = f"{step.key} was restored: {why}"
             if step.key in mains:
-                said.append(f"{step.key} was brought back as it was")
+                said.append(f"{step.key} was restored")
         else:
             step.result = "failed"
-            step.error = f"{step.key} could not be brought back: {other.error or 'it was not begun'}"
+            step.error = f"{step.key} could not be restored: {other.error or 'it was not begun'}"
             said.append(step.error)
         callbacks.on_step_done(replace(step, error=None))
     return said

@@ -43,7 +43,7 @@ def server_url(text: str, *, plain: bool = False) -> str:
         host, port = "", None
     shown = visible(text.rpartition("@")[2])[:200]
     if not host or parts.scheme not in _PORTS or not text.isascii() or not text.isprintable() or " " in text:
-        raise ConfigurationError(f"`{shown}` is no address of a service", "as in https://gpuctl.example.com")
+        raise ConfigurationError(f"`{shown}` is not the address of a service", "as in https://gpuctl.example.com")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ConfigurationError(
             f"the address of a service has no user, `?` or `#`: {shown}", "the token is asked for by `gpuctl login`"
@@ -97,10 +97,11 @@ def read_logins(path: Path | None = None) -> SavedLogins:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise ConfigurationError(f"{path} is no file")
+                raise ConfigurationError(f"{path} is not a file")
             if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in (os.getuid(), 0):
                 raise ConfigurationError(
-                    f"{path} holds tokens, and others may read it", f"`chmod 600 {path}`, and have the tokens replaced"
+                    f"{path} contains tokens, and other users may read it",
+                    f"`chmod 600 {path}`, and have the tokens replaced",
                 )
             data = stream.read()
     except FileNotFoundError:

@@ -91,7 +91,7 @@ class ServiceClient:
         """
         value = self.request("POST", "/auth/check", {"resource": "jobs", "action": "get"})
         if not isinstance(value.get("allowed"), bool):
-            raise self.not_a_service("answers, but not as gpuctl's service does")
+            raise self.not_a_service("is not a gpuctl service")
 
     def request(
         self,
@@ -144,7 +144,7 @@ class ServiceClient:
         if reply.status == 200 and reply.headers.get("content-type", "").startswith("text/event-stream"):
             return reply
         self._read(Response(reply.status, reply.headers, reply.refusal()))
-        raise self.not_a_service("answered with something else than a log")
+        raise self.not_a_service("did not return a log")
 
     def is_away(self, error: ClusterError) -> bool:
         """Return True if the service may be back soon: it is being replaced, or the connection failed."""
@@ -158,7 +158,7 @@ class ServiceClient:
 
     def not_a_service(self, text: str) -> ConfigurationError:
         """Return the error for an address that is not a gpuctl service."""
-        return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
+        return ConfigurationError(f"the server at {self.url} {text}", "check the address of the service")
 
     def _send(
         self,
@@ -183,7 +183,7 @@ class ServiceClient:
 
     def _read(self, response: Response) -> dict[str, Any]:
         if 300 <= response.status < 400:
-            raise self.not_a_service("redirects elsewhere, which is not followed: the token would go there")
+            raise self.not_a_service("returned a redirect, which is not followed: it would receive the token")
         try:
             value = json.loads(response.data)
         except (ValueError, RecursionError):
@@ -192,11 +192,11 @@ class ServiceClient:
             raise ServiceRefusal(
                 response.status,
                 "Unreachable",
-                f"the service at {self.url} is away: a proxy before it answered with status {response.status}",
-                "it may be starting: try again in a moment; its administrators know more",
+                f"the service at {self.url} is unavailable: a proxy returned status {response.status}",
+                "it may be starting: try again in a moment, or ask its administrators",
             )
         if not isinstance(value, dict) or (response.status >= 400 and not isinstance(value.get("error"), str)):
-            raise self.not_a_service(f"answered with status {response.status}, and not as gpuctl's service does")
+            raise self.not_a_service(f"returned status {response.status}, and is not a gpuctl service")
         if response.status < 400:
             return value
         raise self._refusal(response, value)
@@ -214,7 +214,7 @@ class ServiceClient:
     def _other_version(self) -> IncompatibleVersions:
         return IncompatibleVersions(
             f"incompatible versions: gpuctl {__version__} and the service at {self.url}",
-            "install the version of the service; its administrators know it",
+            "install the version of the service; ask its administrators for it",
         )
 
 

@@ -21,7 +21,8 @@ _INSTEAD = {
     "--platform": "leave it out: the service has the platform that it was started with",
     "--set": "a set remembers the files that it came from, and pruning deletes what others have applied to it: apply "
     f"without --set, and delete what is not to stay with `gpuctl delete -f FILE` or by name; {_WITH_KUBECONFIG}",
-    "--adopt": f"what others hold is not taken over for you: ask whoever holds it to let go of it, {_WITH_KUBECONFIG}",
+    "--adopt": "fields of other managers are not taken over for you: ask their owners to release them, "
+    f"{_WITH_KUBECONFIG}",
     "--rollback": f"apply with --wait, and go back with `gpuctl rollback JOB` if it does not run; {_WITH_KUBECONFIG}",
 }
 """Option that the service does not offer -> what to do instead."""
@@ -81,7 +82,7 @@ def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = 
         raise InvalidDocuments(loaded.diagnostics, loaded.sources)
     sources = [source for source in found.sources if not early.is_platform_alone(source)]
     if not sources:
-        raise InvalidOptions("there is no document in what was named")
+        raise InvalidOptions("the given sources contain no documents")
     beside = [name for name in loaded.sources if name not in {source.name for source in sources}]
     sent = SentDocuments(
         sources, documents.namespace, documents.strict, platform_text(loaded.settings), beside[0] if beside else ""
@@ -118,10 +119,7 @@ def platform_message(here: Mapping[str, Any], name: str, settings: Settings) -> 
     names = sorted(key for key in {*here, *there} if here.get(key) != there.get(key))
     if not names:
         return ""
-    return (
-        f"warning: {name} is not used: the service has a platform of its own, which says something else "
-        f"of {', '.join(names)}"
-    )
+    return f"warning: {name} is not used: the service has its own platform, which differs in {', '.join(names)}"
 
 
 def _said(settings: Settings) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _ALWAYS = "1970-01-01T00:00:00Z"
 """With `since` and without `tail` the service returns all lines since then."""
 _OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError)
 """Exceptions for an event in an unexpected form."""
-_NO_LOG = "answered with something else than a log"
+_NO_LOG = "did not return a log"
 
 
 class ServiceSource(NamedTuple):
@@ -270,7 +270,7 @@ def _problem(value: Mapping[str, Any]) -> LogProblem:
 
 
 def _refusal(closing: _Event | None, done: str) -> ServiceRefusal:
-    reason = "the service did not say why it ended" if closing is None else closing.value["reason"]
+    reason = "the service gave no reason" if closing is None else closing.value["reason"]
     return ServiceRefusal(503, "ServiceUnavailable", f"the log cannot be {done}: {reason}")
 
 

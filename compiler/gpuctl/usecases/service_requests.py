@@ -84,7 +84,7 @@ class ServiceChange:
             if not error.sent:
                 raise
             raise ConnectionFailed(
-                f"{error.message}; whether the service has carried it out is not known",
+                f"{error.message}; it is unknown whether the service has carried it out",
                 "run the same command again when the service answers: what it has begun is finished, and nothing is "
                 "done twice",
             ) from None

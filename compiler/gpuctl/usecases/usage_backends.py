@@ -214,9 +214,7 @@ class UsageService:
         try:
             yield from map(ledger_line, _rows(page))
         except InvalidLedger:
-            raise self._service.not_a_service(
-                "answers questions about usage in another way than gpuctl's service"
-            ) from None
+            raise self._service.not_a_service("returned usage in an unknown form") from None
 
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "cluster": asked.cluster}
@@ -228,21 +226,19 @@ class UsageService:
         try:
             return [_model_use(row) for row in _rows(page)]
         except (InvalidLedger, KeyError, TypeError, ValueError):
-            raise self._service.not_a_service(
-                "answers questions about usage in another way than gpuctl's service"
-            ) from None
+            raise self._service.not_a_service("returned usage in an unknown form") from None
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
         found = self._ask("snapshots/latest", {"cluster": cluster})
         if not isinstance(found, dict):
-            raise self._service.not_a_service("answers questions about usage in another way than gpuctl's service")
+            raise self._service.not_a_service("returned usage in an unknown form")
         return found
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
         times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "below": f"{below:g}"}
         found = self._ask("waste", {**times, "cluster": asked.cluster, "namespace": asked.namespace})
         if not isinstance(found, dict):
-            raise self._service.not_a_service("answers questions about usage in another way than gpuctl's service")
+            raise self._service.not_a_service("returned usage in an unknown form")
         return found
 
     def clusters(self) -> list[str]:
@@ -259,7 +255,7 @@ class UsageService:
         try:
             return self._service.request("GET", f"{_BASE}/{path}", query=query).get("data")
         except IncompatibleVersions:
-            raise self._service.not_a_service("is a service that does not tell of usage in this way") from None
+            raise self._service.not_a_service("does not offer this usage query") from None
         except ServiceRefusal as error:
             # These endpoints return the message in `error` and the kind of error in `message`.
             if error.status == 401:

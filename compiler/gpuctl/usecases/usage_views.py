@@ -110,7 +110,7 @@ def _moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        raise ClusterError(f"usage is told of a time that is none: {text[:40]}") from None
+        raise ClusterError(f"the service returned an invalid timestamp: {text[:40]}") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 

@@ -39,4 +39,4 @@ def post(address: str, value: Mapping[str, Any]) -> None:
         except HTTPError as error:
             raise ClusterError(f"the webhook at {name} does not answer ({type(error).__name__})") from None
     if not 200 <= answer.status < 300:
-        raise ClusterError(f"the webhook at {name} does not take it: it answers {answer.status}")
+        raise ClusterError(f"the webhook at {name} rejected the message: status {answer.status}")
