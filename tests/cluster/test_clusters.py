@@ -413,7 +413,7 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     # What goes on beside the deletion may have been carried out by then.
     assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*[12] not run", said), said
     assert "\ncluster prod: not run, nothing was changed\n" in said
-    assert "`gpuctl recover" not in said.rpartition("once more leaves it to `gpuctl recover`")[2]
+    assert "`gpuctl recover" not in said.rpartition("interrupt again to leave them to `gpuctl recover`")[2]
     assert not place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("v2")
     pair.proxy.reset()
     assert "cluster prod: 1 replaced" in place.gpuctl("apply", "-f", new, *TURNED, "--yes").err

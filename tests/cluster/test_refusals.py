@@ -499,7 +499,7 @@ def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None
     late = place.apply(training(**V2), compute(**V2), flags=("--yes", "--timeout=2s"), code=1)
     (line,) = [line for line in late.out.splitlines() if "job.batch/train" in line]
     assert line.startswith(f"failed    job.batch/train -n {place.namespace}  (still exists after 2 s: ")
-    assert "finalizer example.com/held holds it" in line
+    assert "blocked by finalizer example.com/held" in line
     assert place.uid("Job", "train") == uid
     place.patch("Job", "train", {"metadata": {"finalizers": None}})
     recovered = place.gpuctl("recover", "--yes")

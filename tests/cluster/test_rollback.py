@@ -136,7 +136,7 @@ def test_what_a_controller_of_git_keeps_goes_back_in_git(place: Place) -> None:
     tracking = f"web:apps/Deployment:{place.namespace}/serve"
     place.patch("Deployment", "serve", {"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": tracking}}})
     refused = place.gpuctl("rollback", "serve", "--yes", code=1)
-    assert "is managed by Argo CD (application web), which would undo what is changed here" in refused.err
+    assert "is managed by Argo CD (application web), which would undo the change" in refused.err
     assert "change it in its repository" in refused.err
     assert image_of(place) == "v3"
     place.gpuctl("rollback", "serve", "--yes", "--adopt")

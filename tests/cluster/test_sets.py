@@ -427,7 +427,7 @@ def test_a_set_without_its_sources_is_not_taken_over(place: Place, repository: R
     place.patch("Secret", "web", {"metadata": {"annotations": {applyset.SOURCES: None}}})
     repository.remove("b")
     for flags in ([], ["--prune", "--yes"]):
-        assert "set web: the set does not say what it came from" in repository.apply(*flags, code=1).err
+        assert "set web: the set does not record its sources" in repository.apply(*flags, code=1).err
     assert place.names() == {"Job/a", "Job/b"}
     repository.prune("--allow-source")
     assert place.names() == {"Job/a"}

@@ -69,7 +69,7 @@ def test_what_failed_is_a_conflict(served: Served, place: Place, saved: Path) ->
         refused = served.call(method, path, status=409, params=params, **more)
         assert refused["error"] == "CheckpointFailed"
         assert refused["message"].startswith(f"checkpoint of {'inference/c' if more else 'training/a'} in ")
-        assert "nothing was ended; with `checkpoint=false` it is ended all the same" in str(refused)
+        assert "nothing was ended; with `checkpoint=false` it is ended anyway" in str(refused)
         if not more:
             assert f"failed in pod {pod}: exit code 3: disk full" in refused["message"]
     assert {name: item for name, item in place.records().items() if "Lease" not in name} == before

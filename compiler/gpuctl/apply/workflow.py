@@ -83,7 +83,7 @@ def apply(
             Execution(session, plan, keys, options, callbacks).run()
             return plan
         plan = _carry_out(session, plan, run, request, options, callbacks, set_options, unfinished, seen)
-        if unfinished.is_left:
+        if unfinished.has_journals_to_finish:
             _remove_journals(session, unfinished, plan, keys, options)
     return plan
 
@@ -157,7 +157,7 @@ def execute(
     raise_obstacles(plan)
     with session.within(options.timeout):
         unfinished = _read_unfinished(session, keys, options, callbacks, {step.key.namespace for step in plan.steps})
-        unfinished.join(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
+        unfinished.add_recovery_to(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
         raise_obstacles(plan)
         add_disruptions(session, plan, keys)
         if options.checkpoint:
@@ -187,7 +187,7 @@ def execute(
             _run_checkpoints(session, plan, keys, options, callbacks, unfinished, set())
             execution.run(held)
             _record_deletions(session, plan, keys)
-        if unfinished.is_left:
+        if unfinished.has_journals_to_finish:
             _remove_journals(session, unfinished, plan, keys, options)
     return plan
 
@@ -336,12 +336,12 @@ def _whole_plan(
         if run is not None and set_options is not None:
             plan.set_name = set_options.name
             plan.notes += run.notes
-            run.cover(request, plan)
+            run.include_members(request, plan)
             add_set_namespace(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
             if set_options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
                 unwanted = unfinished_runs.pruned_entries(unfinished, plan, run.id, set_options.name)
-        unfinished.join(session, plan, request.keys, unwanted)
+        unfinished.add_recovery_to(session, plan, request.keys, unwanted)
         note_finished(plan, request)
         add_disruptions(session, plan, request.keys)
         if checkpoint:

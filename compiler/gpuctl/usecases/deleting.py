@@ -197,7 +197,7 @@ def _deleted_already(session: Session, name: str, namespace: str | None, keys: R
     match.
     """
     with contextlib.suppress(ClusterError):
-        steps = UnfinishedRuns(recovery.find_journals(session, keys, namespace)).gone(session, name)
+        steps = UnfinishedRuns(recovery.find_journals(session, keys, namespace)).gone_steps(session, name)
         places = {step.key.namespace for step in steps}
         if len(places) == 1:
             return [*steps, *plan_leftover_deletion(session, name, places.pop(), keys)]

@@ -91,7 +91,7 @@ class SetRun:
         """Return True if the parent records the final set already."""
         return self.recorded == self.final
 
-    def cover(self, request: ApplyRequest, plan: Plan) -> None:
+    def include_members(self, request: ApplyRequest, plan: Plan) -> None:
         """Include the objects that are applied, and those that are kept."""
         members = [item.object for item in request.lowered if not item.shared]
         members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]

@@ -109,11 +109,11 @@ class Leases:
     ``interrupts.let_through()``.
     """
 
-    def __init__(self, session: Session, interrupts: Interrupts, sightings: LeaseObserver | None = None) -> None:
+    def __init__(self, session: Session, interrupts: Interrupts, observer: LeaseObserver | None = None) -> None:
         self.interrupts = interrupts
         self.lost: str | None = None
         self._session = session
-        self._sightings = sightings or LeaseObserver()
+        self._observer = observer or LeaseObserver()
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
         self._identity = holder_identity()
@@ -187,7 +187,7 @@ class Leases:
                 self._asked[key], self._held[key] = asked, lease
                 continue
             holder = _holder(lease) if lease is not None else ""
-            if lease is None or not holder or is_dead(holder) or self._sightings.is_given_up(key, lease):
+            if lease is None or not holder or is_dead(holder) or self._observer.is_given_up(key, lease):
                 self._try_take(key, lease)
                 continue
             if time.monotonic() > deadline:
@@ -280,7 +280,7 @@ def abandoned_leases(session: Session, namespace: str | None) -> list[Object]:
     return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease))]
 
 
-def lease_holders(session: Session, namespaces: Iterable[str], sightings: LeaseObserver) -> dict[str, str]:
+def lease_holders(session: Session, namespaces: Iterable[str], observer: LeaseObserver) -> dict[str, str]:
     """Return the holders of the leases of namespaces, for messages.
 
     Dead holders, and leases that the user may not read, are left out.
@@ -292,7 +292,7 @@ def lease_holders(session: Session, namespaces: Iterable[str], sightings: LeaseO
             lease = session.get(key)
             holder = _holder(lease) if lease is not None else ""
             if lease is not None and holder and not is_dead(holder):
-                sightings.is_given_up(key, lease)
+                observer.is_given_up(key, lease)
                 found[namespace] = describe_holder(holder)
     return found
 
@@ -322,18 +322,18 @@ def hold_leases(
     tell: Callable[[str], None],
     *,
     optional: bool = False,
-    sightings: LeaseObserver | None = None,
+    observer: LeaseObserver | None = None,
 ) -> Iterator[Leases]:
     """Hold leases for a block, whose inside lets interrupts through::
 
         with hold_leases(session, keys, wait, tell) as held, held.interrupts.let_through():
 
     Interrupts are held back while a lease is acquired or released: it would be left behind. With ``optional`` a user
-    without the right to take them runs without, and gets a message. ``sightings`` are earlier observations of the
+    without the right to take them runs without, and gets a message. ``observer`` has earlier observations of the
     leases.
     """
     with Interrupts() as interrupts:
-        leases = Leases(session, interrupts, sightings)
+        leases = Leases(session, interrupts, observer)
         try:
             try:
                 leases.acquire(keys, wait, tell)

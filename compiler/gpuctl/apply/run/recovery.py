@@ -69,7 +69,7 @@ class _Work:
         self.deadline = time.monotonic() + timeout
         self.keys = keys
         self.tell = tell
-        self.spared = recovery_plan.spared
+        self.exclusions = recovery_plan.exclusions
         self.created = recovery_plan.created
         self.interrupted = threading.Event()
         self.all_submitted = threading.Event()
@@ -149,7 +149,7 @@ def recover(
         try:
             with (
                 session.within(timeout),
-                hold_leases(session, {lease}, max(0.0, until - begun), tell, sightings=recovery_plan.sightings) as held,
+                hold_leases(session, {lease}, max(0.0, until - begun), tell, observer=recovery_plan.observer) as held,
                 held.interrupts.let_through(),
             ):
                 work.deadline += time.monotonic() - begun
@@ -184,14 +184,14 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
             raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed", "run again")
         results = _recover_journal(session, journal, work)
         recovery.results += results
-        if any(result.outcome == "failed" for result in results) or work.spared.holds_back(journal):
+        if any(result.outcome == "failed" for result in results) or work.exclusions.keeps_journal(journal):
             continue
         if journal.id not in {problem.journal for problem in recovery.problems}:
             journals.remove(session, journal)
 
 
 def _recover_journal(session: Session, journal: Journal, work: _Work) -> list[RecoveryOutcome]:
-    mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
+    mine = [entry for entry in journal.entries if not work.exclusions.excludes(entry)]
     main = [entry for entry in mine if entry.companion_of is None]
     tasks: list[futures.Future[RecoveryOutcome]] = []
     work.all_submitted.clear()
@@ -233,7 +233,7 @@ def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> Recove
         if old is not None and not old["metadata"].get("deletionTimestamp"):
             return RecoveryOutcome(key, "old", "was not deleted yet")
         _wait_until_gone(session, entry, work)
-        refusal = work.spared.refusal(entry)
+        refusal = work.exclusions.refusal_of(entry)
         if refusal is not None:
             return RecoveryOutcome(key, "gone", f"is not created again: {refusal}")
         # Another client may have waited for the name, too.
@@ -308,7 +308,7 @@ def _recover_companion(session: Session, entry: JournalEntry, main: str | None, 
         stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
         if main != "old" and not stays:
             return RecoveryOutcome(entry.key, "gone", "was deleted by the change, as planned")
-        refusal = work.spared.refusal(entry)
+        refusal = work.exclusions.refusal_of(entry)
         if refusal is not None:
             return RecoveryOutcome(entry.key, "gone", f"is not created again: {refusal}")
         _wait_until_gone(session, entry, work)

@@ -45,15 +45,15 @@ class RecoveryExclusions:
     replaced: frozenset[Key] = frozenset()
     unwanted: Mapping[Key, str] = field(default_factory=dict)
 
-    def leaves(self, entry: JournalEntry) -> bool:
+    def excludes(self, entry: JournalEntry) -> bool:
         """Return True if the current plan handles an entry."""
         return not self.replaced.isdisjoint({entry.key, entry.successor, entry.companion_of or entry.key})
 
-    def holds_back(self, journal: Journal) -> bool:
+    def keeps_journal(self, journal: Journal) -> bool:
         """Return True if a journal must stay until the current plan is carried out."""
-        return any(map(self.leaves, journal.entries)) or any(loss.key in self.replaced for loss in journal.lost)
+        return any(map(self.excludes, journal.entries)) or any(loss.key in self.replaced for loss in journal.lost)
 
-    def refusal(self, entry: JournalEntry) -> str | None:
+    def refusal_of(self, entry: JournalEntry) -> str | None:
         """Return why an entry's objects are not created again; None if they are."""
         keys = (entry.key, entry.successor, entry.companion_of)
         return next((why for key, why in self.unwanted.items() if key in keys), None)
@@ -74,8 +74,8 @@ class RecoveryPlan:
     fallbacks: dict[Key, Object] = field(default_factory=dict)
     working: dict[str, str] = field(default_factory=dict)
     terminating: frozenset[str] = frozenset()
-    sightings: LeaseObserver = field(default_factory=LeaseObserver)
-    spared: RecoveryExclusions = field(default_factory=RecoveryExclusions)
+    observer: LeaseObserver = field(default_factory=LeaseObserver)
+    exclusions: RecoveryExclusions = field(default_factory=RecoveryExclusions)
 
     @property
     def created(self) -> frozenset[Key]:
@@ -84,11 +84,11 @@ class RecoveryPlan:
 
 
 def plan_recovery(
-    session: Session, keys: Records, found: Iterable[Journal], spared: RecoveryExclusions | None = None
+    session: Session, keys: Records, found: Iterable[Journal], exclusions: RecoveryExclusions | None = None
 ) -> RecoveryPlan:
     """Plan the recovery of journals."""
     found = list(found)
-    recovery_plan = RecoveryPlan(spared=spared or RecoveryExclusions())
+    recovery_plan = RecoveryPlan(exclusions=exclusions or RecoveryExclusions())
     recovery_plan.terminating = find_terminating(session, {journal.namespace for journal in found})
     for journal in found:
         if journal.invalid_reason is None:
@@ -111,16 +111,16 @@ def plan_recovery(
         if journal.namespace in recovery_plan.terminating:
             recovery_plan.steps += _farewells(journal, keys)
             continue
-        recovery_plan.steps += _steps(journal, live, keys, recovery_plan.spared)
+        recovery_plan.steps += _steps(journal, live, keys, recovery_plan.exclusions)
         recovery_plan.fallbacks.update(
             (entry.successor, entry.old) for entry in journal.entries if entry.new is not None
         )
-        problem = incomplete_journal(journal, live, recovery_plan.spared)
+        problem = incomplete_journal(journal, live, recovery_plan.exclusions)
         if problem is not None:
             recovery_plan.problems.append(problem)
-        recovery_plan.problems += _taken(journal, live, recovery_plan.spared)
+        recovery_plan.problems += _taken(journal, live, recovery_plan.exclusions)
     recovery_plan.working = lease_holders(
-        session, sorted({item.namespace for item in recovery_plan.journals}), recovery_plan.sightings
+        session, sorted({item.namespace for item in recovery_plan.journals}), recovery_plan.observer
     )
     return recovery_plan
 
@@ -131,13 +131,13 @@ def _farewells(journal: Journal, keys: Records) -> Iterator[Step]:
 
 
 def incomplete_journal(
-    journal: Journal, live: Mapping[Key, Object], spared: RecoveryExclusions
+    journal: Journal, live: Mapping[Key, Object], exclusions: RecoveryExclusions
 ) -> RecoveryProblem | None:
     """Return the problem of a journal with missing parts, if objects may be lost; else None."""
     if journal.whole:
         return None
     gone = [loss for loss in journal.lost if not loss.companion and not _is_there(loss, live)]
-    gone = [loss for loss in gone if loss.key not in spared.replaced and loss.key not in spared.unwanted]
+    gone = [loss for loss in gone if loss.key not in exclusions.replaced and loss.key not in exclusions.unwanted]
     untouched = all(is_untouched(entry, live.get(entry.key)) for entry in journal.entries)
     if not gone and (journal.committed or untouched):
         # It was being removed, or its write did not finish: nothing was deleted yet.
@@ -153,10 +153,10 @@ def incomplete_journal(
     return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
 
 
-def _taken(journal: Journal, live: Mapping[Key, Object], spared: RecoveryExclusions) -> Iterator[RecoveryProblem]:
+def _taken(journal: Journal, live: Mapping[Key, Object], exclusions: RecoveryExclusions) -> Iterator[RecoveryProblem]:
     for entry in journal.entries:
         why = name_conflict(entry, live)
-        if why is not None and not spared.leaves(entry) and spared.refusal(entry) is None:
+        if why is not None and not exclusions.excludes(entry) and exclusions.refusal_of(entry) is None:
             hint = (
                 f"delete or rename that object and run {RecoverHint()}; or, if the job is not to be restored: "
                 f"`{journal.removal}`"
@@ -205,14 +205,16 @@ def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -
     return annotations_of(main).get(keys.hash) == entry.changed_from
 
 
-def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: RecoveryExclusions) -> Iterator[Step]:
+def _steps(
+    journal: Journal, live: Mapping[Key, Object], keys: Records, exclusions: RecoveryExclusions
+) -> Iterator[Step]:
     began = "an interrupted apply"
     mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
     for entry in journal.entries:
-        if spared.leaves(entry):
+        if exclusions.excludes(entry):
             continue
         obj, key, title = live.get(entry.key), entry.successor, _title(entry, keys)
-        refusal = spared.refusal(entry)
+        refusal = exclusions.refusal_of(entry)
         if is_untouched(entry, obj):
             yield Step("unchanged", key, f"{began} had not yet deleted it", live=obj, title=title)
         elif (taken := name_conflict(entry, live)) is not None:

@@ -63,9 +63,9 @@ class UnfinishedRuns:
         return {uid: pods for item in recent for uid, pods in item.saved.items()}
 
     @property
-    def is_left(self) -> bool:
+    def has_journals_to_finish(self) -> bool:
         """Return True if a journal stays until the plan has created its objects."""
-        return any(map(self.recovery_plan.spared.holds_back, self.recovery_plan.journals))
+        return any(map(self.recovery_plan.exclusions.keeps_journal, self.recovery_plan.journals))
 
     @property
     def advice(self) -> str:
@@ -74,7 +74,7 @@ class UnfinishedRuns:
         commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
         return f"an earlier apply was interrupted, and may have left jobs deleted: {commands} restores them"
 
-    def join(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
+    def add_recovery_to(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
         """Add to a plan the recovery that comes before it.
 
         Objects that the plan creates or changes are left to it; those that it creates inherit the lasting fields of the
@@ -93,8 +93,8 @@ class UnfinishedRuns:
                 self._refuse_another(plan, entry, made)
         if self.is_done:
             return
-        spared = RecoveryExclusions(frozenset(made), unwanted)
-        self.recovery_plan = plan_recovery(session, keys, self.journals, spared)
+        exclusions = RecoveryExclusions(frozenset(made), unwanted)
+        self.recovery_plan = plan_recovery(session, keys, self.journals, exclusions)
         plan.recovery = self.recovery_plan.steps
         if not plan.recovery:
             plan.notes.append("an interrupted run left its journal, which is removed")
@@ -115,7 +115,7 @@ class UnfinishedRuns:
                     f"have its name; {JobHint('delete', entry.successor.name, entry.key.namespace)} first"
                 )
 
-    def gone(self, session: Session, name: str) -> list[Step]:
+    def gone_steps(self, session: Session, name: str) -> list[Step]:
         """Return the steps of a deletion for a job that a killed run had deleted."""
         entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
