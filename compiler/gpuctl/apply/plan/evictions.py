@@ -1,4 +1,4 @@
-"""The jobs that a plan's pods would evict, and what its jobs would wait for, as predicted by ``fit``."""
+"""The jobs that a plan's pods would evict, and the waits of its jobs, as predicted by ``fit``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision what to do with a single object, from the wanted and the live one. Sends no requests.
+"""The decision about a single object, from the wanted and the live one. Sends no requests.
 
 A decision that needs a dry-run is a :class:`PendingDecision`; :func:`decide_with_answer` completes it with the server's
 answer.

@@ -1,5 +1,4 @@
-"""Jobs that are created although a quota has no room for their pods: what each waits for, and which jobs hold the
-quota.
+"""Jobs that are created although a quota has no room for their pods: their waits, and the jobs that hold the quota.
 
 Only pods may come later: Kubernetes' controllers retry them (``pkg/controller``: ``job`` after 1 s, 2 s ... at most a
 minute; ``replicaset`` and ``statefulset`` after 5 ms, 10 ms ... at most 1000 s). No controller retries a Job that

@@ -1,4 +1,4 @@
-"""The plan of a recovery: what it will do with the journals in the cluster. Reads only."""
+"""The plan of a recovery: the steps for the journals in the cluster. Reads only."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _is_done(
 
 
 def waiting_for(waiting: list[Key]) -> str:
-    """Return the message on what is waited for."""
+    """Return the message that names the awaited workloads."""
     return f"waiting until running: {first_few(waiting)}"
 
 
