@@ -19,7 +19,7 @@ import yaml
 
 from gpuctl.cli.main import cli
 from gpuctl.gitops.layout import path_of
-from gpuctl.gitops.manifest import MANIFEST, parse_manifest, union
+from gpuctl.gitops.manifest import MANIFEST, merge_manifests, parse_manifest
 from support.repositories import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +126,10 @@ def test_a_name_with_what_ends_lines_elsewhere(build: Build, here: Path, sign: s
     entries = parse_manifest(manifest, MANIFEST)
     assert set(entries) == set(tree(here / "rendered")) - {MANIFEST}
     line = f'{{"path": "team-a/job-other.yaml", "sha256": "0", "source": "a{sign}.yaml"}}\n'.encode()
-    assert parse_manifest(union(manifest, line), MANIFEST) == {**entries, "team-a/job-other.yaml": frozenset("0")}
+    assert parse_manifest(merge_manifests(manifest, line), MANIFEST) == {
+        **entries,
+        "team-a/job-other.yaml": frozenset("0"),
+    }
     assert parse_manifest(manifest.replace(b"\n", b"\r\n"), MANIFEST) == entries
 
 

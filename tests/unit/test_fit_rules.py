@@ -218,7 +218,7 @@ MUTATIONS: dict[str, Patch] = {
     "choice: sum of priorities": _cost_without(2),
     "choice: start": _cost_without(4),
     "quotas": _without_parts(quotas=[]),
-    "daemons": _pods_as(stays=False),
+    "daemons": _pods_as(stays_on_node=False),
     "what nobody shows": _blind,
     "gang": _changed(
         demand, "_demand", lambda found, *_: found._replace(groups=[(group, 1) for group, _ in found.groups])

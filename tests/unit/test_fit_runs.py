@@ -9,7 +9,7 @@ import pytest
 from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.scheduler_model import HOST_NAME, AffinityTerm, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
-from gpuctl.capacity.simulation import Run
+from gpuctl.capacity.simulation import SchedulerRun
 
 GPU = "nvidia.com/gpu"
 
@@ -51,19 +51,19 @@ def _groups(draw: random.Random) -> list[PodGroup]:
 def test_what_is_known_of_nodes_is_so(seed: int) -> None:
     draw = random.Random(seed)
     cluster, groups = _cluster(draw), _groups(draw)
-    run = Run(cluster, groups)
+    run = SchedulerRun(cluster, groups)
     for job, group in enumerate(groups):
-        run.take(job, [(group, draw.randrange(1, 4))])
+        run.add_job(job, [(group, draw.randrange(1, 4))])
         placed = [pod for node_info in run.node_infos for pod in node_info.pods]
         assert len(placed) == len(set(placed))
         for kind in run._kinds.values():
-            fresh = Run(cluster._replace(node_infos=run.node_infos, nominated=[], waiting=[]), groups)
+            fresh = SchedulerRun(cluster._replace(node_infos=run.node_infos, nominated=[], waiting=[]), groups)
             other = fresh._entry(kind.incoming).kind
             for one, own in ((run, kind), (fresh, other)):
-                one._look_for_room(own)
+                one._update_rooms(own)
             assert kind.rooms == other.rooms
             if kind.incoming.preempts and not kind.rooms:
-                assert run._cheapest(kind) == fresh._cheapest(other)
+                assert run._cheapest_eviction(kind) == fresh._cheapest_eviction(other)
     # The first node has a pod that was promised more than there is.
     for node_info in run.node_infos[1:]:
         assert all(
@@ -78,9 +78,9 @@ def test_there_is_something_to_compare() -> None:
     for seed in range(10):
         draw = random.Random(seed)
         cluster, groups = _cluster(draw), _groups(draw)
-        run = Run(cluster, groups)
+        run = SchedulerRun(cluster, groups)
         for job, group in enumerate(groups):
-            run.take(job, [(group, 2)])
+            run.add_job(job, [(group, 2)])
         bound += sum(run.bound.values())
         victims += sum(map(len, run.evicted.values()))
     assert bound > 40

@@ -57,7 +57,7 @@ class AdmissionRun:
             if own.evicted:
                 self._leaving.append((_TERMINATION_CYCLES, own))
 
-    def go(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
+    def admit(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
         """Create batches of jobs and run cycles until nothing changes.
 
         :param parked: jobs that Kueue has tried before without success.
@@ -88,7 +88,7 @@ class AdmissionRun:
         lost = sorted((number, victim.job.number) for number, found in self.stopped.items() for victim in found)
         return tuple(admitted), tuple(lost), frozenset(self.preempted)
 
-    def lost_to(self, number: int) -> list[int]:
+    def preempted_by(self, number: int) -> list[int]:
         """Return the jobs that a job has preempted, and those that these have preempted in turn."""
         found: dict[int, None] = {}
         left = [number]
@@ -98,7 +98,7 @@ class AdmissionRun:
             left += new
         return list(found)
 
-    def ahead(self, job: QueuedJob) -> int:
+    def jobs_ahead_of(self, job: QueuedJob) -> int:
         """Return how many waiting jobs of its ClusterQueue come before a job."""
         waiting = [item[3] for item in self._active.get(job.queue, ())] + self._parked.get(job.queue, [])
         return sum((-other.priority, other.created) < (-job.priority, job.created) for other in waiting)
@@ -112,7 +112,7 @@ class AdmissionRun:
         else:
             self._parked.setdefault(job.queue, []).append(job)
 
-    def _unpark(self, queue: str) -> None:
+    def _requeue_parked(self, queue: str) -> None:
         """Requeue parked jobs below the root where quota was released. Source: QueueInadmissibleWorkloads."""
         roots = self._state.roots
         for name in [name for name in self._parked if roots[name] == roots[queue]]:
@@ -133,7 +133,7 @@ class AdmissionRun:
     def _cycle(self) -> bool:
         """Run one cycle; return True if anything changed. Source: schedule."""
         self._clock += 1
-        left = self._let_leave()
+        left = self._release_ended()
         heads = self._heads()
         entries = [self._nominate(job) for job in heads]
         order = sorted(
@@ -156,7 +156,7 @@ class AdmissionRun:
         if not choice.is_possible:
             return self._requeue(job, choice)
         if not choice.fits and not victims:
-            if rules.reclaim != "Any":
+            if rules.reclaim_policy != "Any":
                 kept = self._reservation(choice, node)
                 reserve_quota(node, kept)
                 reserved.append((node, kept))
@@ -191,7 +191,7 @@ class AdmissionRun:
             victims = victims_for(frozenset((slot,)), {slot: amount})
             for victim in victims:
                 self._holders.free(victim.job)
-            far = node.borrowing(slot, amount)[0]
+            far = node.borrowing_distance(slot, amount)[0]
             for victim in victims:
                 self._holders.use(victim.job)
             if not victims:
@@ -264,7 +264,7 @@ class AdmissionRun:
             self.preempted[victim.job.number] = victim
         return bool(new)
 
-    def _let_leave(self) -> bool:
+    def _release_ended(self) -> bool:
         """Release the quota of preempted jobs whose pods have ended; most of them queue again."""
         done = [job for clock, job in self._leaving if clock < self._clock]
         self._leaving = [item for item in self._leaving if item[0] >= self._clock]
@@ -273,7 +273,7 @@ class AdmissionRun:
             self._searches.clear()
             job.held, job.evicted = None, False
             self.admitted.pop(job.number, None)
-            if not job.leaves:
+            if not job.ends_after_eviction:
                 self._push(job)
-            self._unpark(job.queue)
+            self._requeue_parked(job.queue)
         return bool(done)

@@ -50,7 +50,7 @@ def simulate_admission(
     new = [job for job in coming if job.created.startswith(NOT_CREATED)]
     decided = _decided(state, [*waiting, *coming])
     run = AdmissionRun(state)
-    run.go([[*first, *known], *([job] for job in new)], parked)
+    run.admit([[*first, *known], *([job] for job in new)], parked)
     movers = [*first, *coming]
     # In every order all of them are admitted with the same flavors, or none is.
     settled = len(decided) == len(movers) + len(parked) and _is_plain(state, decided, movers)
@@ -60,7 +60,7 @@ def simulate_admission(
     every = [run]
     for batches in _orders([*again, *new]):
         every.append(AdmissionRun(state))
-        every[-1].go([[job for job in first if job not in again] + known, *batches], parked)
+        every[-1].admit([[job for job in first if job not in again] + known, *batches], parked)
     # The result also depends on when the pods of preempted jobs end.
     steady = len(every) <= 2 or not any(one.stopped for one in every)
     for job in movers if steady else ():
@@ -179,4 +179,4 @@ def _may_fit(state: QueueState, node: QuotaNode, job: QueuedJob) -> bool:
 
 def _may_take(state: QueueState, job: QueuedJob, other: QueuedJob) -> bool:
     rules = state.rules[job.queue]
-    return may_preempt(job, other, rules.within if job.queue == other.queue else rules.reclaim)
+    return may_preempt(job, other, rules.preemption_policy if job.queue == other.queue else rules.reclaim_policy)

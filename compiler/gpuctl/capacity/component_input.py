@@ -30,10 +30,10 @@ class ComponentInput:
     selectable_nodes: list[NodeInfo] = field(default_factory=list)
     all_nodes: list[NodeInfo] = field(default_factory=list)
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
-    emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
+    verdicts_when_empty: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
     balances: dict[object, ResourceBalance] = field(default_factory=dict)
-    counted: dict[object, CountedNodes] = field(default_factory=dict)
-    starts: dict[int, ClusterState] = field(default_factory=dict)
+    node_counts: dict[object, CountedNodes] = field(default_factory=dict)
+    start_states: dict[int, ClusterState] = field(default_factory=dict)
 
     @cached_property
     def reported_groups(self) -> list[list[tuple[PodGroup, int]]]:
@@ -47,7 +47,7 @@ class ComponentInput:
     def daemon_state(self) -> ClusterState:
         """The nodes with only the pods that stay on them (DaemonSets, static pods)."""
         node_infos = [
-            NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays))
+            NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays_on_node))
             for node_info in self.cluster.node_infos
         ]
         return initial_state(node_infos, self.cluster.names_hosts)
@@ -64,9 +64,9 @@ class ComponentInput:
         numbers = self.open_to(demand.groups[0][0].incoming)
         # Equal lists are the same object and are kept, so the id is a valid key.
         key = id(numbers), first
-        if key not in self.counted:
-            self.counted[key] = CountedNodes(numbers)
-        return resource_balance(demand, node_infos, self.counted[key])
+        if key not in self.node_counts:
+            self.node_counts[key] = CountedNodes(numbers)
+        return resource_balance(demand, node_infos, self.node_counts[key])
 
     def open_to(self, incoming: IncomingPod) -> list[int]:
         """Return the numbers of the nodes that pass the node rules for a pod."""
@@ -81,19 +81,19 @@ class ComponentInput:
         """Return what a job needs and what the nodes have free before any job is created."""
         key = demand.priority, tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
         if key not in self.balances:
-            self.balances[key] = self.balance(demand, list(self.start(demand.priority).node_infos), first=True)
+            self.balances[key] = self.balance(demand, list(self.start_state(demand.priority).node_infos), first=True)
         return self.balances[key]
 
-    def start(self, priority: int) -> ClusterState:
+    def start_state(self, priority: int) -> ClusterState:
         """Return the nodes as a first job of a priority finds them, with the nominated pods that it must respect."""
         promised = [(index, pod) for index, pod in self.cluster.nominated if pod.priority >= priority]
         # A lower priority sees more nominated pods: the same number means the same pods.
-        if len(promised) not in self.starts:
+        if len(promised) not in self.start_states:
             state = initial_state(self.cluster.node_infos, self.cluster.names_hosts)
             for index, pod in promised:
                 state = state.put(index, pod)
-            self.starts[len(promised)] = state
-        return self.starts[len(promised)]
+            self.start_states[len(promised)] = state
+        return self.start_states[len(promised)]
 
 
 def without_unreported(group: PodGroup, resources: frozenset[str]) -> PodGroup:

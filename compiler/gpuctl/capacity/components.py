@@ -37,7 +37,7 @@ class Component(NamedTuple):
 def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes) -> list[Component]:
     """Return the components of jobs; each job is given by its pod groups."""
     residents = _Residents(cluster)
-    joined = _Joined(len(cluster.node_infos) + len(demands))
+    joined = _UnionFind(len(cluster.node_infos) + len(demands))
     views: list[set[int]] = []
     for number, groups in enumerate(demands):
         own = len(cluster.node_infos) + number
@@ -45,14 +45,14 @@ def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nod
         for group in groups:
             open_nodes = nodes.open_to(group.incoming)
             joined.join_all(own, open_nodes)
-            minded = residents.minded(group.incoming)
-            joined.join_all(own, minded)
-            view.update(open_nodes, minded, _counted(group.incoming, cluster.node_infos))
+            nodes_that_matter = residents.nodes_that_matter(group.incoming)
+            joined.join_all(own, nodes_that_matter)
+            view.update(open_nodes, nodes_that_matter, _nodes_in_spreads(group.incoming, cluster.node_infos))
         views.append(view)
     _join_neighbours(joined, len(cluster.node_infos), demands)
     _join_budgets(joined, len(cluster.node_infos), demands, nodes, cluster)
-    wandering, freed = _wandering(joined, demands, nodes, cluster)
-    coming = _coming(joined, demands, nodes, cluster, freed)
+    recreation_targets, freed = _recreation_targets(joined, demands, nodes, cluster)
+    waiting_reach = _reach_of_waiting_pods(joined, demands, nodes, cluster, freed)
     parts: dict[int, Component] = {}
     for number in range(len(demands)):
         root = joined.root(len(cluster.node_infos) + number)
@@ -60,11 +60,11 @@ def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nod
         part.demands.append(number)
     for part in parts.values():
         part.node_numbers.extend(sorted(set().union(*(views[number] for number in part.demands))))
-    for index, goals in wandering.items():
+    for index, goals in recreation_targets.items():
         found = parts.get(joined.root(index))
         if found is not None:
             found.node_numbers[:] = sorted({*found.node_numbers, *goals})
-    for number, reach in coming.items():
+    for number, reach in waiting_reach.items():
         found = parts.get(joined.root(reach[0]))
         if found is not None:
             found.waiting.append(number)
@@ -85,7 +85,7 @@ class _Residents:
                 key = term.topology, str(term.selector), term.namespaces
                 self._minding.setdefault(key, (term, set()))[1].add(index)
 
-    def minded(self, incoming: IncomingPod) -> set[int]:
+    def nodes_that_matter(self, incoming: IncomingPod) -> set[int]:
         """Return the nodes with pods that affect where a pod may run, by its rules or by theirs."""
         result = {index for term in incoming.terms for index, pod in self._likely(term) if term.matches(pod)}
         for term, indices in self._minding.values():
@@ -106,7 +106,7 @@ class _Residents:
         return self._labelled.get(pair, ())
 
 
-class _Joined:
+class _UnionFind:
     """A union-find structure over numbers."""
 
     def __init__(self, size: int) -> None:
@@ -133,7 +133,7 @@ class _Joined:
             self.join(own, other)
 
 
-def _counted(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> Iterator[int]:
+def _nodes_in_spreads(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> Iterator[int]:
     """Yield the nodes that a spread constraint includes, whether or not the pod may run there."""
     if incoming.spread:
         for index, node_info in enumerate(node_infos):
@@ -141,7 +141,7 @@ def _counted(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> Iterator[
                 yield index
 
 
-def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]]) -> None:
+def _join_neighbours(joined: _UnionFind, first: int, demands: Sequence[Sequence[PodGroup]]) -> None:
     """Join jobs if a rule of one matches pods of the other, wherever they are."""
     for number, groups in enumerate(demands):
         terms = [term for group in groups for term in group.incoming.terms]
@@ -153,7 +153,7 @@ def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[Pod
 
 
 def _join_budgets(
-    joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
+    joined: _UnionFind, first: int, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
 ) -> None:
     """Join jobs that may both evict pods of one PodDisruptionBudget."""
     for budget in cluster.budgets:
@@ -178,8 +178,8 @@ def _join_budgets(
             joined.join(first + touching[0], first + number)
 
 
-def _wandering(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
+def _recreation_targets(
+    joined: _UnionFind, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel
 ) -> tuple[dict[int, set[int]], set[int]]:
     """Return where recreated pods may go, by the node that they are evicted from, and all nodes that pods may leave.
 
@@ -187,7 +187,7 @@ def _wandering(
     recreated too.
     """
     bold: dict[int, int] = {}
-    # Lists of nodes are the landscape's: equal ones are the same.
+    # Equal lists of nodes are one object, so their id is a valid key.
     reaches: dict[tuple[int, int], list[int]] = {}
     for incoming in (group.incoming for groups in demands for group in groups if group.incoming.preempts):
         goals = nodes.open_to(incoming)
@@ -204,7 +204,9 @@ def _wandering(
     while todo:
         index = todo.pop()
         lower = (pod for pod in cluster.node_infos[index].pods if pod.priority < bold[index])
-        lost = [other for pod in lower for other in (pod, *_ending(pod, cluster.recreated, ended)) if other in places]
+        lost = [
+            other for pod in lower for other in (pod, *_ending_with(pod, cluster.recreated, ended)) if other in places
+        ]
         left = {places[pod] for pod in lost}
         joined.join_all(index, left)
         freed |= left
@@ -215,7 +217,7 @@ def _wandering(
             goals = nodes.open_to(again)
             joined.join_all(index, goals)
             result.setdefault(index, set()).update(goals)
-            # Lists of nodes are the landscape's: equal ones are the same.
+            # Equal lists of nodes are one object, so their id is a valid key.
             if not again.preempts or (id(goals), pod.priority) in spread:
                 continue
             spread.add((id(goals), pod.priority))
@@ -225,7 +227,7 @@ def _wandering(
     return result, freed
 
 
-def _ending(pod: PlacedPod, recreated: RecreatedPods, ended: set[PlacedPod]) -> list[PlacedPod]:
+def _ending_with(pod: PlacedPod, recreated: RecreatedPods, ended: set[PlacedPod]) -> list[PlacedPod]:
     """Return the other pods that may end with a pod, without those in ``ended``; update ``ended``."""
     if pod in ended:
         return []
@@ -234,8 +236,12 @@ def _ending(pod: PlacedPod, recreated: RecreatedPods, ended: set[PlacedPod]) -> 
     return found
 
 
-def _coming(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: SuitableNodes, cluster: ClusterModel, freed: set[int]
+def _reach_of_waiting_pods(
+    joined: _UnionFind,
+    demands: Sequence[Sequence[PodGroup]],
+    nodes: SuitableNodes,
+    cluster: ClusterModel,
+    freed: set[int],
 ) -> dict[int, list[int]]:
     """Return the nodes where pending pods may be placed, by pod number: nodes with room now, or that pods may leave."""
     result = {}

@@ -82,14 +82,14 @@ class Demand(NamedTuple):
 
 
 def model_demands(
-    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
+    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), with_running_pods: Container[Key] = ()
 ) -> tuple[ClusterModel, list[Demand]]:
     """Return the cluster and the demands of the workloads among ``objects``, sorted by descending priority.
 
     Other objects matter as far as they affect scheduling: PriorityClasses, quotas, autoscalers, labels of nodes and
     namespaces.
 
-    :param beside: workloads that keep their running pods; the pods of the others are removed first.
+    :param with_running_pods: workloads that keep their running pods; the pods of the others are removed first.
     """
     snapshot = with_planned_claims(snapshot, objects)
     namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
@@ -109,7 +109,7 @@ def model_demands(
     named = _by_name(snapshot.pods)
     for obj in workloads:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
-        mine = () if key_of(obj) in beside else named.get(key, ())
+        mine = () if key_of(obj) in with_running_pods else named.get(key, ())
         owned = [pods[id(item)] for item in mine if owns(obj, item)]
         result.append(
             _demand(obj, scalers, snapshot, namespaces, classes, cluster.reported_resources, owned, len(result))

@@ -24,7 +24,7 @@ from gpuctl.capacity.shortage import (
     describe_shortage,
     smallest_change,
 )
-from gpuctl.capacity.simulation import Run
+from gpuctl.capacity.simulation import SchedulerRun
 from gpuctl.capacity.suitable_nodes import scheduling_key
 from gpuctl.capacity.unready_nodes import describe_unready, unready_nodes, when_ready
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
@@ -50,38 +50,43 @@ def judge_component(component: ComponentInput) -> list[Fit]:
     follows = size <= _FOLLOWED or len(component.demands) <= FEW_JOBS
     # With several jobs the scheduler takes the most important first only if all of their pods are pending.
     if follows and len(rivals) < 2 and all(admission.settled for admission in component.admissions):
-        found = [_followed(component, *job) for job in zip(component.demands, component.admissions, strict=True)]
+        found = [
+            _answer_by_every_choice(component, *job)
+            for job in zip(component.demands, component.admissions, strict=True)
+        ]
     else:
-        found = [_proven(component, proofs, position) for position in range(len(component.demands))]
+        found = [_proven_answer(component, proofs, position) for position in range(len(component.demands))]
     if None not in found:
         return [answer for answer in found if answer is not None]
-    run = _run(component)
+    run = _run_in_order(component)
     # If the order is known, only the choice among equal nodes is open.
-    other = _run(component, last=True) if all(demand.in_turn for demand in component.demands) else None
-    return [answer or _in_order(component, run, other, position) for position, answer in enumerate(found)]
+    other = _run_in_order(component, last=True) if all(demand.in_turn for demand in component.demands) else None
+    return [answer or _answer_in_order(component, run, other, position) for position, answer in enumerate(found)]
 
 
-def _run(component: ComponentInput, *, last: bool = False) -> Run:
+def _run_in_order(component: ComponentInput, *, last: bool = False) -> SchedulerRun:
     """Create the jobs in their order; jobs with a refusal or an unknown reason create no pods."""
-    run = Run(component.cluster, [group for groups in component.reported_groups for group, _ in groups], last=last)
+    run = SchedulerRun(
+        component.cluster, [group for groups in component.reported_groups for group, _ in groups], last=last
+    )
     for position, (demand, admission) in enumerate(zip(component.demands, component.admissions, strict=True)):
         if not (demand.unknown_reasons or demand.refusals):
-            run.take(
+            run.add_job(
                 position,
                 [
                     (without_unreported(group, component.cluster.reported_resources), number)
                     for group, number in admission.groups
                 ],
             )
-    run.finish()
+    run.recreate_evicted()
     return run
 
 
-def _verdict_in(run: Run, position: int, demand: Demand) -> Verdict | None:
+def _verdict_in(run: SchedulerRun, position: int, demand: Demand) -> Verdict | None:
     return verdict_of_placement(run.bound[position], (pod for pod, _ in run.evicted.get(position, ())), demand)
 
 
-def _in_order(component: ComponentInput, run: Run, other: Run | None, position: int) -> Fit:
+def _answer_in_order(component: ComponentInput, run: SchedulerRun, other: SchedulerRun | None, position: int) -> Fit:
     """Return the answer for a job when jobs are created in their order.
 
     :param other: the same order with another choice among equal nodes, if the order is known.
@@ -92,9 +97,9 @@ def _in_order(component: ComponentInput, run: Run, other: Run | None, position: 
         return Fit(demand, *plain, 0, [], False, component.balance_before(demand), None)
     starts, evicted = run.bound[position], run.evicted.get(position, [])
     chosen = _verdict_in(run, position, demand)
-    free = list(component.start(demand.priority).node_infos)
+    free = list(component.start_state(demand.priority).node_infos)
     found = component.balance_before(demand)
-    if chosen not in STARTS and run.came(position):
+    if chosen not in STARTS and run.has_pods_of(position):
         free = run.nodes_without(position)
         found = component.balance(demand, free)
     verdict: Verdict
@@ -114,15 +119,15 @@ def _in_order(component: ComponentInput, run: Run, other: Run | None, position: 
     return Fit(demand, verdict, reason, starts, victims, False, found, change, depends=depends)
 
 
-def _proven(component: ComponentInput, proofs: RoomProofs, position: int) -> Fit | None:
+def _proven_answer(component: ComponentInput, proofs: RoomProofs, position: int) -> Fit | None:
     """Return the answer for a job if it is the same wherever the other jobs of its component are placed."""
     demand, admission = component.demands[position], component.admissions[position]
     plain = verdict_without_placement(demand)
     if plain is not None:
         return Fit(demand, *plain, 0, [], False, component.balance_before(demand), None)
-    if proofs.fits(position):
+    if proofs.proves_fit(position):
         return Fit(demand, "fits", "", demand.pods, [], True, component.balance_before(demand), None)
-    if proofs.lacks_room(position) or (admission.settled and not admission.pods):
+    if proofs.proves_no_room(position) or (admission.settled and not admission.pods):
         found = component.balance_before(demand)
         verdict, reason = verdict_without_room(component, demand, admission, found, 0)
         return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)
@@ -157,9 +162,9 @@ def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) ->
     return False
 
 
-def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmission) -> Fit | None:
+def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission: QuotaAdmission) -> Fit | None:
     """Return the answer for a job that is alone in its component."""
-    cluster, start = component.cluster, component.start(demand.priority)
+    cluster, start = component.cluster, component.start_state(demand.priority)
     groups = [(without_unreported(group, cluster.reported_resources), number) for group, number in admission.groups]
     outcome = place_pods(start, groups, cluster.budgets, final=True)
     if any(end.evicted for end in outcome.states) and _is_contested(cluster, demand, outcome):
@@ -171,7 +176,7 @@ def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmissi
     # Pods that are terminating leave at an unknown time.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
     certain = _is_certain(component, outcome) and not (
-        leaves or _goes_on(component, ends) or _makes_more_room(component, ends)
+        leaves or _may_evict_in_turn(component, ends) or _makes_more_room(component, ends)
     )
     victims = [] if demand.unknown_reasons else victims_of(start, ends[0])
     if plain is not None:
@@ -188,16 +193,16 @@ def _followed(component: ComponentInput, demand: Demand, admission: QuotaAdmissi
     if verdict == "unknown":
         return None
     if victims:
-        reason = with_victims(reason, verdict, starts, demand.pods, "" if certain else _others(component, ends))
+        reason = with_victims(reason, verdict, starts, demand.pods, "" if certain else _why_others(component, ends))
     change = (
         None if verdict == "fits" else smallest_change_for(component, demand, admission, list(start.node_infos), found)
     )
     return Fit(demand, verdict, reason, starts, victims, certain, found, change)
 
 
-def _others(component: ComponentInput, ends: Sequence[ClusterState]) -> str:
+def _why_others(component: ComponentInput, ends: Sequence[ClusterState]) -> str:
     """Return why other pods than the listed ones may be evicted."""
-    if _goes_on(component, ends):
+    if _may_evict_in_turn(component, ends):
         return _COME_AGAIN
     if any(_lost_with(component, end).may_end for end in ends):
         return _MAY_END
@@ -228,7 +233,7 @@ def _makes_more_room(component: ComponentInput, ends: Sequence[ClusterState]) ->
     return any(lost.all or lost.frees_reserved_room for lost in several)
 
 
-def _goes_on(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
+def _may_evict_in_turn(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
     """Return True if an evicted pod may be recreated and evict others in turn."""
     lost = ((end, _lost_with(component, end)) for end in ends)
     gone = (pod for end, others in lost for pod in {*end.evicted, *others.all} - others.not_recreated)
@@ -260,29 +265,29 @@ def verdict_without_room(
     component: ComponentInput, demand: Demand, admission: QuotaAdmission, found: ResourceBalance, starts: int
 ) -> tuple[Verdict, str]:
     """Return the verdict and reason of a job that does not fit now."""
-    empty, why = _when_empty(component, demand)
+    empty, why = _cached_verdict_when_empty(component, demand)
     if empty == "never":
         # A full quota is not the reason: raising or freeing it would not help.
-        return "never", "; ".join([why, *(admission.refusals if admission.for_ever else ())])
+        return "never", "; ".join([why, *(admission.refusals if admission.is_permanent else ())])
     if admission.refusals:
-        return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
+        return ("never" if admission.is_permanent else empty), "; ".join(admission.refusals)
     if empty == "fits-when-empty":
-        node_infos = list(component.start(demand.priority).node_infos)
+        node_infos = list(component.start_state(demand.priority).node_infos)
         why = why or describe_port_shortage(demand, starts, node_infos) or describe_shortage(demand, found, starts)
     return empty, why
 
 
-def _when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
+def _cached_verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
     """Return whether a job fits if only pods that stay on their nodes run (DaemonSets, static pods), and why not."""
     key = tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
     if any(group.incoming.terms for group, _ in demand.groups):
-        return _emptied(component, demand)
-    if key not in component.emptied:
-        component.emptied[key] = _emptied(component, demand)
-    return component.emptied[key]
+        return _verdict_when_empty(component, demand)
+    if key not in component.verdicts_when_empty:
+        component.verdicts_when_empty[key] = _verdict_when_empty(component, demand)
+    return component.verdicts_when_empty[key]
 
 
-def _emptied(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
+def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
     outcome = place_pods(component.daemon_state, demand.groups, (), final=True)
     placed = {sum(end.placed.values()) for end in outcome.states}
     if len(placed) > 1 or not (outcome.exhaustive or outcome.is_uniform):
@@ -299,7 +304,8 @@ def _emptied(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
             filter(None, (why, describe_port_shortage(demand, number, list(component.daemon_state.node_infos))))
         )
     empty = [
-        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays)) for node_info in component.all_nodes
+        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays_on_node))
+        for node_info in component.all_nodes
     ]
     return "never", describe_exclusions(demand.groups[0][0].incoming, empty)
 
@@ -314,7 +320,7 @@ def _once_ready(component: ComponentInput, demand: Demand) -> list[NodeInfo]:
     if not tainted:
         return []
     node_infos = [
-        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays))
+        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays_on_node))
         for node_info in when_ready(component.selectable_nodes)
     ]
     outcome = place_pods(initial_state(node_infos, component.cluster.names_hosts), demand.groups, (), final=True)

@@ -25,27 +25,27 @@ _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
 
 def fit_queued_jobs(
-    cluster: ClusterModel, demands: Sequence[Demand], stage: QueueAdmission, placed: PlacementJudge
+    cluster: ClusterModel, demands: Sequence[Demand], admission: QueueAdmission, placed: PlacementJudge
 ) -> list[Fit]:
     """Return the answers in the order of the demands."""
     withheld: dict[int, str] = {}
     mine = list(demands)
-    for number, status in stage.statuses.items():
-        mine[number], reason = _as_admitted(demands[number], status, stage)
+    for number, status in admission.statuses.items():
+        mine[number], reason = _as_admitted(demands[number], status, admission)
         if reason:
             withheld[number] = reason
-    runs = [found.run for found in stage.outcomes.values()]
-    lost = [stage.workloads[key] for run in runs for key in run.preempted if key in stage.workloads]
+    runs = [found.run for found in admission.outcomes.values()]
+    lost = [admission.workloads[key] for run in runs for key in run.preempted if key in admission.workloads]
     answers = placed(_without(cluster, lost), mine, withheld)
-    told = [_as_queued(cluster, stage, *item) for item in enumerate(answers)]
-    if stage.configuration.blocks:
-        told = _after_pods(stage, told)
-    in_turn = all(demands[number].in_turn for number in stage.statuses)
-    holds_in_every_order = all(found.holds_in_every_order for found in stage.outcomes.values())
+    told = [_as_queued(cluster, admission, *item) for item in enumerate(answers)]
+    if admission.configuration.blocks_admission:
+        told = _with_blocked_admission(admission, told)
+    in_turn = all(demands[number].in_turn for number in admission.statuses)
+    holds_in_every_order = all(found.holds_in_every_order for found in admission.outcomes.values())
     return [
         _ordered(
             replace(answer, demand=demand),
-            holds_in_every_order=holds_in_every_order or _is_settled(number, stage),
+            holds_in_every_order=holds_in_every_order or _is_settled(number, admission),
             in_turn=in_turn,
         )
         for number, (demand, answer) in enumerate(zip(demands, told, strict=True))
@@ -72,23 +72,25 @@ def without_pods(demand: Demand) -> Demand:
     return demand._replace(groups=[], usages=demand.usages[:1])
 
 
-def _run_of(status: QueuedJobStatus, stage: QueueAdmission) -> AdmissionRun | None:
-    return None if status.job is None else stage.outcomes[stage.state.roots[status.job.queue]].run
+def _run_of(status: QueuedJobStatus, admission: QueueAdmission) -> AdmissionRun | None:
+    return None if status.job is None else admission.outcomes[admission.state.roots[status.job.queue]].run
 
 
-def _as_admitted(demand: Demand, status: QueuedJobStatus, stage: QueueAdmission) -> tuple[Demand, str]:
+def _as_admitted(demand: Demand, status: QueuedJobStatus, admission: QueueAdmission) -> tuple[Demand, str]:
     """Return a job as the scheduler gets it, and why it gets no pods, or ""."""
     if status.unknown_reason:
         return demand._replace(unknown_reasons=[*demand.unknown_reasons, status.unknown_reason]), ""
-    run = _run_of(status, stage)
+    run = _run_of(status, admission)
     if status.refusal or run is None or status.job is None:
         return demand._replace(refusals=[*demand.refusals, status.refusal]), status.refusal
     if not run.is_admitted(status.job.number):
-        rules, node = stage.state.rules[status.job.queue], run.nodes[status.job.queue]
-        return demand, waiting_message(status.path, flavor_rooms(status.job, rules, node), run.ahead(status.job))
+        rules, node = admission.state.rules[status.job.queue], run.nodes[status.job.queue]
+        return demand, waiting_message(
+            status.path, flavor_rooms(status.job, rules, node), run.jobs_ahead_of(status.job)
+        )
     flavors = run.admitted[status.job.number]
     groups = [
-        (_with_flavors(group, [stage.flavors[name] for name in dict.fromkeys(given.values())]), count)
+        (_with_flavors(group, [admission.flavors[name] for name in dict.fromkeys(given.values())]), count)
         for (group, count), given in zip(demand.groups, flavors, strict=True)
     ]
     later = [status.unknown_after_admission] if status.unknown_after_admission else []
@@ -130,15 +132,15 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
     return False
 
 
-def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer: Fit) -> Fit:
+def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, answer: Fit) -> Fit:
     """Return the answer for a job with the decision of its queue."""
-    status = stage.statuses.get(number)
-    run = None if status is None else _run_of(status, stage)
+    status = admission.statuses.get(number)
+    run = None if status is None else _run_of(status, admission)
     if status is None or status.unknown_reason:
         return answer
     if run is None:
         return replace(answer, admitted=False)
-    lost = [stage.workloads[other] for other in run.lost_to(number) if other in stage.workloads]
+    lost = [admission.workloads[other] for other in run.preempted_by(number) if other in admission.workloads]
     stops = f"preempts {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
     taken = [
         Victim(pod, node_info.node.name)
@@ -161,14 +163,14 @@ def _as_queued(cluster: ClusterModel, stage: QueueAdmission, number: int, answer
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
 
 
-def _after_pods(stage: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
+def _with_blocked_admission(admission: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
     """Return the answers if Kueue admits no job while pods of admitted jobs are not ready.
 
     It is unknown how jobs without room end, and so when Kueue admits the next ones.
     """
-    runs = {number: _run_of(status, stage) for number, status in stage.statuses.items()}
+    runs = {number: _run_of(status, admission) for number, status in admission.statuses.items()}
     admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
-    stuck = {number for number in admitted if answers[number].verdict not in STARTS} | stage.unready
+    stuck = {number for number in admitted if answers[number].verdict not in STARTS} | admission.unready
     result = list(answers)
     for number in admitted:
         before = len(stuck - {number})
@@ -179,14 +181,14 @@ def _after_pods(stage: QueueAdmission, answers: Sequence[Fit]) -> list[Fit]:
     return result
 
 
-def _is_settled(number: int, stage: QueueAdmission) -> bool:
+def _is_settled(number: int, admission: QueueAdmission) -> bool:
     """Return True if it is known in every order that a queued job has to wait or is never admitted."""
-    status = stage.statuses.get(number)
+    status = admission.statuses.get(number)
     if status is None or status.unknown_reason:
         return False
     if status.job is None:
         return True
-    found = stage.outcomes[stage.state.roots[status.job.queue]]
+    found = admission.outcomes[admission.state.roots[status.job.queue]]
     if found.decided.get(number) is False:
         return True
     return found.holds_in_every_order and not found.run.is_admitted(number)

@@ -146,7 +146,7 @@ def _mode(
     """Source: fitsResourceQuota."""
     if amount > node.potential(slot):
         return FlavorMode.NO_FIT, 0
-    far, below_root = node.borrowing(slot, amount)
+    far, below_root = node.borrowing_distance(slot, amount)
     if amount <= max(0, node.available(slot)):
         return FlavorMode.FIT, far
     if amount <= node.subtree.get(slot, 0) or below_root or rules.borrows:

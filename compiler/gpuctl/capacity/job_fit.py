@@ -31,29 +31,33 @@ __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit"]
 
 
 def fit(
-    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
+    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), with_running_pods: Container[Key] = ()
 ) -> list[Fit]:
     """Judge the workloads among ``objects`` (lowered, with namespaces), the most important first.
 
     :param in_turn: workloads that are created one after another where they compete, as ``apply`` does. For others the
         order is unknown.
-    :param beside: workloads whose new pods start while their old ones still run. The old pods of other workloads end
-        first.
+    :param with_running_pods: workloads whose new pods start while their old ones still run. The old pods of other
+        workloads end first.
     """
-    cluster, demands = model_demands(snapshot, objects, in_turn, beside)
-    stage = admit_queued_jobs(snapshot, demands, objects)
+    cluster, demands = model_demands(snapshot, objects, in_turn, with_running_pods)
+    admission_of_queues = admit_queued_jobs(snapshot, demands, objects)
 
     def placed(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:
         return _placed(cluster, demands, withheld, snapshot)
 
-    answers = placed(cluster, demands, {}) if stage is None else fit_queued_jobs(cluster, demands, stage, placed)
-    answers = [_without_kueue(one, snapshot, objects) for one in _with_those_that_end(answers, cluster)]
+    answers = (
+        placed(cluster, demands, {})
+        if admission_of_queues is None
+        else fit_queued_jobs(cluster, demands, admission_of_queues, placed)
+    )
+    answers = [_with_missing_kueue(one, snapshot, objects) for one in _with_ending_pods(answers, cluster)]
     # For jobs in queues Kueue decides when they start.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
 
 
-def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -> Fit:
+def _with_missing_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -> Fit:
     """Add a remark if a job names a queue and Kueue is not installed. Older snapshots do not record that."""
     if snapshot.kueue is not None or snapshot.missing:
         return answer
@@ -65,7 +69,7 @@ def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -
     return replace(answer, reason="; ".join(filter(None, (answer.reason, remark))))
 
 
-def _with_those_that_end(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
+def _with_ending_pods(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
     """Add the pods that end together with evicted ones to the victims; each pod is listed once."""
     jobs = cluster.recreated.jobs
     lost = jobs.lost_with(victim.pod for answer in answers for victim in answer.victims)
@@ -113,7 +117,7 @@ def _answers(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping
     for part in components(cluster, asking, nodes):
         first = part.demands[0]
         if first in withheld:
-            result[first] = _withheld(cluster, demands, quotas, first, nodes, withheld[first])
+            result[first] = _answer_without_pods(cluster, demands, quotas, first, nodes, withheld[first])
             continue
         component = _component(cluster, demands, quotas, part, nodes)
         answers = judge_component(component)
@@ -122,14 +126,14 @@ def _answers(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping
         result.update(zip(part.demands, (replace(answer, component=first) for answer in answers), strict=True))
     answers = [result[position] for position in range(len(demands))]
     losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
-    answers = [_unsure_of_quota(answer, quotas[number], losing) for number, answer in enumerate(answers)]
+    answers = [_with_contested_quota(answer, quotas[number], losing) for number, answer in enumerate(answers)]
     return [
-        _unsure_of_devices(answer, quotas[number], cluster.node_infos, is_withheld=number in withheld)
+        _with_uncounted_devices(answer, quotas[number], cluster.node_infos, is_withheld=number in withheld)
         for number, answer in enumerate(answers)
     ]
 
 
-def _unsure_of_devices(
+def _with_uncounted_devices(
     answer: Fit, admission: QuotaAdmission, node_infos: Sequence[NodeInfo], *, is_withheld: bool
 ) -> Fit:
     """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count."""
@@ -142,7 +146,7 @@ def _unsure_of_devices(
         # The user is asked: pods are evicted unless uncounted devices have room.
         return replace(answer, certain=False, reason="; ".join(filter(None, (answer.reason, reason))))
     waits_anyway = bool(admission.refusals) or is_withheld
-    if admission.for_ever or (answer.verdict == "fits-when-empty" and waits_anyway):
+    if admission.is_permanent or (answer.verdict == "fits-when-empty" and waits_anyway):
         return answer
     return replace(
         answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, change=None, opening=None
@@ -165,18 +169,18 @@ def _lacks_more_than_devices(demand: Demand, node_infos: Sequence[NodeInfo]) -> 
     )
 
 
-def _unsure_of_quota(answer: Fit, admission: QuotaAdmission, losing: Set[str]) -> Fit:
+def _with_contested_quota(answer: Fit, admission: QuotaAdmission, losing: Set[str]) -> Fit:
     """Mark an answer as uncertain if evictions in its namespace may free the quota that refuses it.
 
     Either the job or the recreated pods may then get the freed quota.
     """
-    refused = admission.shortfalls and not admission.for_ever
+    refused = admission.shortfalls and not admission.is_permanent
     if not (answer.certain and refused and answer.demand.namespace in losing):
         return answer
     return replace(answer, certain=False, reason=f"{answer.reason}; evictions in its namespace may free the quota")
 
 
-def _withheld(
+def _answer_without_pods(
     cluster: ClusterModel,
     demands: Sequence[Demand],
     quotas: Sequence[QuotaAdmission],

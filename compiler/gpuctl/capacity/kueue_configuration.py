@@ -26,20 +26,20 @@ _FRAMEWORKS = {"Job": "batch/job", "JobSet": "jobset.x-k8s.io/jobset"}
 class KueueConfiguration(NamedTuple):
     """The settings of Kueue that affect admission.
 
-    - ``blocks``: no job is admitted while pods of admitted jobs are not ready.
+    - ``blocks_admission``: no job is admitted while pods of admitted jobs are not ready.
     - ``excluded``: prefixes of resources that do not count; ``transformed``: resources that are counted as others.
     - ``holds_all``: jobs without a queue are suspended, too.
     - ``namespaces``: selector of the managed namespaces; ``frameworks``: the managed kinds, None if unknown.
-    - ``by_creation``: a job that has timed out keeps its place in the queue.
+    - ``orders_by_creation``: a job that has timed out keeps its place in the queue.
     """
 
-    blocks: bool = False
+    blocks_admission: bool = False
     excluded: tuple[str, ...] = ()
     transformed: frozenset[str] = frozenset()
     holds_all: bool = False
     namespaces: Mapping[str, Any] = {}
     frameworks: tuple[str, ...] | None = None
-    by_creation: bool = False
+    orders_by_creation: bool = False
 
     def counted(self, requests: Units) -> Units:
         """Return the requests of a pod without excluded resources."""
@@ -55,7 +55,7 @@ class KueueConfiguration(NamedTuple):
 
     def created(self, workload: Object) -> str:
         """Return the time that orders a Workload in its queue. Source: GetQueueOrderTimestamp."""
-        return str(workload.get("first", workload["created"]) if self.by_creation else workload["created"])
+        return str(workload.get("first", workload["created"]) if self.orders_by_creation else workload["created"])
 
 
 def _outside(*names: str) -> Object:

@@ -44,7 +44,7 @@ def kueue_units(found: Amounts) -> Units:
     return {name: math.ceil(amount * 1000 if name == "cpu" else amount) for name, amount in found.items()}
 
 
-def times(requests: Units, count: int) -> Units:
+def total_requests(requests: Units, count: int) -> Units:
     """Return the requests of a number of pods."""
     return {name: amount * count for name, amount in requests.items()}
 
@@ -57,4 +57,4 @@ def waiting_requests(
         return kueue_units(amounts(part["sums"]))
     own = part.get("spec")
     each = amounts(part["pod"]["requests"]) if own is None else pod_requests(defaults.added(own, namespace))
-    return times(configuration.counted(kueue_units(each)), part["count"])
+    return total_requests(configuration.counted(kueue_units(each)), part["count"])

@@ -25,7 +25,7 @@ class NamespaceLabels:
         """Return the known labels of a namespace; the name label is always known."""
         return {NAME_LABEL: name, **self._labels.get(name, {})}
 
-    def decide(self, selector: Object | None, name: str) -> bool:
+    def suffice_for(self, selector: Object | None, name: str) -> bool:
         """Return True if the known labels of a namespace suffice to evaluate a selector."""
         if self._are_known:
             return True

@@ -372,7 +372,7 @@ def has_room_in_every_case(
     state: ClusterState, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]
 ) -> bool:
     """Return True if pods of an independent group fit wherever other pods are placed from this state on."""
-    return RoomCount(state, group).suffice(number, elsewhere)
+    return RoomCount(state, group).suffices_for(number, elsewhere)
 
 
 class RoomCount:
@@ -399,7 +399,7 @@ class RoomCount:
                 spare = node_info.free(name) // amount - room
                 self._spares[name] = min(spare, self._spares.get(name, spare))
 
-    def suffice(self, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
+    def suffices_for(self, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
         """Return True if a number of pods fit wherever the other groups (``elsewhere``) are placed."""
         left = self.total - number
         if not self.known or left < 0 or not elsewhere:

@@ -139,7 +139,7 @@ def _privileged(pod: _Pod) -> Iterator[str]:
             yield f"securityContext.windowsOptions.hostProcess: true of {whose}"
 
 
-def _profiles(pod: _Pod) -> Iterator[str]:
+def _security_profiles(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         profile = context.get("appArmorProfile")
         if profile and profile.get("type") not in _SECCOMP:
@@ -197,7 +197,7 @@ def _volumes(pod: _Pod) -> Iterator[str]:
             yield f"{kinds[0]} of volume {volume['name']}"
 
 
-def _escalation(pod: _Pod) -> Iterator[str]:
+def _privilege_escalation(pod: _Pod) -> Iterator[str]:
     if pod.version < 8 or pod.is_windows:
         return
     for container in pod.containers:
@@ -205,7 +205,7 @@ def _escalation(pod: _Pod) -> Iterator[str]:
             yield f"no securityContext.allowPrivilegeEscalation: false of container {container['name']}"
 
 
-def _root(pod: _Pod) -> Iterator[str]:
+def _runs_as_root(pod: _Pod) -> Iterator[str]:
     if pod.has_own_users:
         return
     everywhere = pod.own.get("runAsNonRoot")
@@ -255,7 +255,7 @@ _BASELINE: tuple[_Check, ...] = (
     _host_ports,
     _hosts_of_probes,
     _privileged,
-    _profiles,
+    _security_profiles,
     _proc_mount,
     _added_capabilities,
     _seccomp,
@@ -263,8 +263,8 @@ _BASELINE: tuple[_Check, ...] = (
 )
 _RESTRICTED: tuple[_Check, ...] = (
     _volumes,
-    _escalation,
-    _root,
+    _privilege_escalation,
+    _runs_as_root,
     _seccomp_required,
     _dropped_capabilities,
     _proc_mount_always,

@@ -16,7 +16,7 @@ from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.kueue_configuration import KueueConfiguration, kueue_configuration
 from gpuctl.capacity.kueue_entries import asks_for_topology
-from gpuctl.capacity.kueue_requests import NamespaceDefaults, kueue_units, times, waiting_requests
+from gpuctl.capacity.kueue_requests import NamespaceDefaults, kueue_units, total_requests, waiting_requests
 from gpuctl.capacity.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.namespace_labels import NamespaceLabels
 from gpuctl.capacity.pod_requests import amounts, pod_requests
@@ -119,7 +119,7 @@ def admit_queued_jobs(
             {},
             {},
         )
-    return _Builder(snapshot, demands, named, objects, configuration).stage()
+    return _Builder(snapshot, demands, named, objects, configuration).build()
 
 
 class _Builder:
@@ -152,9 +152,12 @@ class _Builder:
         self._freed: set[str] = set()
         self._guessed: set[str] = set()
 
-    def stage(self) -> QueueAdmission:
+    def build(self) -> QueueAdmission:
         replaced = {
-            id(item) for obj, _ in self._named.values() for item in self._lists["workloads"] if is_of(obj, item)
+            id(item)
+            for obj, _ in self._named.values()
+            for item in self._lists["workloads"]
+            if is_workload_of(obj, item)
         }
         for item in self._lists["workloads"]:
             if id(item) in replaced:
@@ -168,7 +171,7 @@ class _Builder:
             job = statuses[number].job
             if job is not None:
                 coming.setdefault(self._state.roots[job.queue], []).append(job)
-        loose = self._loose(statuses.values())
+        loose = self._roots_with_unknown_usage(statuses.values())
         found = {}
         for root, jobs in coming.items():
             unknown_reason = self._unknown_order(root)
@@ -200,9 +203,9 @@ class _Builder:
         job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
         job.evicted, job.is_untried = item.get("evicted", False), item.get("untried", False)
         if admission is not None and self._is_drained(item, queue):
-            job.evicted = job.leaves = True
+            job.evicted = job.ends_after_eviction = True
         elif job.evicted:
-            job.leaves = item.get("leaves", False) or not self._queue_of(item)
+            job.ends_after_eviction = item.get("leaves", False) or not self._queue_of(item)
         self._workloads[number] = item
         if admission is not None:
             job.held = _held(admission)
@@ -227,15 +230,15 @@ class _Builder:
         queue = self._queues.get(local["clusterQueue"])
         if queue is None:
             return ""
-        refusal, unknown_reason = self._unusable(local, queue, item["namespace"])
+        refusal, unknown_reason = self._queue_refusal(local, queue, item["namespace"])
         if unknown_reason:
             self._guessed.add(self._state.roots[queue["name"]])
         return "" if refusal else str(queue["name"])
 
-    def _unusable(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
+    def _queue_refusal(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
         """Return why the queues take no job of a namespace, and why that is unknown."""
         labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
-        if self._spaces.decide(selector, namespace):
+        if self._spaces.suffice_for(selector, namespace):
             return queue_refusal(local, queue, labels, namespace), ""
         anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
         refusal = queue_refusal(local, anywhere, labels, namespace)
@@ -256,7 +259,7 @@ class _Builder:
         if queue is None:
             message = f"Kueue's queue {name} refers to the ClusterQueue {path.cluster_queue}, which does not exist"
             return QueuedJobStatus(path, refusal=message)
-        refusal, unsure = self._unusable(local, queue, demand.namespace)
+        refusal, unsure = self._queue_refusal(local, queue, demand.namespace)
         if refusal:
             return QueuedJobStatus(path, refusal=f"{path} {refusal}")
         rules = self._state.rules[path.cluster_queue]
@@ -317,7 +320,7 @@ class _Builder:
         for (_, count), (template, _), asked in zip(demand.groups, pod_templates(obj), sums, strict=True):
             if asked is None:
                 each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
-                asked = times(self._configuration.counted(each), count)
+                asked = total_requests(self._configuration.counted(each), count)
             yield pod_set("", asked, count, template["spec"], rules, self._flavors)
 
     def _unmanaged(self, demand: Demand) -> str:
@@ -325,7 +328,7 @@ class _Builder:
         selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
         if not self._configuration.manages(demand.kind):
             return f"{settings} has no integration for {demand.kind}: it may start without quota"
-        if not self._spaces.decide(selector, demand.namespace):
+        if not self._spaces.suffice_for(selector, demand.namespace):
             return f"{settings} selects namespaces, and the labels of {demand.namespace} could not be read"
         if not selector_matches(selector, self._spaces.of(demand.namespace)):
             return f"{settings} excludes the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
@@ -335,7 +338,7 @@ class _Builder:
         """Return a factor of the decision that is not in a snapshot, or not supported."""
         if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
-        transformed = self._configuration.transforms(self._asked(self._state.roots[queue["name"]]))
+        transformed = self._configuration.transforms(self._requested_resources(self._state.roots[queue["name"]]))
         if transformed:
             return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
         annotations = obj["metadata"].get("annotations") or {}
@@ -346,7 +349,7 @@ class _Builder:
             return "the meaning of flavorFungibility.preference differs between versions of Kueue"
         return ""
 
-    def _loose(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
+    def _roots_with_unknown_usage(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
         """Return the roots with jobs whose usage is unknown: no result is certain there."""
         roots = self._state.roots
         found = {roots[item.path.cluster_queue] for item in statuses if item.unknown_reason and item.path.cluster_queue}
@@ -376,7 +379,7 @@ class _Builder:
             return "Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)"
         return ""
 
-    def _asked(self, root: str) -> set[str]:
+    def _requested_resources(self, root: str) -> set[str]:
         """Return the resources that new and waiting jobs request in the queues of a root."""
         found: set[str] = set()
         if not self._configuration.transformed:
@@ -392,7 +395,7 @@ class _Builder:
         return found
 
 
-def is_of(obj: Object, workload: Object) -> bool:
+def is_workload_of(obj: Object, workload: Object) -> bool:
     """Return True if a Workload of a snapshot belongs to an object."""
     owner = workload.get("owner") or {}
     if workload["namespace"] != obj["metadata"]["namespace"] or owner.get("kind") != obj["kind"]:

@@ -102,7 +102,7 @@ class QuotaHolders:
 
         def fits() -> bool:
             return all(
-                (borrowing or not node.exceeds(slot, amount)) and amount <= max(0, node.available(slot))
+                (borrowing or not node.would_borrow(slot, amount)) and amount <= max(0, node.available(slot))
                 for slot, amount in usage.items()
             )
 
@@ -140,12 +140,12 @@ class QuotaHolders:
         if borrowing and not candidate.also_borrowing:
             return False
         node = self._nodes[victim.queue]
-        if node.within(needed):
+        if node.borrows_none(needed):
             return False
-        for cohort in node.path():
+        for cohort in node.ancestors():
             if cohort is candidate.top:
                 break
-            if cohort.within(needed):
+            if cohort.borrows_none(needed):
                 return False
         return True
 
@@ -153,7 +153,7 @@ class QuotaHolders:
         self, job: QueuedJob, rules: ClusterQueueRules, needed: frozenset[FlavorResource]
     ) -> Iterator[_Candidate]:
         for other in self.of(job.queue):
-            if _uses(other, needed) and may_preempt(job, other, rules.within):
+            if _uses(other, needed) and may_preempt(job, other, rules.preemption_policy):
                 yield _Candidate(QuotaVictim(other, False), None, True)
 
     def _others(
@@ -171,16 +171,16 @@ class QuotaHolders:
         """
         above: list[_Candidate] = []
         others: list[_Candidate] = []
-        if rules.reclaim == "Never":
+        if rules.reclaim_policy == "Never":
             return above, others
         precedes, rest = node.fits_quota(usage)
         before: QuotaNode | None = None
-        for top in node.path():
+        for top in node.ancestors():
             for queue in _borrowing_queues(top, before, needed):
                 if queue is node:
                     continue
                 for other in self.of(queue.name):
-                    if not _uses(other, needed) or not may_preempt(job, other, rules.reclaim):
+                    if not _uses(other, needed) or not may_preempt(job, other, rules.reclaim_policy):
                         continue
                     victim = QuotaVictim(other, True)
                     if precedes:
@@ -209,9 +209,9 @@ def _borrowing_queues(
 ) -> Iterator[QuotaNode]:
     """Yield the ClusterQueues below a cohort that borrow. Source: collectCandidatesInSubtree."""
     for cohort in top.cohorts:
-        if cohort is not skipped and not cohort.within(needed):
+        if cohort is not skipped and not cohort.borrows_none(needed):
             yield from _borrowing_queues(cohort, skipped, needed)
-    yield from (queue for queue in top.queues if not queue.within(needed))
+    yield from (queue for queue in top.queues if not queue.borrows_none(needed))
 
 
 def _ordered(found: Iterable[_Candidate]) -> list[_Candidate]:

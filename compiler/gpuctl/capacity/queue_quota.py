@@ -44,11 +44,11 @@ class QuotaNode:
         self.used: dict[FlavorResource, int] = {}
         self.height = 0
 
-    def settle(self) -> None:
+    def compute_quota(self) -> None:
         """Compute the quota of the node and its members. Source: updateCohortResourceNode, localQuota."""
         self.subtree = {slot: quota.nominal for slot, quota in self.own.items()}
         for child in (*self.cohorts, *self.queues):
-            child.settle()
+            child.compute_quota()
             self.height = max(self.height, child.height + 1)
             for slot, amount in child.subtree.items():
                 self.subtree[slot] = self.subtree.get(slot, 0) + amount - child.kept.get(slot, 0)
@@ -57,7 +57,7 @@ class QuotaNode:
             if limit is not None:
                 self.kept[slot] = max(0, amount - limit)
 
-    def local(self, slot: FlavorResource) -> int:
+    def local_available(self, slot: FlavorResource) -> int:
         """Return the free part of the quota that it never lends. Source: LocalAvailable."""
         return max(0, self.kept.get(slot, 0) - self.used.get(slot, 0))
 
@@ -71,7 +71,7 @@ class QuotaNode:
         if limit is not None:
             kept = self.kept.get(slot, 0)
             lent = min(subtree - kept - max(0, used - kept) + limit, lent)
-        return self.local(slot) + lent
+        return self.local_available(slot) + lent
 
     def potential(self, slot: FlavorResource) -> int:
         """Return the quota that a job can get if nothing is used. Source: potentialAvailable."""
@@ -83,7 +83,7 @@ class QuotaNode:
 
     def add(self, slot: FlavorResource, amount: int) -> None:
         """Add usage. Source: addUsage."""
-        passed = amount - self.local(slot)
+        passed = amount - self.local_available(slot)
         self.used[slot] = self.used.get(slot, 0) + amount
         if self.parent is not None and passed > 0:
             self.parent.add(slot, passed)
@@ -95,34 +95,34 @@ class QuotaNode:
         if self.parent is not None and stored > 0:
             self.parent.remove(slot, min(amount, stored))
 
-    def exceeds(self, slot: FlavorResource, amount: int = 0) -> bool:
+    def would_borrow(self, slot: FlavorResource, amount: int = 0) -> bool:
         """Return True if it would borrow with an additional amount. Source: BorrowingWith."""
         return self.used.get(slot, 0) + amount > self.subtree.get(slot, 0)
 
-    def within(self, slots: Iterable[FlavorResource]) -> bool:
+    def borrows_none(self, slots: Iterable[FlavorResource]) -> bool:
         """Return True if it borrows none of some flavor resources. Source: IsWithinNominalInResources."""
-        return not any(self.exceeds(slot) for slot in slots)
+        return not any(self.would_borrow(slot) for slot in slots)
 
-    def path(self) -> Iterator[QuotaNode]:
+    def ancestors(self) -> Iterator[QuotaNode]:
         """Yield its cohorts, from the nearest to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
-    def borrowing(self, slot: FlavorResource, amount: int) -> tuple[int, bool]:
+    def borrowing_distance(self, slot: FlavorResource, amount: int) -> tuple[int, bool]:
         """Return the distance from which an additional amount would be borrowed (0: own quota), and whether that is
         below the root.
 
         Source: FindHeightOfLowestSubtreeThatFits.
         """
-        if self.parent is None or not self.exceeds(slot, amount):
+        if self.parent is None or not self.would_borrow(slot, amount):
             return 0, self.parent is not None
-        rest, root = amount - self.local(slot), self.parent
-        for node in self.path():
-            if not node.exceeds(slot, rest):
+        rest, root = amount - self.local_available(slot), self.parent
+        for node in self.ancestors():
+            if not node.would_borrow(slot, rest):
                 return node.height, node.parent is not None
-            rest -= node.local(slot)
+            rest -= node.local_available(slot)
             root = node
         return root.height, False
 
@@ -130,8 +130,8 @@ class QuotaNode:
         """Return True if its own quota suffices, and the amounts that remain to be borrowed. Source:
         QuantitiesFitInQuota.
         """
-        fits = not any(self.exceeds(slot, amount) for slot, amount in requests.items())
-        return fits, {slot: max(0, amount - self.local(slot)) for slot, amount in requests.items()}
+        fits = not any(self.would_borrow(slot, amount) for slot, amount in requests.items())
+        return fits, {slot: max(0, amount - self.local_available(slot)) for slot, amount in requests.items()}
 
 
 def quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, QuotaNode]:
@@ -156,7 +156,7 @@ def quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> 
             node.parent.cohorts.append(node)
     for node in [*groups.values(), *found.values()]:
         if node.parent is None:
-            node.settle()
+            node.compute_quota()
     return found
 
 

@@ -53,8 +53,8 @@ class ClusterQueueRules(NamedTuple):
     name: str
     groups: tuple[FlavorGroup, ...]
     is_strict: bool
-    within: str
-    reclaim: str
+    preemption_policy: str
+    reclaim_policy: str
     borrows: bool
     threshold: int | None
     stops_at_borrowing: bool
@@ -64,7 +64,7 @@ class ClusterQueueRules(NamedTuple):
     @property
     def preempts(self) -> bool:
         """True if its jobs may preempt others."""
-        return {self.within, self.reclaim} != {_NEVER}
+        return {self.preemption_policy, self.reclaim_policy} != {_NEVER}
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class QueuedJob:
 
     - ``created``: sortable text. ``since``: the order in which jobs got quota. ``held``: its quota.
     - ``in_turn``: Kueue sees it before the next job is created.
-    - ``leaves``: after an eviction it does not queue again.
+    - ``ends_after_eviction``: after an eviction it does not queue again.
     - ``is_untried``: Kueue has not tried to admit it yet.
     """
 
@@ -90,7 +90,7 @@ class QueuedJob:
     uid: str = ""
     evicted: bool = False
     in_turn: bool = False
-    leaves: bool = False
+    ends_after_eviction: bool = False
     is_untried: bool = False
 
     @property
@@ -145,7 +145,7 @@ def build_queue_state(cluster_queues: list[Object], cohorts: list[Object], flavo
         used = {flavor for group in found.groups for flavor in group.flavors}
         is_whole = used <= known and not is_in_cycle(cohort_of(item), parents)
         rules[found.name] = found._replace(is_active=found.is_active and is_whole)
-        top = [cohort.name for cohort in nodes[found.name].path()]
+        top = [cohort.name for cohort in nodes[found.name].ancestors()]
         roots[found.name] = f"cohort {top[-1]}" if top else f"queue {found.name}"
     return QueueState(cluster_queues, cohorts, rules, roots)
 

@@ -24,13 +24,13 @@ _Charge = dict[Limit, int]
 class QuotaAdmission(NamedTuple):
     """The pods of a job that quotas admit, by group, and why others are refused.
 
-    Not ``settled``: the number depends on the order in which pods are created. ``for_ever``: the job is refused even if
-    nothing else uses the quota.
+    Not ``settled``: the number depends on the order in which pods are created. ``is_permanent``: the job is refused
+    even if nothing else uses the quota.
     """
 
     groups: list[tuple[PodGroup, int]]
     refusals: list[str]
-    for_ever: bool
+    is_permanent: bool
     shortfalls: list[Shortfall]
     settled: bool = True
 
@@ -57,12 +57,12 @@ def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> lis
         created = sorted(here, key=lambda number: demands[number].creation_order)
         freed = [usage for number in here for usage in freed_objects(demands[number])]
         coming = {number: demands[number] for number in created if not refused[number]}
-        for number, admission in _Space(limiting, coming, freed).admissions():
+        for number, admission in _NamespaceQuotas(limiting, coming, freed).admissions():
             result[number] = admission
     return result
 
 
-class _Claim(NamedTuple):
+class _JobCharge(NamedTuple):
     """Charges of one job to quotas: in total, for itself, and for a pod of each group.
 
     ``most``: an upper bound of the admitted pods of each group.
@@ -84,7 +84,7 @@ class _Claim(NamedTuple):
         return _sum([self.own, *map(_times, self.pods, counts)])
 
 
-class _Space:
+class _NamespaceQuotas:
     """A namespace with its quotas, and the new jobs by number, in their order of creation.
 
     Amounts are integers: multiples of 1 / ``_scale``.
@@ -107,13 +107,13 @@ class _Space:
         every += [part for item in self._rooms.values() for part in (item.hard, item.total)]
         self._scale = math.lcm(*{amount.denominator for amount in every})
         self._left = {limit: int((item.hard - item.total) * self._scale) for limit, item in self._rooms.items()}
-        self._claims = {number: self._claim(demand, charges[number]) for number, demand in coming.items()}
+        self._claims = {number: self._charge_of(demand, charges[number]) for number, demand in coming.items()}
         self._largest = _sum(claim.largest for claim in self._claims.values())
         short = {limit for limit, amount in self._largest.items() if amount > self._left[limit]}
         # Jobs for which the order decides: they charge a resource that is too short for all.
         self._open = {number for number, claim in self._claims.items() if short & claim.largest.keys()}
 
-    def _claim(self, demand: Demand, charges: Sequence[dict[Limit, Fraction]]) -> _Claim:
+    def _charge_of(self, demand: Demand, charges: Sequence[dict[Limit, Fraction]]) -> _JobCharge:
         """Return what a job charges when it comes first: no other order gives it more."""
         own: _Charge = {}
         pods: list[_Charge] = []
@@ -126,13 +126,13 @@ class _Space:
         wanted = [count for _, count in demand.groups]
         asked = _sum([own, *map(_times, pods, wanted)])
         if not _has(self._left, own):
-            return _Claim(demand, asked, {}, pods, [0] * len(pods))
+            return _JobCharge(demand, asked, {}, pods, [0] * len(pods))
         left = _less(self._left, own)
         most = [
             max(0, min([count, *(left[limit] // amount for limit, amount in charge.items())]))
             for charge, count in zip(pods, wanted, strict=True)
         ]
-        return _Claim(demand, asked, own, pods, most)
+        return _JobCharge(demand, asked, own, pods, most)
 
     def admissions(self) -> Iterator[tuple[int, QuotaAdmission]]:
         """Yield the admission of each job."""
@@ -140,22 +140,22 @@ class _Space:
         taken = {number: claim.taken(passed.get(number, claim.most)) for number, claim in self._claims.items()}
         every = _sum(taken.values())
         for number, claim in self._claims.items():
-            found = self._told(claim, passed.get(number, claim.most), _less(every, taken[number]))
+            found = self._admission(claim, passed.get(number, claim.most), _less(every, taken[number]))
             yield number, found._replace(settled=number not in self._open)
 
-    def _told(self, claim: _Claim, counts: Sequence[int], others: _Charge) -> QuotaAdmission:
+    def _admission(self, claim: _JobCharge, counts: Sequence[int], others: _Charge) -> QuotaAdmission:
         """Return the admission of a job for a number of admitted pods of each group and the charges of other jobs."""
         demand = claim.demand
         groups = [(group, count) for (group, _), count in zip(demand.groups, counts, strict=True)]
         if groups == demand.groups:
             return QuotaAdmission(groups, [], False, [])
-        short, for_ever = [], False
+        short, is_permanent = [], False
         for limit, item in self._rooms.items():
             own, together = claim.asked.get(limit, 0), claim.asked.get(limit, 0) + others.get(limit, 0)
             if own and together > self._left[limit]:
                 short.append(item._replace(needed=Fraction(together, self._scale)))
-                for_ever = for_ever or Fraction(own, self._scale) > item.hard
-        return QuotaAdmission(groups, [str(item) for item in short], for_ever, short)
+                is_permanent = is_permanent or Fraction(own, self._scale) > item.hard
+        return QuotaAdmission(groups, [str(item) for item in short], is_permanent, short)
 
     def _in_turn(self) -> dict[int, list[int]]:
         """Return the number of admitted pods of each group, for the jobs on which the order decides."""

@@ -37,7 +37,7 @@ class RecreatedPods:
         self._items = {
             pod: item
             for pod, item in (*there, *others)
-            if item.get("owner") and not (pod.stays or pod.deleting or self._is_over(pod))
+            if item.get("owner") and not (pod.stays_on_node or pod.deleting or self._is_over(pod))
         }
         self._context = snapshot, namespaces, classes
         self._known: dict[PlacedPod, IncomingPod] = {}

@@ -32,7 +32,7 @@ class RoomProofs:
         comers += component.cluster.waiting
         self._others = [(PodGroup(("comer", number), comer), 1) for number, comer in enumerate(comers)]
 
-    def fits(self, position: int) -> bool:
+    def proves_fit(self, position: int) -> bool:
         """Return True if a job starts wherever the others are placed, in any order.
 
         Less important jobs take no room that it cannot get back by evicting them. It must not be evicted itself if it
@@ -68,7 +68,7 @@ class RoomProofs:
         ]
         own = component.reported_groups[position]
         return all(
-            self._rooms_of(group).suffice(
+            self._rooms_of(group).suffices_for(
                 number, [*others, *self._others, *(item for item in own if item[0] is not group)]
             )
             for group, number in own
@@ -79,7 +79,7 @@ class RoomProofs:
         rooms = self._rooms_of(group) if self._peaceful else None
         return number if rooms is None or not rooms.known else min(number, rooms.total)
 
-    def lacks_room(self, position: int) -> bool:
+    def proves_no_room(self, position: int) -> bool:
         """Return True if none of a job's pods fits, not even alone, and no eviction makes room."""
         groups = self._component.reported_groups[position]
         if not self._peaceful or not groups:
@@ -89,7 +89,7 @@ class RoomProofs:
 
     def _rooms_of(self, group: PodGroup) -> RoomCount:
         own = group.incoming.pod
-        start, open_to = self._component.start(own.priority), self._component.open_to(group.incoming)
+        start, open_to = self._component.start_state(own.priority), self._component.open_to(group.incoming)
         labels = (own.namespace, frozenset(own.labels.items())) if self._apart else None
         # The component keeps states and node lists alive, so their ids are not reused.
         key = (

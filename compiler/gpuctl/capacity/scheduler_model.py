@@ -95,10 +95,10 @@ class DelayedClaim(NamedTuple):
 class PlacedPod:
     """A pod with what matters to the scheduler and to quotas.
 
-    ``start`` is the start time (RFC 3339), "" before the start. ``stays``: the pod belongs to its node (DaemonSet,
-    static pod). ``volumes`` are attached to the node by CSI drivers. ``scored`` is the cpu and memory used to score
-    nodes. ``ends`` is the latest time at which the pod has left its node (RFC 3339), "" if unknown. ``priority_class``
-    and ``has_deadline`` (``activeDeadlineSeconds``) select quota scopes.
+    ``start`` is the start time (RFC 3339), "" before the start. ``stays_on_node``: the pod belongs to its node
+    (DaemonSet, static pod). ``volumes`` are attached to the node by CSI drivers. ``scored`` is the cpu and memory used
+    to score nodes. ``ends`` is the latest time at which the pod has left its node (RFC 3339), "" if unknown.
+    ``priority_class`` and ``has_deadline`` (``activeDeadlineSeconds``) select quota scopes.
     """
 
     namespace: str
@@ -109,7 +109,7 @@ class PlacedPod:
     ports: tuple[HostPort, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
     start: str = ""
-    stays: bool = False
+    stays_on_node: bool = False
     deleting: bool = False
     owner: str = ""
     priority_class: str = ""

@@ -27,12 +27,12 @@ class QueuedPod:
     """A pod in the scheduler's queue: a pod of job number ``job``, or a pod of the snapshot (``origin``)."""
 
     pod: PlacedPod
-    kind: _Kind
+    kind: _PodKind
     job: int | None = None
     origin: PlacedPod | None = None
 
 
-class _Kind:
+class _PodKind:
     """Identical pods, and cached results for the nodes.
 
     ``alone``: each node can be judged by itself; ``by_amounts``: by its amounts only. ``rooms`` has the score of each
@@ -69,7 +69,7 @@ class _Kind:
         self.failed_at = -1
 
 
-class Run:
+class SchedulerRun:
     """The scheduler and its nodes in a simulation.
 
     ``node_infos``: the current nodes. ``bound``: the number of pods of each job that have a node. ``evicted``: the
@@ -96,7 +96,7 @@ class Run:
         self._repelling += [rival.pod for rival in cluster.waiting if rival.pod.anti_affinity]
         self.bound: Counter[int | None] = Counter()
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
-        self._kinds: dict[object, _Kind] = {}
+        self._kinds: dict[object, _PodKind] = {}
         self._changes: list[tuple[int, NodeInfo, NodeInfo]] = []
         self._departures = 0
         self._entries: dict[PlacedPod, QueuedPod] = {}
@@ -108,7 +108,7 @@ class Run:
         self._pending = [self._entry(replace(rival, preempts=False), origin=rival.pod) for rival in cluster.waiting]
         self._retry()
 
-    def take(self, job: int, groups: Iterable[tuple[PodGroup, int]]) -> None:
+    def add_job(self, job: int, groups: Iterable[tuple[PodGroup, int]]) -> None:
         """Create the pods of a job, then retry pending pods."""
         entries = [self._entry(group.incoming, job) for group, number in groups for _ in range(number)]
         before = self._departures
@@ -117,13 +117,13 @@ class Run:
         if self._departures > before:
             self._retry()
 
-    def finish(self) -> None:
+    def recreate_evicted(self) -> None:
         """Recreate the evicted pods of Jobs."""
         while self._later:
             self._pending, self._later = [*self._pending, *self._later], []
             self._retry()
 
-    def came(self, job: int) -> bool:
+    def has_pods_of(self, job: int) -> bool:
         """Return True if any pod of a job was created."""
         return any(entry.job == job for entry in self._entries.values())
 
@@ -142,7 +142,7 @@ class Run:
         key = scheduling_key(incoming), labels
         if key not in self._kinds:
             nodes = self._suitable_nodes.open_to(incoming)
-            self._kinds[key] = _Kind(incoming, nodes, self.node_infos, self._repelling, len(self._changes))
+            self._kinds[key] = _PodKind(incoming, nodes, self.node_infos, self._repelling, len(self._changes))
         pod = replace(incoming.pod)
         entry = self._entries[pod] = QueuedPod(pod, self._kinds[key], job, origin)
         return entry
@@ -169,11 +169,11 @@ class Run:
         stage = self._departures if kind.alone else len(self._changes)
         if kind.failed_at == stage:
             return False
-        self._look_for_room(kind)
+        self._update_rooms(kind)
         if kind.rooms:
             self._bind(entry, kind.ranks.best(kind.rooms, last=self._last))
             return True
-        found = self._cheapest(kind) if kind.incoming.preempts else None
+        found = self._cheapest_eviction(kind) if kind.incoming.preempts else None
         if found is None:
             kind.failed_at = stage
             return False
@@ -181,18 +181,18 @@ class Run:
         self._evict(entry, choice)
         # Freed room is reserved (nominated): only more important pods may take it.
         self._try_pending([other for other in self._pending if other.pod.priority > entry.pod.priority])
-        self._look_for_room(kind)
+        self._update_rooms(kind)
         if kind.rooms:
             self._bind(entry, place if place in kind.rooms else kind.ranks.best(kind.rooms, last=self._last))
         return bool(kind.rooms)
 
-    def _look_for_room(self, kind: _Kind) -> None:
+    def _update_rooms(self, kind: _PodKind) -> None:
         """Update the nodes with room for a pod. Source: ``schedule_one.go``, findNodesThatPassFilters."""
         if not kind.alone:
             for _, before, now in self._changes[kind.counted :]:
                 kind.census = updated_counts(kind.census, kind.incoming, before, now)
             kind.counted = len(self._changes)
-        for place in self._changed(kind, kind.rooms_at):
+        for place in self._nodes_to_check(kind, kind.rooms_at):
             node_info = self.node_infos[place]
             if self._fits(kind, node_info):
                 kind.rooms[place] = resource_score(kind.incoming.pod, node_info)
@@ -200,21 +200,21 @@ class Run:
                 kind.rooms.pop(place, None)
         kind.rooms_at = len(self._changes)
 
-    def _changed(self, kind: _Kind, since: int) -> Iterable[int]:
+    def _nodes_to_check(self, kind: _PodKind, since: int) -> Iterable[int]:
         """Return the nodes to check again after a number of changes."""
         if since < 0 or (since < len(self._changes) and not kind.alone):
             return kind.nodes
         return {place for place, _, _ in self._changes[since:] if place in kind.open_to}
 
     @staticmethod
-    def _fits(kind: _Kind, node_info: NodeInfo) -> bool:
+    def _fits(kind: _PodKind, node_info: NodeInfo) -> bool:
         if kind.by_amounts:
             return _has_amounts(kind.incoming, node_info)
         return failing_rule(kind.incoming, node_info, kind.census) is None
 
-    def _cheapest(self, kind: _Kind) -> tuple[int, Eviction] | None:
+    def _cheapest_eviction(self, kind: _PodKind) -> tuple[int, Eviction] | None:
         """Return the node on which evicting costs least. Source: ``preemption.go``, SelectCandidate."""
-        for place in self._changed(kind, kind.evictions_at):
+        for place in self._nodes_to_check(kind, kind.evictions_at):
             found = self._eviction(kind, self.node_infos[place])
             if found is None:
                 kind.evictions.pop(place, None)
@@ -226,7 +226,7 @@ class Run:
         order = -1 if self._last else 1
         return min(kind.evictions.items(), key=lambda item: (item[1].cost, order * item[0]))
 
-    def _eviction(self, kind: _Kind, node_info: NodeInfo) -> Eviction | None:
+    def _eviction(self, kind: _PodKind, node_info: NodeInfo) -> Eviction | None:
         incoming = kind.incoming
         lower = node_info.below(incoming.pod.priority)
         if lower is None:

@@ -23,7 +23,7 @@ _GROUP = "waiting.gpuctl/v1"
 _KINDS = frozenset({"Job", "Deployment", "StatefulSet"})
 
 
-class _Whose(NamedTuple):
+class _WorkloadId(NamedTuple):
     """The workload of pods; a pod of an unknown kind of workload stands for itself."""
 
     kind: str
@@ -37,10 +37,10 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
     :param namespace: return the answers of this namespace only; pods of other namespaces still compete.
     """
     waiting = [pod for pod in snapshot.pods if "node" not in pod]
-    groups: dict[tuple[_Whose, Hashable], list[Object]] = {}
+    groups: dict[tuple[_WorkloadId, Hashable], list[Object]] = {}
     for pod in waiting:
-        groups.setdefault((_whose(pod), _kind(pod)), []).append(pod)
-    objects = [_workload(whose, pods) for (whose, _), pods in groups.items()]
+        groups.setdefault((_workload_of(pod), _placement_key(pod)), []).append(pod)
+    objects = [_workload(workload, pods) for (workload, _), pods in groups.items()]
     cluster = _without_waiting(snapshot, waiting)
     if snapshot.kueue is not None:
         defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
@@ -48,21 +48,21 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
         objects += queued
         cluster = replace(cluster, kueue=lists)
     found = fit(cluster, objects)
-    answers = [_as_it_is(answer) for answer in found]
+    answers = [_with_own_kind(answer) for answer in found]
     return [answer for answer in answers if namespace in (None, answer.demand.namespace)]
 
 
-def _whose(pod: Object) -> _Whose:
+def _workload_of(pod: Object) -> _WorkloadId:
     owner = pod.get("owner") or {}
     jobset = (pod.get("labels") or {}).get(_JOBSET_LABEL)
     if jobset and owner.get("kind") == "Job":
-        return _Whose("JobSet", pod["namespace"], jobset)
+        return _WorkloadId("JobSet", pod["namespace"], jobset)
     if owner.get("kind") in _KINDS:
-        return _Whose(owner["kind"], pod["namespace"], owner["name"])
-    return _Whose("Pod", pod["namespace"], pod["name"])
+        return _WorkloadId(owner["kind"], pod["namespace"], owner["name"])
+    return _WorkloadId("Pod", pod["namespace"], pod["name"])
 
 
-def _kind(pod: Object) -> Hashable:
+def _placement_key(pod: Object) -> Hashable:
     """Return a value that is equal for pods that may go to the same nodes."""
     names = ("requests", "wants", "priority", "priorityClass", "hostPorts", "antiAffinity", "claims", "hasDeadline")
     return _hashable([pod.get(name) for name in names])
@@ -78,16 +78,16 @@ def _hashable(value: Any) -> Hashable:
     return found
 
 
-def _workload(whose: _Whose, pods: list[Object]) -> Object:
+def _workload(workload: _WorkloadId, pods: list[Object]) -> Object:
     """Return an object that creates such pods. A JobSet is represented by a Job."""
     first = pods[0]
     spec = {**waiting_spec(first), "priorityClassName": _class_of(first)}
-    metadata = {"namespace": whose.namespace, "name": whose.name}
+    metadata = {"namespace": workload.namespace, "name": workload.name}
     labels = first.get("labels") or {}
-    if whose.kind == "Pod":
+    if workload.kind == "Pod":
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": labels}, "spec": spec}
     template = {"metadata": {"labels": labels}, "spec": spec}
-    kind = "Job" if whose.kind == "JobSet" else whose.kind
+    kind = "Job" if workload.kind == "JobSet" else workload.kind
     count = {"parallelism": len(pods)} if kind == "Job" else {"replicas": len(pods)}
     return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "spec": {**count, "template": template}}
 
@@ -113,7 +113,7 @@ def _without_waiting(snapshot: Snapshot, waiting: list[Object]) -> Snapshot:
     return replace(
         snapshot,
         pods=[_grouped(pod) for pod in snapshot.pods if id(pod) not in out],
-        namespaces=[_open(item) for item in snapshot.namespaces],
+        namespaces=[_without_pod_security(item) for item in snapshot.namespaces],
         priority_classes=[*snapshot.priority_classes, *ranked.values()],
         quotas=[],
         limit_ranges=[],
@@ -125,12 +125,12 @@ def _grouped(pod: Object) -> Object:
     return {**pod, "owner": {"group": "", **pod["owner"]}} if pod.get("owner") else pod
 
 
-def _open(namespace: Object) -> Object:
+def _without_pod_security(namespace: Object) -> Object:
     labels = {key: value for key, value in (namespace.get("labels") or {}).items() if not key.startswith(_POD_SECURITY)}
     return {**{key: value for key, value in namespace.items() if key != "deleting"}, "labels": labels}
 
 
-def _as_it_is(answer: Fit) -> Fit:
+def _with_own_kind(answer: Fit) -> Fit:
     """Return the answer with the workload's own kind."""
     demand = answer.demand
     jobset = demand.kind == "Job" and any(

@@ -97,7 +97,7 @@ def is_merged(one: bytes, other: bytes) -> bool:
     return set(one.split(b"\n")) == set(other.split(b"\n"))
 
 
-def union(old: bytes, new: bytes) -> bytes:
+def merge_manifests(old: bytes, new: bytes) -> bytes:
     """Return the new manifest with the files of the old one added."""
     lines = {line for line in lines_of(old.decode("utf-8", "replace")) if not line.startswith(("#", *_CONFLICT))}
     lines |= set(lines_of(new.decode("utf-8", "replace")))

@@ -59,9 +59,9 @@ def restarts(
         if was[job] == becomes[job] and any((job.namespace, name) in kept for name in names):
             continue
         if names and hashed_name(job.name, new) not in names:
-            found.append(Restart(job, RELOWERED if old == new else _why(was[job], becomes[job])))
+            found.append(Restart(job, RELOWERED if old == new else _reason(was[job], becomes[job])))
         elif not names and old != new:
-            found.append(Restart(job, _why(was[job], becomes[job])))
+            found.append(Restart(job, _reason(was[job], becomes[job])))
     return sorted([*found, *_services(before, after)])
 
 
@@ -97,17 +97,17 @@ def renamed_trainings(
     return found
 
 
-def _trainings(side: DeclaredState) -> dict[JobId, list[Object]]:
+def _trainings(state: DeclaredState) -> dict[JobId, list[Object]]:
     """Return the objects of each training."""
-    found: dict[JobId, list[Object]] = {job: [] for job in side.jobs if job.kind == "training"}
-    for key, obj in side.objects.items():
+    found: dict[JobId, list[Object]] = {job: [] for job in state.jobs if job.kind == "training"}
+    for key, obj in state.objects.items():
         job = JobId("training", key.namespace, (obj["metadata"].get("labels") or {}).get("app") or "")
         if job in found:
             found[job].append(obj)
     return found
 
 
-def _why(before: list[Object], after: list[Object]) -> str:
+def _reason(before: list[Object], after: list[Object]) -> str:
     old, new = (next(obj for obj in objects if obj["kind"] in CHANGEABLE) for objects in (before, after))
     return f"was a {old['kind']}" if old["kind"] != new["kind"] else _fields(old, new)
 

@@ -18,7 +18,7 @@ from gpuctl.gitops.comparison import FileChange
 from gpuctl.gitops.directory_state import DirectoryState, inspect_directory, read_plain, unwritable
 from gpuctl.gitops.disk import STAGING, remove_empty, staging_directory, sync_folder, write_new
 from gpuctl.gitops.layout import File
-from gpuctl.gitops.manifest import MANIFEST, is_merged, parse_sources, render_manifest, union
+from gpuctl.gitops.manifest import MANIFEST, is_merged, merge_manifests, parse_sources, render_manifest
 from gpuctl.gitops.sources import BuildSource, enumerated, sources_left_out
 
 
@@ -64,12 +64,12 @@ def build(
     request = _Request(files, sources, allow_source, force)
     try:
         state = _inspect(target, request)
-        _refuse(state, request)
+        _raise_problems(state, request)
         if state.changes or os.path.lexists(target / STAGING):
-            with _made(target), staging_directory(target) as staging:
+            with _created_directory(target), staging_directory(target) as staging:
                 # Another build may have changed the directory before the lock was taken.
                 state = _inspect(target, request)
-                _refuse(state, request)
+                _raise_problems(state, request)
                 if state.changes:
                     _replace_files(state, staging)
     except OSError as error:
@@ -145,7 +145,7 @@ def _outcome(state: DirectoryState) -> BuildOutcome:
     return BuildOutcome(state.directory, changes, state.edited, len(state.wanted.keys() - changed))
 
 
-def _refuse(state: DirectoryState, request: _Request) -> None:
+def _raise_problems(state: DirectoryState, request: _Request) -> None:
     """Raise BuildError if a build is impossible."""
     problems = [*state.problems, *_other_sources(state, request)]
     if not request.force:
@@ -174,7 +174,7 @@ def _replace_files(state: DirectoryState, staging: Path) -> None:
     for change in changes:
         if change.after is not None:
             write_new(prepared[change.path], change.after)
-    write_new(both, union(state.present.get(MANIFEST, b""), new))
+    write_new(both, merge_manifests(state.present.get(MANIFEST, b""), new))
     write_new(last, new)
     sync_folder(staging)
     state.verify()
@@ -203,7 +203,7 @@ def _reason(error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def _made(target: Path) -> Iterator[None]:
+def _created_directory(target: Path) -> Iterator[None]:
     """Create a directory and its parents; remove them again if the build fails."""
     missing = [folder for folder in (target, *target.parents) if not os.path.lexists(folder)]
     try:

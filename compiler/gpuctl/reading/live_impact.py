@@ -134,7 +134,7 @@ def live_impact(
         own = {(pod.namespace, pod.name) for answer in answers for pod in answer.demand.owned}
         early = [
             replace(answer, victims=[item for item in answer.victims if (item.pod.namespace, item.pod.name) not in own])
-            for answer in fit(snapshot, objects, beside=beside)
+            for answer in fit(snapshot, objects, with_running_pods=beside)
         ]
         evictions = _with_early(evictions, _evictions(early, titles, snapshot, settings))
     return LiveImpact(
