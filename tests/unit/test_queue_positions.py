@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.kueue_entries import cluster_queue_entry
-from gpuctl.capacity.queue_messages import QueuePath, flavor_rooms, never_admitted_message, waiting_message
+from gpuctl.capacity.queue_messages import QueuePath, flavor_headroom, never_admitted_message, waiting_message
 from gpuctl.capacity.queue_quota import quota_trees
 from gpuctl.capacity.queue_state import PodSet, QueuedJob, QueueState, build_queue_state
 from gpuctl.language.settings import Settings
@@ -114,8 +114,8 @@ def test_a_flavor_that_is_not_for_each_pod_set() -> None:
         state.rules["gpus"],
         quota_trees(state.cluster_queues, [])["gpus"],
     )
-    assert [item.slot.flavor for item in flavor_rooms(job, rules, node)] == ["a", "b"]
-    assert waiting_message(path, flavor_rooms(job, rules, node), 1) == f"waits in {path}: 1 job is ahead of it"
+    assert [item.slot.flavor for item in flavor_headroom(job, rules, node)] == ["a", "b"]
+    assert waiting_message(path, flavor_headroom(job, rules, node), 1) == f"waits in {path}: 1 job is ahead of it"
     job, state = counted(2, 2, excluded=("a", "b"), a=4, b=4)
     said = never_admitted_message(path, job, rules, state)
     assert said == f"no flavor of {path} is for it: flavor a is not for it, flavor b is not for it"

@@ -12,7 +12,7 @@ from gpuctl.capacity.exhaustive_search import DEPENDS
 from gpuctl.capacity.kueue_configuration import ASSUMED_DEFAULTS, CONFIGURATION
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.queue_admission import QueueAdmission, QueuedJobStatus
-from gpuctl.capacity.queue_messages import flavor_rooms, waiting_message
+from gpuctl.capacity.queue_messages import flavor_headroom, waiting_message
 from gpuctl.capacity.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
@@ -86,7 +86,7 @@ def _as_admitted(demand: Demand, status: QueuedJobStatus, admission: QueueAdmiss
     if not run.is_admitted(status.job.number):
         rules, node = admission.state.rules[status.job.queue], run.nodes[status.job.queue]
         return demand, waiting_message(
-            status.path, flavor_rooms(status.job, rules, node), run.jobs_ahead_of(status.job)
+            status.path, flavor_headroom(status.job, rules, node), run.jobs_ahead_of(status.job)
         )
     flavors = run.admitted[status.job.number]
     groups = [

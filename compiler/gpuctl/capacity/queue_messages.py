@@ -26,7 +26,7 @@ class QueuePath(NamedTuple):
         return f"Kueue's queue {self.queue}" + (f" ({', '.join(behind)})" if behind else "")
 
 
-class FlavorRoom(NamedTuple):
+class FlavorHeadroom(NamedTuple):
     """The quota of one flavor resource that a job requests, in the scheduler's units.
 
     ``free``: the quota that the job can get, with what its cohort lends; ``most``: the same if nothing is used.
@@ -55,10 +55,10 @@ def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) 
     return ""
 
 
-def flavor_rooms(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -> list[FlavorRoom]:
+def flavor_headroom(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -> list[FlavorHeadroom]:
     """Return the quota for a job in each flavor that one of its pod sets may use."""
     return [
-        FlavorRoom(
+        FlavorHeadroom(
             slot := FlavorResource(flavor, resource),
             asked,
             max(sizes),
@@ -82,7 +82,7 @@ def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueR
     uncovered = [name for name in job.requests if name not in covered]
     if uncovered:
         return f"{path} has no quota for {' and '.join(uncovered)}, which it asks for"
-    found = flavor_rooms(job, rules, quota_trees(state.cluster_queues, state.cohorts)[job.queue])
+    found = flavor_headroom(job, rules, quota_trees(state.cluster_queues, state.cohorts)[job.queue])
     for pods in job.pod_sets:
         for resource, asked in pods.requests.items():
             own = [item for item in found if item.slot.resource == resource and item.slot.flavor not in pods.excluded]
@@ -109,7 +109,7 @@ def _never(path: QueuePath, whose: str, resource: str, asked: int, most: int) ->
     )
 
 
-def waiting_message(path: QueuePath, found: Iterable[FlavorRoom], ahead: int) -> str:
+def waiting_message(path: QueuePath, found: Iterable[FlavorHeadroom], ahead: int) -> str:
     """Return why a job is not admitted now: what it lacks in each flavor, and how many jobs come before it."""
     kept = list(found)
     parts = []
@@ -127,7 +127,7 @@ def waiting_message(path: QueuePath, found: Iterable[FlavorRoom], ahead: int) ->
     return f"waits in {path}: {'; '.join(part for part in (lacks, first) if part)}"
 
 
-def _lack(own: list[FlavorRoom]) -> str:
+def _lack(own: list[FlavorHeadroom]) -> str:
     parts = []
     for item in own:
         resource = item.slot.resource
