@@ -1174,7 +1174,6 @@ func (c *Client) ListNodeLabels(ctx context.Context, nodeName string) (*LabelPag
 }
 
 // SetNodeLabel: Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
-// `LabelConflict`. Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
 // `LabelConflict`.
 func (c *Client) SetNodeLabel(ctx context.Context, nodeName string, body NewLabel) (*SetLabel, error) {
 	var answer SetLabel
@@ -2108,8 +2107,7 @@ type GetUsageWasteOptions struct {
 }
 
 // GetUsageWaste: Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of
-// a period. Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
-// period.
+// a period.
 func (c *Client) GetUsageWaste(ctx context.Context, options *GetUsageWasteOptions) (*WasteAnswer, error) {
 	if options == nil {
 		options = &GetUsageWasteOptions{}

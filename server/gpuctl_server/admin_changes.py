@@ -401,8 +401,8 @@ def _pool_document(service: Service, session: Session, body: PoolBody, name: str
 
 
 def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]:
-    """Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left out.
-    Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left out."""
+    """Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left
+    out."""
     if not body.gpuType:
         return {}
     gpus, known = PlatformGpus(service.platform), {name.casefold() for name in body.gpuType}

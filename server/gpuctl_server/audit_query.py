@@ -153,8 +153,8 @@ def _line(text: str | bytes) -> dict[str, Any] | None:
 
 
 def _as_written(when: datetime) -> str:
-    """Return a time in the format of the lines, so that they compare as text. Digits below a millisecond are cut off.
-    Return a time in the format of the lines, so that they compare as text. Digits below a millisecond are cut off."""
+    """Return a time in the format of the lines, so that they compare as text. Digits below a millisecond are cut
+    off."""
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -44,8 +44,8 @@ _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
 class JobRef(NamedTuple):
-    """A reference to a job: its id, its name, or the name of one of its pods, with a namespace if the request has one.
-    A reference to a job: its id, its name, or the name of one of its pods, with a namespace if the request has one."""
+    """A reference to a job: its id, its name, or the name of one of its pods, with a namespace if the request has
+    one."""
 
     text: str
     namespace: str | None = None

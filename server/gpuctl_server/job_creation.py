@@ -208,8 +208,8 @@ def _exists(keys: list[Key]) -> Problem:
 def _created(
     service: Service, session: Session, submission: Submission, waits: dict[Key | None, str]
 ) -> list[SubmittedJob]:
-    """Return the answer for each document from the current objects. ``waits``: key -> reason for which the job waits.
-    Return the answer for each document from the current objects. ``waits``: key -> reason for which the job waits."""
+    """Return the answer for each document from the current objects. ``waits``: key -> reason for which the job
+    waits."""
     live = dict(zip(submission.mains, session.each(session.get, submission.mains), strict=True))
     return list(_answers(service, submission, live, waits))
 

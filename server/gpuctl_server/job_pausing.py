@@ -88,8 +88,8 @@ def resume_job(
 
 
 class _Suspended(NamedTuple):
-    """The answer for a paused or resumed job; ``changed`` is True if the request changes the job, or would change it.
-    The answer for a paused or resumed job; ``changed`` is True if the request changes the job, or would change it."""
+    """The answer for a paused or resumed job; ``changed`` is True if the request changes the job, or would change
+    it."""
 
     state: JobState
     changed: bool

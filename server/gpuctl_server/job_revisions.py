@@ -196,8 +196,8 @@ def roll_back(
 
 
 def _history(service: Service, caller: Caller, ref: JobRef) -> tuple[DocumentHistory, Iterable[str]]:
-    """Return the history of the job that a path names, and notes for the user. A deleted job is found by its name only.
-    Return the history of the job that a path names, and notes for the user. A deleted job is found by its name only."""
+    """Return the history of the job that a path names, and notes for the user. A deleted job is found by its name
+    only."""
     item = _there(service, caller, ref)
     name = ref.text if item is None else f"{item.row.identity.kind}/{item.row.identity.name}"
     namespace = ref.namespace if item is None else item.row.identity.namespace

@@ -1,5 +1,5 @@
-"""Pools and nodes as the REST API returns them: those of the command line, with job ids and measured GPU utilization.
-Pools and nodes as the REST API returns them: those of the command line, with job ids and measured GPU utilization."""
+"""Pools and nodes as the REST API returns them: those of the command line, with job ids and measured GPU
+utilization."""
 
 from __future__ import annotations
 

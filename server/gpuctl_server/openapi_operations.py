@@ -126,8 +126,8 @@ def _singular(word: str) -> str:
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with a tag and the extension for idempotence on each operation. The argument is not modified.
-    Return the document with a tag and the extension for idempotence on each operation. The argument is not modified."""
+    """Return the document with a tag and the extension for idempotence on each operation. The argument is not
+    modified."""
     paths = {
         path: {method: _described(method, path, operation) for method, operation in item.items()}
         for path, item in document["paths"].items()

@@ -56,8 +56,8 @@ def remove_nodes(
 
 
 def _demand(service: Service, caller: Caller, pool: str, names: Sequence[str], touched: AuditTrail) -> None:
-    """Check that the caller may change a pool and the nodes. Nodes of other pools are treated as if they did not exist.
-    Check that the caller may change a pool and the nodes. Nodes of other pools are treated as if they did not exist."""
+    """Check that the caller may change a pool and the nodes. Nodes of other pools are treated as if they did not
+    exist."""
     require_access(caller, AccessRequest("update", "pools", pool=pool))
     touched.extend([f"pool/{pool}", *(f"node/{name}" for name in names)])
     takes, nodes = pool_filter(caller, "update", "pools"), service.fleet.now().nodes

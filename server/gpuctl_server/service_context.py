@@ -63,8 +63,8 @@ WAITS = 16
 
 @dataclass(frozen=True)
 class Service:
-    """The service of one cluster. ``platform`` are the settings of the platform, ``keys`` its labels and annotations.
-    The service of one cluster. ``platform`` are the settings of the platform, ``keys`` its labels and annotations."""
+    """The service of one cluster. ``platform`` are the settings of the platform, ``keys`` its labels and
+    annotations."""
 
     settings: ServerSettings
     connection: Connection
@@ -101,8 +101,8 @@ class Service:
 
     @cached_property
     def platform_source(self) -> Source:
-        """The platform as a document. All documents are compiled with the platform that the service was started with.
-        The platform as a document. All documents are compiled with the platform that the service was started with."""
+        """The platform as a document. All documents are compiled with the platform that the service was started
+        with."""
         return platform_source(self.platform)
 
     def cache_version(self) -> tuple[float, ...]:

@@ -15,8 +15,8 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 
 
 class ServiceMetrics:
-    """The metrics. The label `route` has the path of the route, not that of the request, to keep its cardinality low.
-    The metrics. The label `route` has the path of the route, not that of the request, to keep its cardinality low."""
+    """The metrics. The label `route` has the path of the route, not that of the request, to keep its cardinality
+    low."""
 
     def __init__(self, mirror: Mirror, tokens: ServiceTokenFile | None = None) -> None:
         self._registry = CollectorRegistry()

@@ -1,5 +1,5 @@
-"""``gpuctl-server token create|list|revoke``: management of the token file. A running service reads it again by itself.
-``gpuctl-server token create|list|revoke``: management of the token file. A running service reads it again by itself."""
+"""``gpuctl-server token create|list|revoke``: management of the token file. A running service reads it again by
+itself."""
 
 from __future__ import annotations
 

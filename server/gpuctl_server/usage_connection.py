@@ -1,5 +1,5 @@
-"""The connection with the usage database, which the collector fills. It is opened on first use; a failure is retried.
-The connection with the usage database, which the collector fills. It is opened on first use; a failure is retried."""
+"""The connection with the usage database, which the collector fills. It is opened on first use; a failure is
+retried."""
 
 from __future__ import annotations
 

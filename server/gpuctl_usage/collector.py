@@ -62,8 +62,8 @@ _OPTIONAL_KINDS = frozenset({"Namespace", "ResourceQuota"})
 def collect(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> None:
     """Collect until ``stopping`` is set.
 
-    :param health: updated with the state of the collector. :raises CannotCollect: the cluster, the database or a
-    setting cannot be used.
+    :param health: updated with the state of the collector.
+    :raises CannotCollect: the cluster, the database or a setting cannot be used.
     """
     site = open_context(settings, stopping, health)
     try:

@@ -17,10 +17,10 @@ WRITE_TIMEOUT = 120.0
 class HourFigures(NamedTuple):
     """Figures of an hour that was rolled up.
 
-    :param start: seconds since 1970; ``whole``: True if the hour was over. :param samples: number of measurements;
-    ``dropped``: measurements of pods that held no GPU on that node. :param coverage: measured part of the held GPU
-    time, 0 to 1; None if no GPU was held. :param open: number of contradicting sums, see
-    :mod:`gpuctl_usage.rollup.ledger`.
+    :param start: seconds since 1970; ``whole``: True if the hour was over.
+    :param samples: number of measurements; ``dropped``: measurements of pods that held no GPU on that node.
+    :param coverage: measured part of the held GPU time, 0 to 1; None if no GPU was held.
+    :param open: number of contradicting sums, see :mod:`gpuctl_usage.rollup.ledger`.
     """
 
     start: int

@@ -69,8 +69,9 @@ class Holding(NamedTuple):
     """GPUs that a pod holds on a node, from ``PodScheduled`` until its last container ends or the pod is deleted.
 
     :param labels: the collected label keys with their values: from the workload, else the pod, else the namespace.
-    Likewise ``annotations``. :param started: when the pod's containers started; None before that. :param end: None
-    while the pod holds the GPUs.
+        Likewise ``annotations``.
+    :param started: when the pod's containers started; None before that.
+    :param end: None while the pod holds the GPUs.
     """
 
     pod_uid: str
@@ -118,11 +119,14 @@ class GpuSeries(NamedTuple):
     the time before it, so one taken on the full hour belongs to the hour that ends. The same GPU and pod may have
     several series, in any order and overlapping; measurements with equal times count once.
 
-    :param pod: "" if the series names no pod: it describes the card. :param times: seconds since 1970. :param
-    utilization: percent of the GPU, 0 to 100; never NaN. :param memory_used: GiB; NaN for a measurement without memory,
-    None if no measurement has it. Likewise ``memory_total``. :param metric: name of the metric if its exporter can
-    report per-process values; else "". :param process_flags: :data:`PROCESS_UTILIZATION` and :data:`PROCESS_MEMORY` of
-    each measurement (type code ``b``); None if no measurement has a flag.
+    :param pod: "" if the series names no pod: it describes the card.
+    :param times: seconds since 1970.
+    :param utilization: percent of the GPU, 0 to 100; never NaN.
+    :param memory_used: GiB; NaN for a measurement without memory, None if no measurement has it. Likewise
+        ``memory_total``.
+    :param metric: name of the metric if its exporter can report per-process values; else "".
+    :param process_flags: :data:`PROCESS_UTILIZATION` and :data:`PROCESS_MEMORY` of each measurement (type code ``b``);
+        None if no measurement has a flag.
     """
 
     node: str
@@ -176,8 +180,8 @@ class PeriodCapacity(NamedTuple):
 class RetentionDays(NamedTuple):
     """Retention of the usage data, in days.
 
-    :param details: allocation of each workload in snapshots; ``snapshots``: totals of snapshots. :param hours: hourly
-    sums, holdings and capacities; ``days``: daily sums.
+    :param details: allocation of each workload in snapshots; ``snapshots``: totals of snapshots.
+    :param hours: hourly sums, holdings and capacities; ``days``: daily sums.
     """
 
     details: int

@@ -28,8 +28,8 @@ class ListenError(Exception):
 class HealthListener:
     """Serves metrics and probes in its own threads until :meth:`close`.
 
-    :param address: ``HOST:PORT``, or ``:PORT`` for all addresses of the machine; port 0 selects a free port. :raises
-    ListenError: the address is invalid, in use or not available.
+    :param address: ``HOST:PORT``, or ``:PORT`` for all addresses of the machine; port 0 selects a free port.
+    :raises ListenError: the address is invalid, in use or not available.
     """
 
     def __init__(self, address: str, health: CollectorHealth) -> None:

@@ -50,8 +50,9 @@ class ConfiguredKeys(NamedTuple):
 class HourRoller:
     """Rolls up the hours of one cluster, and keeps track of which are due.
 
-    :param samples: None if no Prometheus is configured. :param interval: seconds between scrapes. :param health:
-    updated with each hour.
+    :param samples: None if no Prometheus is configured.
+    :param interval: seconds between scrapes.
+    :param health: updated with each hour.
     """
 
     def __init__(
@@ -110,7 +111,8 @@ class HourRoller:
         kept even if Prometheus has lost them; the loss is logged.
 
         :param even_if_less: replace stored measurements by the ones that Prometheus has now, even if they cover less
-        time. :raises DatabaseProblem: the database cannot be read or written.
+            time.
+        :raises DatabaseProblem: the database cannot be read or written.
         """
         try:
             return self._roll(start, now, even_if_less)

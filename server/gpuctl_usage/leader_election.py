@@ -28,8 +28,8 @@ _PROCESSES = Path("/proc")
 class _Holder(NamedTuple):
     """Identity of a lease holder's process.
 
-    :param place: boot id of the machine and PID namespace, within which the process id is unique; "" if unknown. :param
-    began: start time of the process from /proc, because process ids are reused.
+    :param place: boot id of the machine and PID namespace, within which the process id is unique; "" if unknown.
+    :param began: start time of the process from /proc, because process ids are reused.
     """
 
     host: str

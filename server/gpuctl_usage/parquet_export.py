@@ -135,9 +135,11 @@ def export_months(
 ) -> ExportedMonths:
     """Write the sealed months whose files do not exist yet. Each file is written completely or not at all.
 
-    :param again: also write months whose files exist. :param unsealed: also write months whose data may still change.
-    :raises DuckdbMissing: DuckDB is not installed. :raises DatabaseProblem: the database cannot be read. :raises
-    OSError: the directory cannot be written.
+    :param again: also write months whose files exist.
+    :param unsealed: also write months whose data may still change.
+    :raises DuckdbMissing: DuckDB is not installed.
+    :raises DatabaseProblem: the database cannot be read.
+    :raises OSError: the directory cannot be written.
     """
     write = _writer()
     now = time.time() if now is None else now

@@ -59,8 +59,9 @@ class RawSeries(NamedTuple):
 class Prometheus:
     """A thread-safe client of one Prometheus.
 
-    :param address: URL, optionally with user and password. :param token: file with a bearer token. :param largest:
-    maximum size of a response, bytes.
+    :param address: URL, optionally with user and password.
+    :param token: file with a bearer token.
+    :param largest: maximum size of a response, bytes.
     """
 
     def __init__(self, address: str, token: Path | None = None, *, largest: int = LARGEST) -> None:
@@ -81,7 +82,8 @@ class Prometheus:
         """Return the series of a range query: from ``start`` to ``end`` (seconds since 1970), one value every ``step``
         seconds.
 
-        :param timeout: seconds. :raises PrometheusProblem: the query failed.
+        :param timeout: seconds.
+        :raises PrometheusProblem: the query failed.
         """
         fields = {"query": query, "start": str(start), "end": str(end), "step": str(step)}
         return self._ask("query_range", fields, timeout)
@@ -90,7 +92,8 @@ class Prometheus:
         """Return the stored samples of a selector in (start, end], each with its own time; both bounds in whole
         milliseconds.
 
-        :raises AnswerTooLarge: the response is larger than the limit. :raises PrometheusProblem: the query failed.
+        :raises AnswerTooLarge: the response is larger than the limit.
+        :raises PrometheusProblem: the query failed.
         """
         # Prometheus 2 includes both ends of a range selector, Prometheus 3 only the later one.
         length = round((end - start) * 1000)

@@ -41,7 +41,8 @@ class SqlResult(NamedTuple):
 def check_sql(question: str) -> None:
     """Check that the text is one SELECT, before the data are exported.
 
-    :raises InvalidSql: it is not one SELECT. :raises DuckdbMissing: DuckDB is not installed.
+    :raises InvalidSql: it is not one SELECT.
+    :raises DuckdbMissing: DuckDB is not installed.
     """
     try:
         import duckdb
@@ -59,8 +60,10 @@ def run_sql(directory: Path, question: str, limit: int, seconds: float = DEFAULT
 
     The query cannot read other files, use the network, write or change settings.
 
-    :param limit: maximum number of rows. :param seconds: timeout. :raises InvalidSql: it is not one SELECT, it fails or
-    times out, or the directory has no months. :raises DuckdbMissing: DuckDB is not installed.
+    :param limit: maximum number of rows.
+    :param seconds: timeout.
+    :raises InvalidSql: it is not one SELECT, it fails or times out, or the directory has no months.
+    :raises DuckdbMissing: DuckDB is not installed.
     """
     try:
         import duckdb

@@ -20,8 +20,8 @@ def export_store(address: str, file: Path) -> int:
     The export is a consistent snapshot, and the collector may keep running. The file is written completely or not at
     all.
 
-    :raises TransferError: the file exists or cannot be written. :raises DatabaseProblem: one of the two databases
-    cannot be used.
+    :raises TransferError: the file exists or cannot be written.
+    :raises DatabaseProblem: one of the two databases cannot be used.
     """
     if file.exists():
         raise TransferError(f"{file} is there already; name another file, or remove it")
@@ -46,8 +46,8 @@ def export_store(address: str, file: Path) -> int:
 def import_store(file: Path, address: str) -> int:
     """Copy an exported file into an empty database; return the number of rows.
 
-    :raises TransferError: the file does not exist, or the database is not empty. :raises DatabaseProblem: one of the
-    two databases cannot be used.
+    :raises TransferError: the file does not exist, or the database is not empty.
+    :raises DatabaseProblem: one of the two databases cannot be used.
     """
     if not file.is_file():
         raise TransferError(f"there is no file {file}")

@@ -142,8 +142,8 @@ def change_nodes(
     """Change labels of nodes, sixteen nodes at a time.
 
     :param wanted: returns the wanted labels (None: remove) from a node's name and labels; may raise
-    :class:`UnexpectedNode`. :param shows: returns True if a node with these labels may be suggested for a name that
-    does not exist.
+        :class:`UnexpectedNode`.
+    :param shows: returns True if a node with these labels may be suggested for a name that does not exist.
     """
 
     def change(name: str) -> NodeChange | NodeChangeFailure:

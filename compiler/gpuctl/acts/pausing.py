@@ -81,8 +81,8 @@ def pause(session: Session, workload: Object, keys: Records) -> PauseResult:
 def resume(session: Session, workload: Object, keys: Records, waits: str = "") -> PauseResult:
     """Let a job create its pods again, as many as before.
 
-    :param waits: what the pods will wait for; part of the message unless a quota refuses them. :raises NotPausable: it
-    has ended, is being deleted, waits for Kueue, or a GitOps controller sets its replicas.
+    :param waits: what the pods will wait for; part of the message unless a quota refuses them.
+    :raises NotPausable: it has ended, is being deleted, waits for Kueue, or a GitOps controller sets its replicas.
     """
     return _change(session, workload, lambda live: _resume(session, live, keys, waits))
 

@@ -165,8 +165,8 @@ def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[
 def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
     """Return a pool's ConfigMap to apply; None if its nodes are correct already.
 
-    :param joined: the nodes that have joined, and their GPU types; an entry that exists already stays. :raises
-    ClusterError: the ConfigMap is damaged.
+    :param joined: the nodes that have joined, and their GPU types; an entry that exists already stays.
+    :raises ClusterError: the ConfigMap is damaged.
     """
     try:
         definition = yaml.safe_load(live["data"][DATA_KEY])

@@ -58,9 +58,10 @@ def apply(
 ) -> Plan:
     """Apply documents. The steps of the returned plan have their results.
 
-    :param seen: a plan that the user has seen: nothing else may be deleted. :raises Changed: more would be deleted than
-    in ``seen``; nothing was changed. :raises Refused: the plan has obstacles, or the user did not confirm it; nothing
-    was changed. :raises LeaseHeld: another run is in progress; nothing was changed.
+    :param seen: a plan that the user has seen: nothing else may be deleted.
+    :raises Changed: more would be deleted than in ``seen``; nothing was changed.
+    :raises Refused: the plan has obstacles, or the user did not confirm it; nothing was changed.
+    :raises LeaseHeld: another run is in progress; nothing was changed.
     """
     keys = request.keys
     with session.within(options.timeout):
@@ -151,8 +152,9 @@ def execute(
 
     Interrupted runs are recovered first: a later recovery would create again what is deleted here.
 
-    :param seen: see :func:`apply`. :param checks: options of the checks, for a plan that creates objects. :raises
-    Changed: see :func:`apply`.
+    :param seen: see :func:`apply`.
+    :param checks: options of the checks, for a plan that creates objects.
+    :raises Changed: see :func:`apply`.
     """
     raise_obstacles(plan)
     with session.within(options.timeout):

@@ -1208,8 +1208,7 @@ class Operations(ABC):
         self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
     ) -> models.SetLabel:
         """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
-        `LabelConflict`. Set a label of a node. If it has another value and `overwrite` is false, the answer is 409
-        with `LabelConflict`.
+        `LabelConflict`.
 
         :param node_name: Name of the node.
         :param key: Key of the label.
@@ -2221,8 +2220,7 @@ class Operations(ABC):
         below: float | None = None,
     ) -> models.WasteAnswer:
         """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
-        period. Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time
-        of a period.
+        period.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
@@ -3503,8 +3501,7 @@ class AsyncOperations(ABC):
         self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
     ) -> models.SetLabel:
         """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
-        `LabelConflict`. Set a label of a node. If it has another value and `overwrite` is false, the answer is 409
-        with `LabelConflict`.
+        `LabelConflict`.
 
         :param node_name: Name of the node.
         :param key: Key of the label.
@@ -4521,8 +4518,7 @@ class AsyncOperations(ABC):
         below: float | None = None,
     ) -> models.WasteAnswer:
         """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
-        period. Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time
-        of a period.
+        period.
 
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.

@@ -43,8 +43,8 @@ class Caller(Protocol):
         """True if the service, which writes on behalf of the caller, must restrict what the caller's pods may do."""
 
     def connection(self, service: Connection) -> Connection:
-        """Return the connection for writes: that of the service, or one with the caller's own identity in the cluster.
-        Return the connection for writes: that of the service, or one with the caller's own identity in the cluster."""
+        """Return the connection for writes: that of the service, or one with the caller's own identity in the
+        cluster."""
 
 
 class Authenticator(Protocol):

@@ -189,8 +189,8 @@ class LogChannel:
             self._offer([message])
 
     def _make_room(self) -> None:
-        """Let the thread continue when followers have taken most of the items. The wait for a slow follower is short.
-        Let the thread continue when followers have taken most of the items. The wait for a slow follower is short."""
+        """Let the thread continue when followers have taken most of the items. The wait for a slow follower is
+        short."""
         now = self._loop.time()
         # A set evaluates all followers, so that their waiting times overlap instead of adding up.
         if True in {follower.is_waited_for(now) for follower in self._followers}:

@@ -37,8 +37,8 @@ class _MirroredList:
 
     @property
     def is_left_to_the_server(self) -> bool:
-        """True if the service may not read the list. Then each request asks the API server, and notes what is missing.
-        True if the service may not read the list. Then each request asks the API server, and notes what is missing."""
+        """True if the service may not read the list. Then each request asks the API server, and notes what is
+        missing."""
         error = self.failure
         return not self.watched.is_needed and isinstance(error, ApiError) and error.lacks_permission
 

@@ -36,8 +36,8 @@ class _Known(NamedTuple):
 
 
 class ProgressReader:
-    """The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value changes.
-    The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value changes."""
+    """The last known progress of trainings. Safe to use from several threads; ``version`` grows when a value
+    changes."""
 
     def __init__(self, connection: Connection) -> None:
         self._session = Session(connection, threads=_THREADS, patience=_PATIENCE)

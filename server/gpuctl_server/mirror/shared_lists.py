@@ -22,8 +22,8 @@ READ_ONLY_AGE = 60.0
 
 
 class _Listed(NamedTuple):
-    """A list: the time at which its reading began (monotonic), its resource version, and its objects, never modified.
-    A list: the time at which its reading began (monotonic), its resource version, and its objects, never modified."""
+    """A list: the time at which its reading began (monotonic), its resource version, and its objects, never
+    modified."""
 
     begun: float
     version: str

@@ -382,8 +382,8 @@ def waste(
         float, Query(gt=0, le=100, description="Percent: an hour with a lower utilization is idle.")
     ] = 5.0,
 ) -> Response:
-    """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a period.
-    Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a period."""
+    """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
+    period."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
     require_all_pools(caller)

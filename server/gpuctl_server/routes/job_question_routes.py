@@ -1,5 +1,5 @@
-"""``/jobs/{jobId}/...``: answers from the current state of the cluster, read from the API server; and waiting for jobs.
-``/jobs/{jobId}/...``: answers from the current state of the cluster, read from the API server; and waiting for jobs."""
+"""``/jobs/{jobId}/...``: answers from the current state of the cluster, read from the API server; and waiting for
+jobs."""
 
 from __future__ import annotations
 

@@ -183,8 +183,8 @@ def set_label(
     wanted: Annotated[NewLabel, Depends(parsed_body(NewLabel))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
-    """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with `LabelConflict`.
-    Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with `LabelConflict`."""
+    """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
+    `LabelConflict`."""
     dry_run = dry_run or wanted.dry_run
     touched = touched_by(request, preview=dry_run)
     touched.extend((f"node/{name}", f"label/{wanted.key}"))

@@ -26,8 +26,8 @@ def held_models(database: Database, hours: HoursQuery, level: Level = Level.LABE
 
     The rows add up to the held time of the ledger while holdings are kept, which is as long as hours.
 
-    :param level: level of ``key``, a label or annotation; ``key`` "" groups by no key. :raises Unanswerable: the
-    cluster or the time zone does not exist, or there are too many rows.
+    :param level: level of ``key``, a label or annotation; ``key`` "" groups by no key.
+    :raises Unanswerable: the cluster or the time zone does not exist, or there are too many rows.
     """
     with database.reading() as connection:
         cluster = find_cluster(connection, hours.cluster)

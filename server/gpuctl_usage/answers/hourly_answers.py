@@ -52,11 +52,14 @@ _LONGEST = 32 * DAY
 class HoursQuery:
     """Range, step and visible namespaces of a query.
 
-    :param cluster: name; "" if the database has only one cluster. :param start: seconds since 1970; only hours that
-    begin in [start, end). :param namespaces: the namespaces that the caller may see; None for all. :param excluded:
-    namespaces to leave out. :param paging: None for all rows as a list. :param step: an hour belongs to the day, week
-    or month in which it begins; the first and last step are cut to the range. :param tz: IANA name of the time zone of
-    days, weeks and months; "" for UTC.
+    :param cluster: name; "" if the database has only one cluster.
+    :param start: seconds since 1970; only hours that begin in [start, end).
+    :param namespaces: the namespaces that the caller may see; None for all.
+    :param excluded: namespaces to leave out.
+    :param paging: None for all rows as a list.
+    :param step: an hour belongs to the day, week or month in which it begins; the first and last step are cut to the
+        range.
+    :param tz: IANA name of the time zone of days, weeks and months; "" for UTC.
     """
 
     cluster: str
@@ -158,8 +161,8 @@ class _HourRows:
 def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idle: bool = False) -> Rows:
     """Return the rows of hours or longer steps.
 
-    :param with_idle: include rows of groups that held nothing, for every step. :raises InvalidQuery: the time zone does
-    not exist, or the query would read too much.
+    :param with_idle: include rows of groups that held nothing, for every step.
+    :raises InvalidQuery: the time zone does not exist, or the query would read too much.
     """
     zone_of(hours.tz)
     if hours.step is StepUnit.HOUR and query.level is not Level.NODE and not with_idle:
@@ -195,8 +198,8 @@ def answer_rows(
 ) -> RowsOrPage:
     """Return all rows, a page, or the rows after a cursor.
 
-    :param told: converts rows to values of the API. :raises InvalidQuery: there are too many rows for a list, or the
-    cursor is invalid.
+    :param told: converts rows to values of the API.
+    :raises InvalidQuery: there are too many rows for a list, or the cursor is invalid.
     """
     if not isinstance(hours.paging, Cursor):
         return page_or_list(hours.paging, rows.count, lambda limit, offset: told(rows.find(limit, offset)))

@@ -42,9 +42,10 @@ def ledger(
 ) -> RowsOrPage:
     """Return a row in GPU-seconds for each step and group, rounded to millionths.
 
-    :param key: key of the label or annotation. :param value: only this namespace, label value, workload uid, node or
-    model. :param namespace: only workloads of this namespace. :raises Unanswerable: the cluster or time zone does not
-    exist, or there are too many rows.
+    :param key: key of the label or annotation.
+    :param value: only this namespace, label value, workload uid, node or model.
+    :param namespace: only workloads of this namespace.
+    :raises Unanswerable: the cluster or time zone does not exist, or there are too many rows.
     """
     if namespace:
         seen = hours.namespaces is None or namespace in hours.namespaces

@@ -82,9 +82,10 @@ def rows_after(
 ) -> dict[str, Any]:
     """Return rows and the cursor of the next ones; the cursor is None after the last row.
 
-    :param form: kind and order of the rows: a cursor of another form is rejected. :param is_theirs: returns True if a
-    value has the form of these rows' keys. :param find: returns rows and their keys, given a limit and the key after
-    which they begin. :raises InvalidQuery: the cursor does not belong to this query.
+    :param form: kind and order of the rows: a cursor of another form is rejected.
+    :param is_theirs: returns True if a value has the form of these rows' keys.
+    :param find: returns rows and their keys, given a limit and the key after which they begin.
+    :raises InvalidQuery: the cursor does not belong to this query.
     """
     after = _read_cursor(cursor.after, form) if cursor.after else None
     if after is not None and not is_theirs(after):
@@ -124,7 +125,8 @@ def page_or_list(
 ) -> list[dict[str, Any]] | dict[str, Any]:
     """Return a page with the total number of rows, or all rows as a list.
 
-    :param find: returns rows, given a limit and an offset. :raises TooMuch: there are too many rows for a list.
+    :param find: returns rows, given a limit and an offset.
+    :raises TooMuch: there are too many rows for a list.
     """
     if paging is None:
         rows = list(find(most + 1, 0))

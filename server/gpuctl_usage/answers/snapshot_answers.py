@@ -45,8 +45,8 @@ def latest_utilization(database: Database, cluster: str, since: float) -> dict[s
 def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
     """Return the last snapshot.
 
-    :param namespaces: the namespaces that the caller may see; None for all. :raises Unanswerable: the cluster does not
-    exist or has no snapshot.
+    :param namespaces: the namespaces that the caller may see; None for all.
+    :raises Unanswerable: the cluster does not exist or has no snapshot.
     """
     with database.reading() as connection:
         found = find_cluster(connection, cluster)
@@ -64,9 +64,9 @@ def snapshot_list(
 ) -> SnapshotListing:
     """Return the snapshots of a range, in order of time.
 
-    :param details: include the allocation of each workload; None: only if there are few snapshots. :param interval:
-    seconds; return only the first snapshot of each interval of this length (UTC); 0 for all. :raises Unanswerable: the
-    cluster does not exist, or there are too many snapshots.
+    :param details: include the allocation of each workload; None: only if there are few snapshots.
+    :param interval: seconds; return only the first snapshot of each interval of this length (UTC); 0 for all.
+    :raises Unanswerable: the cluster does not exist, or there are too many snapshots.
     """
     assert not isinstance(hours.paging, Cursor)
     paging, seen = hours.paging, None if hours.namespaces is None else frozenset(hours.namespaces)

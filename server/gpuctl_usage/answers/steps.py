@@ -34,7 +34,8 @@ class StepUnit(str, Enum):
 def zone_of(name: str) -> tzinfo:
     """Return a time zone.
 
-    :param name: IANA name such as ``Asia/Shanghai``; "" for UTC. :raises UnknownZone: the time zone does not exist.
+    :param name: IANA name such as ``Asia/Shanghai``; "" for UTC.
+    :raises UnknownZone: the time zone does not exist.
     """
     if name in ("", "UTC"):
         return timezone.utc

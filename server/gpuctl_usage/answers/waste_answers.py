@@ -52,9 +52,10 @@ class IdleRule(NamedTuple):
 class IdleWorkload:
     """A workload that holds idle GPUs.
 
-    :param gpus: GPUs that it holds now, by model; ``pods``: number of pods that hold them. :param since: begin of the
-    idle period; ``until``: its last known moment. :param in_range: sums over the query's range. :param number: id of
-    its group in the database.
+    :param gpus: GPUs that it holds now, by model; ``pods``: number of pods that hold them.
+    :param since: begin of the idle period; ``until``: its last known moment.
+    :param in_range: sums over the query's range.
+    :param number: id of its group in the database.
     """
 
     workload: WorkloadKey
@@ -88,8 +89,9 @@ def idle_workloads(
 ) -> list[IdleWorkload]:
     """Return the workloads that hold GPUs now and are idle, the largest waste first.
 
-    :param start: range of ``in_range``: hours that begin in [start, end). :param namespaces: the namespaces that the
-    caller may see; None for all. :raises Unanswerable: the cluster does not exist.
+    :param start: range of ``in_range``: hours that begin in [start, end).
+    :param namespaces: the namespaces that the caller may see; None for all.
+    :raises Unanswerable: the cluster does not exist.
     """
     with database.reading() as connection:
         found = find_cluster(connection, cluster)

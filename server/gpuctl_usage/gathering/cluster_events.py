@@ -27,9 +27,9 @@ class ClusterEvent(NamedTuple):
     """An event of a watch.
 
     :param type: PUT (added or modified), GONE (deleted), LISTED (the list is complete), REFUSED (the list cannot be
-    read, ``text`` is the reason), ODD (an object that does not match its schema). :param at: time at which it was
-    received, by the API server's clock. :param missed: time of the last message before, if the object was deleted while
-    the watch was interrupted.
+        read, ``text`` is the reason), ODD (an object that does not match its schema).
+    :param at: time at which it was received, by the API server's clock.
+    :param missed: time of the last message before, if the object was deleted while the watch was interrupted.
     """
 
     type: str

@@ -38,8 +38,9 @@ class CollectionInterrupted(PrometheusProblem):
 class Adapter(NamedTuple):
     """Metric names of an exporter.
 
-    :param utilization: utilization of a GPU; ``percent``: factor to percent. :param used: used memory; ``total``: total
-    memory; ``free``: free memory, used if ``total`` is missing; ``unit``: factor to bytes.
+    :param utilization: utilization of a GPU; ``percent``: factor to percent.
+    :param used: used memory; ``total``: total memory; ``free``: free memory, used if ``total`` is missing; ``unit``:
+        factor to bytes.
     """
 
     utilization: str
@@ -110,9 +111,10 @@ class GpuSamples:
         """Return the measurements in (start, end] of GPUs held by a pod. For GPUs with several pods, also return the
         series of the card.
 
-        :param nodes: names of the cluster's nodes, to find the label that names the node. :param holders: pods that
-        held GPUs, with their nodes. A pod named only by the label ``pod`` must be one of them, because it may be the
-        exporter's own pod. :raises PrometheusProblem: a query failed; partial results are discarded.
+        :param nodes: names of the cluster's nodes, to find the label that names the node.
+        :param holders: pods that held GPUs, with their nodes. A pod named only by the label ``pod`` must be one of
+            them, because it may be the exporter's own pod.
+        :raises PrometheusProblem: a query failed; partial results are discarded.
         """
         counts = self._counts(start, end)
         taken: set[_Device] = set()

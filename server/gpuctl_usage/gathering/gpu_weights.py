@@ -52,9 +52,9 @@ _REGISTERED = re.compile(r"hami\.io/node-(.+)-register|volcano\.sh/node-(vgpu)-r
 class _Divided(NamedTuple):
     """Resources that size the shares of a divided resource.
 
-    :param percent: resources in percent of each card; the first one that a pod requests counts. :param memory: resource
-    in memory of each card, in units of ``mebibytes``; "" if the vendor has none. :param vendor: name of the vendor in
-    annotations of nodes.
+    :param percent: resources in percent of each card; the first one that a pod requests counts.
+    :param memory: resource in memory of each card, in units of ``mebibytes``; "" if the vendor has none.
+    :param vendor: name of the vendor in annotations of nodes.
     """
 
     percent: tuple[str, ...]

@@ -37,11 +37,13 @@ class OwnerReference(NamedTuple):
 class PodFacts(NamedTuple):
     """A pod with GPUs. Times are seconds since 1970.
 
-    :param scheduled: when it was bound to its node; None if the condition is missing. :param started: earliest start of
-    a container that its status still has. :param finished: when its last container ended; None while one is running or
-    before any has run. :param over: True if it holds no resources anymore. :param written: when the API server last
-    wrote it. :param claims: names of its ResourceClaims; ``by_claim``: True if its GPUs come from claims, so that its
-    node does not list them as extended resources.
+    :param scheduled: when it was bound to its node; None if the condition is missing.
+    :param started: earliest start of a container that its status still has.
+    :param finished: when its last container ended; None while one is running or before any has run.
+    :param over: True if it holds no resources anymore.
+    :param written: when the API server last wrote it.
+    :param claims: names of its ResourceClaims; ``by_claim``: True if its GPUs come from claims, so that its node does
+        not list them as extended resources.
     """
 
     uid: str
@@ -65,9 +67,10 @@ class PodFacts(NamedTuple):
 class NodeFacts(NamedTuple):
     """A node.
 
-    :param allocatable: GPUs that pods can use; ``capacity``: including unhealthy ones. :param units_per_card: units of
-    a resource that make one card: replicas for resources shared by time, and memory. :param resource_turns: replicas
-    per card of each GPU resource, 1 if it is not shared. :param ready_changed: last transition of its Ready condition.
+    :param allocatable: GPUs that pods can use; ``capacity``: including unhealthy ones.
+    :param units_per_card: units of a resource that make one card: replicas for resources shared by time, and memory.
+    :param resource_turns: replicas per card of each GPU resource, 1 if it is not shared.
+    :param ready_changed: last transition of its Ready condition.
     """
 
     uid: str
@@ -97,8 +100,8 @@ class QuotaFacts(NamedTuple):
     """GPU limits of a ResourceQuota, from its status, which is what the API server enforces.
 
     :param limits: empty if it has no GPU limits, if its status is not computed yet, or if it has scopes: then it limits
-    only some pods. :param written: when its limits were last written. Writes of the status are ignored: it changes with
-    every pod.
+        only some pods.
+    :param written: when its limits were last written. Writes of the status are ignored: it changes with every pod.
     """
 
     uid: str

@@ -19,10 +19,11 @@ PodKey = tuple[str, str, str]
 class ClippedHolding:
     """A holding clipped to an hour. Times are seconds since the start of the hour.
 
-    :param begin: start of the whole holding, ``finish`` its end; both may lie outside of the hour. :param started: when
-    the pod's containers started; infinite before that. :param clipped_start: start of the part within the hour,
-    ``clipped_end`` its end. If the holding begins shortly after the hour, ``clipped_end`` is not after
-    ``clipped_start``: it is kept because its first measurement may cover the end of the hour.
+    :param begin: start of the whole holding, ``finish`` its end; both may lie outside of the hour.
+    :param started: when the pod's containers started; infinite before that.
+    :param clipped_start: start of the part within the hour, ``clipped_end`` its end. If the holding begins shortly
+        after the hour, ``clipped_end`` is not after ``clipped_start``: it is kept because its first measurement may
+        cover the end of the hour.
     """
 
     holding: Holding

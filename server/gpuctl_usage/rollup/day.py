@@ -21,7 +21,8 @@ def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
     The number of workloads is not additive (a workload that ran for three hours counts once), so it is counted from the
     holdings.
 
-    :param hours: hours of one UTC day, each once. :param holdings: the holdings that the hours were rolled up from.
+    :param hours: hours of one UTC day, each once.
+    :param holdings: the holdings that the hours were rolled up from.
     :raises ValueError: there are no hours, they belong to different days, or one is repeated.
     """
     hours = sorted(hours, key=lambda hour: hour.start)

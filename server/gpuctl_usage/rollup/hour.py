@@ -46,10 +46,11 @@ def roll_up(
     :param start: seconds since 1970, on a full hour; ``seconds``: elapsed length of the hour, 3600 once it is over.
     :param holdings: all that overlap the hour or the :func:`reach` after it; ``capacities``: all that overlap the hour.
     :param samples: all measurements after ``start`` until :func:`reach` after the end. Without those after the end, the
-    time after the last measurement counts as not measured. Further measurements change nothing. :param interval:
-    seconds between scrapes. :param label_keys: label keys to group by, even if no workload has them; likewise
-    ``annotation_keys``. :param shared: what the metrics of pods that share a card contain. :raises ValueError: the
-    arguments do not describe an hour, or a series is invalid.
+        time after the last measurement counts as not measured. Further measurements change nothing.
+    :param interval: seconds between scrapes.
+    :param label_keys: label keys to group by, even if no workload has them; likewise ``annotation_keys``.
+    :param shared: what the metrics of pods that share a card contain.
+    :raises ValueError: the arguments do not describe an hour, or a series is invalid.
     """
     if start % HOUR or not 0 <= seconds <= HOUR or interval <= 0:
         raise ValueError(f"{seconds} seconds from {start} on, scraped every {interval} seconds, are not of one hour")

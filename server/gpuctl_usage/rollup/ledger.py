@@ -22,10 +22,11 @@ TOLERANCE = 1e-6
 class Ledger(NamedTuple):
     """GPU-seconds of a group by what became of them.
 
-    :param capacity: GPU-seconds available; for groups without GPUs of their own, GPU-seconds held. :param busy:
-    measured GPU-seconds times utilization; ``held_idle``: the rest of the measured ones; ``held_unobserved``: held
-    without a measurement. :param free: unallocated on ready nodes; ``unusable``: unallocated on nodes that do not
-    accept pods. :param unsized: on nodes where a pod has a share of unknown size, not otherwise allocated.
+    :param capacity: GPU-seconds available; for groups without GPUs of their own, GPU-seconds held.
+    :param busy: measured GPU-seconds times utilization; ``held_idle``: the rest of the measured ones;
+        ``held_unobserved``: held without a measurement.
+    :param free: unallocated on ready nodes; ``unusable``: unallocated on nodes that do not accept pods.
+    :param unsized: on nodes where a pod has a share of unknown size, not otherwise allocated.
     """
 
     capacity: float
@@ -53,8 +54,8 @@ class Ledger(NamedTuple):
 class Discrepancy(NamedTuple):
     """Contradicting sums of an hour or day.
 
-    :param what: "ledger", or the field of Sums that does not add up. :param missing: difference, in the unit of
-    ``what``; negative if there is too much.
+    :param what: "ledger", or the field of Sums that does not add up.
+    :param missing: difference, in the unit of ``what``; negative if there is too much.
     """
 
     group: Group

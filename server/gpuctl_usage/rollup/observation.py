@@ -51,8 +51,8 @@ class Observed(NamedTuple):
 class SampleIntervals(NamedTuple):
     """Measurements of one GPU as disjoint intervals, in seconds of the hour.
 
-    :param memory: used and total, GiB; NaN where unknown, None if all are unknown. :param process_flags: see
-    :class:`~gpuctl_usage.facts.GpuSeries`.
+    :param memory: used and total, GiB; NaN where unknown, None if all are unknown.
+    :param process_flags: see :class:`~gpuctl_usage.facts.GpuSeries`.
     """
 
     begins: Sequence[float]
@@ -65,10 +65,12 @@ class SampleIntervals(NamedTuple):
 class SteadyInterval(NamedTuple):
     """An interval in which no measurement begins or ends, with the sums over the measured GPUs.
 
-    :param gpus: number of measured GPUs. :param value: summed utilization of the GPUs measured per card; ``own``:
-    utilization of each GPU measured per process, percent of the card. :param known: number of GPUs with known memory;
-    ``total``: summed total memory, GiB. :param used: summed used memory of the GPUs measured per card; ``most``: the
-    highest of them, -1 if there is none; ``own_used``: used memory of each GPU measured per process.
+    :param gpus: number of measured GPUs.
+    :param value: summed utilization of the GPUs measured per card; ``own``: utilization of each GPU measured per
+        process, percent of the card.
+    :param known: number of GPUs with known memory; ``total``: summed total memory, GiB.
+    :param used: summed used memory of the GPUs measured per card; ``most``: the highest of them, -1 if there is none;
+        ``own_used``: used memory of each GPU measured per process.
     """
 
     begin: float

@@ -16,8 +16,8 @@ from gpuctl_usage.sums import Sums
 def mean_over(amount_s: float, seconds: float) -> float | None:
     """Return the mean of a quantity that is stored times seconds; None if ``seconds`` is 0.
 
-    :param amount_s: ``alloc_gpu_s`` or ``cap_gpu_s`` for GPUs, ``pod_s`` for pods. :param seconds: known length of the
-    hour or day.
+    :param amount_s: ``alloc_gpu_s`` or ``cap_gpu_s`` for GPUs, ``pod_s`` for pods.
+    :param seconds: known length of the hour or day.
     """
     return amount_s / seconds if seconds > 0 else None
 
@@ -70,7 +70,8 @@ def avg_gpu_memory_total(sums: Sums) -> float | None:
 def percentile(histogram: Mapping[int, int] | None, rank: float) -> int | None:
     """Return the nearest-rank percentile: the lowest percent that ``rank`` percent of the minutes do not exceed.
 
-    :param histogram: percent -> minutes, of one hour or of several added up. :param rank: above 0, at most 100.
+    :param histogram: percent -> minutes, of one hour or of several added up.
+    :param rank: above 0, at most 100.
     """
     if not histogram:
         return None

@@ -17,8 +17,9 @@ from gpuctl_usage.rollup.clipped_intervals import PodKey
 class SampleSeries(NamedTuple):
     """Measurements of one GPU for the pods of one name on one node, in ascending order of distinct times.
 
-    :param times: seconds since the start of the hour. :param memory: used and total, GiB; NaN or None where not
-    measured. :param process_flags: see :class:`~gpuctl_usage.facts.GpuSeries`.
+    :param times: seconds since the start of the hour.
+    :param memory: used and total, GiB; NaN or None where not measured.
+    :param process_flags: see :class:`~gpuctl_usage.facts.GpuSeries`.
     """
 
     gpu: str
@@ -34,8 +35,8 @@ def series_by_pod(
     """Return the measurements of the hour by pod: those within it, and the first one after its end if it covers the
     end.
 
-    :param reach: maximum number of seconds that a measurement covers. :raises ValueError: the arrays of a series differ
-    in length, or a utilization is not a percentage.
+    :param reach: maximum number of seconds that a measurement covers.
+    :raises ValueError: the arrays of a series differ in length, or a utilization is not a percentage.
     """
     found: dict[PodKey, dict[str, list[GpuSeries]]] = defaultdict(lambda: defaultdict(list))
     for one in samples:

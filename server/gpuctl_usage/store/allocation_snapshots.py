@@ -16,8 +16,8 @@ from gpuctl_usage.store.surrogate_keys import group_ids, groups_of, upsert, work
 class StoredSnapshot(NamedTuple):
     """A stored snapshot.
 
-    :param snapshot: ``workloads`` is empty if details were not requested or have expired. :param has_details: True if
-    the workloads are known.
+    :param snapshot: ``workloads`` is empty if details were not requested or have expired.
+    :param has_details: True if the workloads are known.
     """
 
     id: int

@@ -33,8 +33,8 @@ from gpuctl_usage.sums import RolledUp
 def open_database(url: str, clock: Callable[[], float] = time.time) -> Database:
     """Open a database; create its tables or migrate them to this version.
 
-    :param url: a path, or an SQLAlchemy URL such as ``sqlite:////var/lib/gpuctl/usage.db``. :raises DatabaseProblem: it
-    cannot be opened, belongs to another program, has a newer version, or is corrupt.
+    :param url: a path, or an SQLAlchemy URL such as ``sqlite:////var/lib/gpuctl/usage.db``.
+    :raises DatabaseProblem: it cannot be opened, belongs to another program, has a newer version, or is corrupt.
     """
     address = url_of(url)
     name = display_name(address)
@@ -154,8 +154,9 @@ class Database:
     def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float, late: float | None = None) -> None:
         """Insert holdings, or replace those with the same pod and start.
 
-        :param seen_at: time until which the holdings are complete with these. :param late: earliest time from which
-        hours may have been rolled up without these; those hours and their days become provisional.
+        :param seen_at: time until which the holdings are complete with these.
+        :param late: earliest time from which hours may have been rolled up without these; those hours and their days
+            become provisional.
         """
         with self._writing() as connection:
             intervals.put_holdings(connection, cluster, changed)
@@ -260,8 +261,9 @@ class Database:
         Labels and status of workloads come from the holdings that are stored at that time.
 
         :param late_changes: number of late changes before the inputs were read; if it has increased, the hour is stored
-        as provisional. :param measured: measurements of the hour, stored until the hour is final; None to keep the
-        stored ones. :returns: False if the digest is the same; then only ``provisional`` is updated.
+            as provisional.
+        :param measured: measurements of the hour, stored until the hour is final; None to keep the stored ones.
+        :returns: False if the digest is the same; then only ``provisional`` is updated.
         """
         with self._writing() as connection:
             others = late_changes is not None and late_changes != hours.late_changes(connection, cluster)
@@ -278,8 +280,8 @@ class Database:
     def put_day(self, cluster: int, rolled: RolledUp, made_of: Mapping[int, str]) -> bool | None:
         """Replace a day and make it final, unless its hours have changed since they were read.
 
-        :param made_of: digests of the hours by their start. :returns: True if the day changed; None if it was not
-        written.
+        :param made_of: digests of the hours by their start.
+        :returns: True if the day changed; None if it was not written.
         """
         with self._writing() as connection:
             now = hours.states(connection, cluster, rolled.start, rolled.start + DAY, PeriodLength.HOUR)

@@ -75,8 +75,8 @@ class WorkloadStatus(IntEnum):
 class HourState(NamedTuple):
     """State of a stored hour or day.
 
-    :param coverage: measured part of the held GPU time, 0 to 1; None if no GPU was held. :param seconds: covered
-    length.
+    :param coverage: measured part of the held GPU time, 0 to 1; None if no GPU was held.
+    :param seconds: covered length.
     """
 
     provisional: bool

@@ -25,7 +25,8 @@ class Lease(NamedTuple):
 class LeaseState(NamedTuple):
     """State of a cluster's lease.
 
-    :param holder: "" if the lease was never taken or was given back. :param beat: changes with each renewal.
+    :param holder: "" if the lease was never taken or was given back.
+    :param beat: changes with each renewal.
     """
 
     term: int

@@ -18,9 +18,10 @@ from gpuctl_usage.store.hours import KnownFrom, PeriodLength
 class KnownStep(NamedTuple):
     """A step with its stored hours and days.
 
-    :param start: start of the step, whether or not all of it is stored; likewise ``end``. :param seconds: known length
-    of the stored part. :param periods: ids of hours and days in order of time, without overlap; ``times``: for each of
-    them the known start and end, and whether it is a day.
+    :param start: start of the step, whether or not all of it is stored; likewise ``end``.
+    :param seconds: known length of the stored part.
+    :param periods: ids of hours and days in order of time, without overlap; ``times``: for each of them the known start
+        and end, and whether it is a day.
     """
 
     start: int

@@ -72,8 +72,9 @@ class StepDetails:
 class StepSums:
     """The sums of a query.
 
-    :param present: the workloads with sums, for queries of workloads; else None. :param named: the groups of the query
-    by id; for workloads, any. :ivar columns: the fields of sums that the answer needs.
+    :param present: the workloads with sums, for queries of workloads; else None.
+    :param named: the groups of the query by id; for workloads, any. :ivar columns: the fields of sums that the answer
+        needs.
     """
 
     def __init__(

@@ -42,9 +42,11 @@ class RowOrder(str, Enum):
 class RowQuery:
     """Filter and order of rows.
 
-    :param start: only hours that begin in [start, end). :param namespaces: None for all; likewise for the other
-    filters. :param excluded: namespaces to leave out. :param ascending: direction of the order; ties always have the
-    same order. :param sums_only: read only additive sums: no percentiles, labels, status and number of workloads.
+    :param start: only hours that begin in [start, end).
+    :param namespaces: None for all; likewise for the other filters.
+    :param excluded: namespaces to leave out.
+    :param ascending: direction of the order; ties always have the same order.
+    :param sums_only: read only additive sums: no percentiles, labels, status and number of workloads.
     :param group_ids: ids of the matching groups if they are few, see :func:`with_group_ids`.
     """
 
@@ -68,9 +70,9 @@ class RowQuery:
 class UsageRow(NamedTuple):
     """Sums of a group over an hour or a longer step.
 
-    :param id: below 2^53; does not change when the hour is rolled up again. :param seconds: known length; the known
-    part is [``known_from``, ``known_until``). :param labels: of a workload, if known; likewise ``annotations`` and
-    ``status``.
+    :param id: below 2^53; does not change when the hour is rolled up again.
+    :param seconds: known length; the known part is [``known_from``, ``known_until``).
+    :param labels: of a workload, if known; likewise ``annotations`` and ``status``.
     """
 
     id: int

@@ -35,8 +35,9 @@ def workload_counts(
 ) -> dict[int, Mapping[int, int]]:
     """Return the number of distinct workloads by step and group id.
 
-    :param question: a query of namespaces, or of the values of a label or annotation. :param steps: period ids of each
-    step. :param values: group ids by value.
+    :param question: a query of namespaces, or of the values of a label or annotation.
+    :param steps: period ids of each step.
+    :param values: group ids by value.
     """
     if query.level is Level.NAMESPACE:
         # A workload belongs to one namespace: labels are not needed.

@@ -58,7 +58,8 @@ def plan_pool_deletion(
 def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[list[Object], list[Object]]:
     """Return gpuctl's ResourceQuotas and LimitRanges in all namespaces; if that is forbidden, in those of the users.
 
-    :param names: the users. :raises ApiError: the user may not list them there either.
+    :param names: the users.
+    :raises ApiError: the user may not list them there either.
     """
 
     def read(kind: str) -> list[Object]:
@@ -104,7 +105,8 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
 def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Records) -> Plan:
     """Plan to delete namespaces with all their contents, which the question to confirm lists.
 
-    :raises Refused: a namespace is Kubernetes' or gpuctl's own. :raises NotThere: a namespace does not exist.
+    :raises Refused: a namespace is Kubernetes' or gpuctl's own.
+    :raises NotThere: a namespace does not exist.
     """
     plan = Plan()
     for name in dict.fromkeys(names):

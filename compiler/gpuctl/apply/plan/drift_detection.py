@@ -86,8 +86,9 @@ class Drift:
 def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] = ()) -> Drift:
     """Compare documents with the cluster.
 
-    :param request: decided without dry-runs, which need the right to write. :param sources: the inputs of the
-    documents, as sets record them. Members of a set that has other sources too are not searched for.
+    :param request: decided without dry-runs, which need the right to write.
+    :param sources: the inputs of the documents, as sets record them. Members of a set that has other sources too are
+        not searched for.
     """
     plan = make_plan(session, replace(request, offline=True, compare=True, create_namespace=True))
     wanted = {key_of(item.object): stamp(item.object, request.keys, None) for item in request.lowered}

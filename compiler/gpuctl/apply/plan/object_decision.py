@@ -68,8 +68,9 @@ def decide_with_answer(
 ) -> Step:
     """Return the step for a workload.
 
-    :param answer: the object as the server would create it; None if the server was not asked. :param former: if there
-    is no answer, the fields that its document stated before. None if unknown; removals are then not detected.
+    :param answer: the object as the server would create it; None if the server was not asked.
+    :param former: if there is no answer, the fields that its document stated before. None if unknown; removals are then
+        not detected.
     """
     target, live, want = pending.target, pending.live, pending.target.desired
     have = annotations_of(live).get(options.keys.hash)

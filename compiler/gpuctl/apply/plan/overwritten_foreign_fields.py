@@ -60,10 +60,12 @@ def lost_fields(
 ) -> list[LostField]:
     """Return the fields that other managers set on a live object and that its successor does not have, by path.
 
-    :param desired: the successor as it is sent. :param answer: the successor as the server would create it; None if the
-    server was not asked. :param changed: the paths that are shown as changes already. :param adopted: another tool made
-    the live object, see :func:`owned_fields`. :param same: the live object was made from an equal one, so fields that
-    gpuctl holds beyond it were added by admission.
+    :param desired: the successor as it is sent.
+    :param answer: the successor as the server would create it; None if the server was not asked.
+    :param changed: the paths that are shown as changes already.
+    :param adopted: another tool made the live object, see :func:`owned_fields`.
+    :param same: the live object was made from an equal one, so fields that gpuctl holds beyond it were added by
+        admission.
     """
     holders = [
         (name, tree)

@@ -28,9 +28,10 @@ def check_quotas(
     """Return errors for the objects and pods that exceed a quota.
 
     :param pods: ``id(step)`` -> pod templates of its workload with the server's defaults, and the number of pods of
-    each. :param refusals: namespace -> quota errors of dry-runs; used if the user may not read the quotas. :param
-    queueing: pods that exceed a quota wait instead: written into the steps as waits. :param advice: appended to the
-    error if the pods would fit later.
+        each.
+    :param refusals: namespace -> quota errors of dry-runs; used if the user may not read the quotas.
+    :param queueing: pods that exceed a quota wait instead: written into the steps as waits.
+    :param advice: appended to the error if the pods would fit later.
     """
     namespaces = sorted({step.key.namespace for step in steps if step.key.namespace})
     errors: list[str] = []

@@ -42,8 +42,8 @@ class SetRun:
     def read(cls, session: Session, options: SetOptions) -> SetRun:
         """Read the set.
 
-        :raises Refused: the set was applied from other sources, or from a newer commit. :raises NotOurSet: the Secret
-        is not a set of gpuctl.
+        :raises Refused: the set was applied from other sources, or from a newer commit.
+        :raises NotOurSet: the Secret is not a set of gpuctl.
         """
         key = Key("Secret", options.namespace, options.name)
         try:

@@ -92,9 +92,9 @@ def run_checkpoints(
 
     Return the uids of the saved pods by the uid of their workload. An exception, such as that of Ctrl-C, aborts them.
 
-    :param plan: the plan that ends the workloads, for the error. :raises Changed: a workload's checkpoint differs from
-    the plan's; nothing was run. :raises CheckpointFailed: one failed, and the user did not accept the loss; or the
-    process ends.
+    :param plan: the plan that ends the workloads, for the error.
+    :raises Changed: a workload's checkpoint differs from the plan's; nothing was run.
+    :raises CheckpointFailed: one failed, and the user did not accept the loss; or the process ends.
     """
     problems: list[str] = []
     saved: dict[str, list[str]] = {}

@@ -12,8 +12,8 @@ from gpuctl.objects.api_resources import Object
 def create_unless_exists(session: Session, obj: Object, *, apply: bool, wait: Callable[[], bool]) -> bool:
     """Create an object, by server-side apply if ``apply``; return False if its name is taken.
 
-    :param wait: called if a quota has no room: waits a moment, or returns False if no time is left. :raises ApiError:
-    refused for another reason, or for a quota when no time is left.
+    :param wait: called if a quota has no room: waits a moment, or returns False if no time is left.
+    :raises ApiError: refused for another reason, or for a quota when no time is left.
     """
     while True:
         try:

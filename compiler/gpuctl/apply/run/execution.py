@@ -92,8 +92,8 @@ class Execution:
     def run(self, leases: Leases | None = None) -> None:
         """Carry the plan out within the session's time limit; each step gets its ``result`` and ``error``.
 
-        :raises Changed: an object to delete has changed since the plan was made; nothing was done. :raises RunAborted:
-        a second interrupt ended the run between two steps, and its journals are left.
+        :raises Changed: an object to delete has changed since the plan was made; nothing was done.
+        :raises RunAborted: a second interrupt ended the run between two steps, and its journals are left.
         """
         self._leases = leases
         self.session.patience = max(self.session.patience, min(self.options.timeout, 120.0))

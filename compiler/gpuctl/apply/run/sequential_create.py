@@ -44,8 +44,8 @@ class _Lane:
 class SequentialCreation:
     """Decides which steps of a plan may run, depending on the pods of the steps before them.
 
-    :param lanes: groups of steps that create workloads, each in its order. :param wake: called from a watch's thread if
-    the next step of a group may be due.
+    :param lanes: groups of steps that create workloads, each in its order.
+    :param wake: called from a watch's thread if the next step of a group may be due.
     """
 
     def __init__(self, session: Session, lanes: Iterable[Sequence[Step]], wake: Callable[[], None]) -> None:

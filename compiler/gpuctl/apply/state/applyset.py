@@ -176,8 +176,9 @@ def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
 def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
     """Return the set that a Secret records. The version of gpuctl that wrote it does not matter.
 
-    :param any_tooling: also accept another tool's set, to read it. :raises NotOurSet: in kubectl's order
-    (``fetchParent``): not the parent of a set, another tool's, an id that is not this Secret's, damaged annotations.
+    :param any_tooling: also accept another tool's set, to read it.
+    :raises NotOurSet: in kubectl's order (``fetchParent``): not the parent of a set, another tool's, an id that is not
+        this Secret's, damaged annotations.
     """
     key = Key("Secret", secret["metadata"].get("namespace") or "", secret["metadata"]["name"])
     labels, annotations = labels_of(secret), annotations_of(secret)

@@ -74,9 +74,9 @@ def take_snapshot(
 ) -> Snapshot:
     """Read a cluster.
 
-    :param left_out: fields of the snapshot that are not needed. :param within: list namespaced objects in this
-    namespace only; nodes are then optional. :raises ApiError: the user may not list nodes or pods. Other lists without
-    permission become ``unreadable``.
+    :param left_out: fields of the snapshot that are not needed.
+    :param within: list namespaced objects in this namespace only; nodes are then optional.
+    :raises ApiError: the user may not list nodes or pods. Other lists without permission become ``unreadable``.
     """
     needed = {"nodes", "pods"} if within is None else {"pods"}
     unreadable: list[str] = []

@@ -281,10 +281,11 @@ def compare(
 ) -> Comparison:
     """Compare two objects outside metadata and status.
 
-    :param ours: gpuctl's fields in ``live``; such a field that ``wanted`` lacks is a removal. :param others: the fields
-    of other managers, by name. :param stated: the object as gpuctl states it, if ``wanted`` also has the server's
-    defaults. A default counts only if the live field is gpuctl's. :param ignored: further paths that are not a
-    difference.
+    :param ours: gpuctl's fields in ``live``; such a field that ``wanted`` lacks is a removal.
+    :param others: the fields of other managers, by name.
+    :param stated: the object as gpuctl states it, if ``wanted`` also has the server's defaults. A default counts only
+        if the live field is gpuctl's.
+    :param ignored: further paths that are not a difference.
     """
     result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
     held = _by_name(others) if ours is None else {**_by_name(others), _OURS: ours}

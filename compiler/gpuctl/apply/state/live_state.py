@@ -31,7 +31,8 @@ class LiveState(NamedTuple):
 def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
     """Read the live state of ``wanted``, and all of gpuctl's objects of some jobs.
 
-    :param jobs: namespace -> names of the jobs. :raises ApiError: the user may not list a kind that is wanted.
+    :param jobs: namespace -> names of the jobs.
+    :raises ApiError: the user may not list a kind that is wanted.
     """
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}

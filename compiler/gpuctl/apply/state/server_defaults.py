@@ -77,8 +77,8 @@ _ALLOCATED = frozenset({"clusterIPs", "ipFamilies", "healthCheckNodePort", "node
 def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
     """Return True if the server sets ``field`` to ``value`` when the object does not state it.
 
-    :param owner: the name of the field around ``field``; "" for an item of a list. :param siblings: the structure that
-    contains ``field``.
+    :param owner: the name of the field around ``field``; "" for an item of a list.
+    :param siblings: the structure that contains ``field``.
     """
     if owner in _USER_MAPS:
         return False
