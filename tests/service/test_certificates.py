@@ -106,9 +106,9 @@ def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, 
         ({"tls_certificate": "absent.pem", "tls_key": "first.key"}, "absent.pem cannot be read: no such file"),
         (
             {"tls_certificate": "first.pem", "tls_key": "second.key"},
-            "have to be a certificate chain and its private key",
+            "must be a certificate chain and its private key",
         ),
-        ({"tls_certificate": "first.pem"}, "have to be a certificate chain and its private key"),
+        ({"tls_certificate": "first.pem"}, "must be a certificate chain and its private key"),
     ],
 )
 def test_a_start_without_a_certificate(

@@ -566,7 +566,7 @@ def test_the_ledger(usage: Served) -> None:
     assert {row["namespace"] for row in ask(usage, "ledger", "anna", by="workload", **ALL)} == {"ml-training"}
     for by in ("cluster", "node", "model"):
         text = refused(usage, "ledger", "anna", by=by, status=403, **ALL)
-        assert text.endswith("together; ask /gpu-aggregation/ledger?by=namespace")
+        assert text.endswith("together; use /gpu-aggregation/ledger?by=namespace")
     assert "403" not in str(refused(usage, "ledger", "pooled", by="workload", status=403, **ALL))
     refused(usage, "ledger", "anna", by="label", key="team", status=403, **ALL)
     refused(usage, "ledger", "anna", by="namespace", namespace="inference", status=403, **ALL)
@@ -879,7 +879,7 @@ def test_a_token_of_some_pools(usage: Served) -> None:
     for name in ("pooled", "both"):
         for path, query in (("workloads/hourly-stats", ALL), ("snapshots", {}), ("snapshots/latest", {})):
             text = refused(usage, path, name, status=403, **query)
-            assert text.endswith("limited to some; ask /gpu-aggregation/namespaces/hourly-stats")
+            assert text.endswith("limited to some; use /gpu-aggregation/namespaces/hourly-stats")
         assert ask(usage, "namespaces/hourly-stats", name, **ALL)
 
 

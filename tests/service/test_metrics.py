@@ -182,7 +182,7 @@ def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: 
         points = found["throughput"]
         assert {point["value"] for point in points} == {245}
         several = own.get(path, status=503, namespace=place.namespace, metric="twice")
-        assert "its query gives 2 series" in several["message"]
+        assert "its query returns 2 series" in several["message"]
 
 
 def test_without_prometheus(served: Served, place: Place) -> None:

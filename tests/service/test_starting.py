@@ -63,8 +63,8 @@ def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path, fresh: bool) ->
         code, said = refused_start(tmp_path, plane.kubeconfig(), fresh, port=str(port))
     assert code == 3
     assert said == (
-        f"gpuctl-server: cannot listen on 127.0.0.1:{port}: the port is in use; --port, or GPUCTL_SERVER_PORT, names "
-        "another, and 0 takes a free one\n"
+        f"gpuctl-server: cannot listen on 127.0.0.1:{port}: the port is in use; set another with --port or "
+        "GPUCTL_SERVER_PORT, or 0 for a free one\n"
     )
     assert not (tmp_path / "tokens.json").exists()
 

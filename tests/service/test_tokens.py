@@ -85,7 +85,7 @@ def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Pat
             own.tokens = {**own.tokens, entry.name: token}
             own.get("/jobs", entry.name, status=401)
             assert _known(own) == 200
-            with pytest.raises(DamagedTokens, match=r"may be (read|written) by (everybody|its group)"):
+            with pytest.raises(DamagedTokens, match=r"may be (read|written) by (all users|its group)"):
                 read_tokens(path)
             said = own.until_told("cannot be read again", count=number)
             assert len(said) == number
@@ -285,4 +285,4 @@ def test_users_of_a_provider(plane: ControlPlane, tmp_path: Path, provider: _Pro
         writing = {"resource": "jobs", "action": "create", "namespace": "team-a"}
         denied = own.call("POST", "/auth/check", "alice", json=writing)
         assert denied["allowed"] is False
-        assert "not set up to write" in denied["message"]
+        assert "`oidc_impersonation` is off" in denied["message"]
