@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.acts.node_labels import LabelTerms, NodeChangeFailure, NodeChangeReport, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.usecases.node_labelling import check_labels, label_nodes
+from gpuctl.usecases.label_nodes import check_labels, label_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail

@@ -16,7 +16,7 @@ from fault_tools.proxy import Proxy, Upstream
 from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.kube.configuration import session_of
 from gpuctl.usecases.compiling import read_platform
-from gpuctl.usecases.node_labelling import label_nodes
+from gpuctl.usecases.label_nodes import label_nodes
 from support import node_world
 from support.cluster_tools import Place
 from support.node_world import POOL, SYSTEM, TYPE, labels_of, managers, spare_nodes

@@ -28,7 +28,7 @@ from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.job_facts import job_facts
 from gpuctl.reading.job_rows import group_by_job, platform_keys, rows_of_jobs
 from gpuctl.reading.label_rows import gpu_label_row
-from gpuctl.reading.namespace_rows import NamespaceContents, read_namespaces
+from gpuctl.reading.namespace_rows import NamespaceLists, read_namespaces
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import read_nodes
 from gpuctl.reading.pool_rows import read_pools
@@ -250,7 +250,7 @@ def of_nodes(objects: list[Object]) -> list[Any]:
     states = read_nodes(nodes, pods, KEYS, GPUS)
     quotas, ranges = of_kind(objects, "ResourceQuota"), of_kind(objects, "LimitRange")
     inventory = Inventory(nodes, pods, of_kind(objects, "ConfigMap"))
-    contents = NamespaceContents(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
+    contents = NamespaceLists(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
     return [
         node_list(state.row for state in states),
         gpu_list(state.gpus_one_by_one for state in states),

@@ -209,7 +209,7 @@ def test_a_certificate_that_nobody_has_signed(remote: Remote, tmp_path: Path) ->
         assert advised is not None
         words = [*advised[1].split(), str(certificate), "--token-stdin"]
         # Trusted, it is found to be no service.
-        assert "answered with status 502" in remote.typed(*words, text="gpuctl_x", code=3).err
+        assert "returned status 502" in remote.typed(*words, text="gpuctl_x", code=3).err
     finally:
         server.shutdown()
         server.server_close()

@@ -22,7 +22,7 @@ from gpuctl.reading.node_rows import PodOnNode, is_finished, pod_on_node
 from gpuctl.reading.quota_rows import QuotaState, read_quotas
 
 
-class NamespaceContents(NamedTuple):
+class NamespaceLists(NamedTuple):
     """Objects of namespaces.
 
     :param assumed: namespaces whose contents are read although the namespaces themselves may not be.
@@ -91,7 +91,7 @@ class Namespace:
         return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
 
 
-def read_contents(scope: Scope, keys: Records) -> NamespaceContents:
+def read_contents(scope: Scope, keys: Records) -> NamespaceLists:
     """Read the objects of all namespaces in parallel lists; only the context's namespace if all may not be listed."""
     session = scope.session
     namespaces: list[Object] = []
@@ -121,10 +121,10 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceContents:
 
     quotas, ranges, pods, *workloads = session.each(read, ("ResourceQuota", "LimitRange", "Pod", *WORKLOADS))
     mains = [obj for items in workloads for obj in items if not is_controlled(obj)]
-    return NamespaceContents(namespaces, assumed, quotas, ranges, pods, mains)
+    return NamespaceLists(namespaces, assumed, quotas, ranges, pods, mains)
 
 
-def read_namespaces(found: NamespaceContents, settings: Settings, keys: Records) -> list[Namespace]:
+def read_namespaces(found: NamespaceLists, settings: Settings, keys: Records) -> list[Namespace]:
     """Return the namespaces, by name."""
     gpus = PlatformGpus(settings)
     named = {str(item["metadata"]["name"]): item for item in found.namespaces}

@@ -23,7 +23,7 @@ from gpuctl.api.node_label_answers import (
     label_list,
 )
 from gpuctl.reading.label_rows import gpu_label_row, labels_with, node_labels
-from gpuctl.usecases.node_labelling import check_labels
+from gpuctl.usecases.label_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action

@@ -15,7 +15,7 @@ from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.change_options import InvalidOptions
-from gpuctl.usecases.node_labelling import check_labels, label_nodes
+from gpuctl.usecases.label_nodes import check_labels, label_nodes
 from gpuctl.usecases.service_node_changes import label_by_service
 
 SUBCOMMANDS = {

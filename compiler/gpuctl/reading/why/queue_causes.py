@@ -12,7 +12,14 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, unique_names
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import condition
-from gpuctl.reading.queue_position import FlavorRoom, KueueLists, QueueClaim, QueuePosition, claim_of, queue_position
+from gpuctl.reading.queue_position import (
+    FlavorHeadroom,
+    KueueLists,
+    QueueClaim,
+    QueuePosition,
+    claim_of,
+    queue_position,
+)
 from gpuctl.reading.status import job_status, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
@@ -320,7 +327,7 @@ def _numbers(place: QueuePosition) -> Mapping[str, Any]:
     }
 
 
-def _room(room: FlavorRoom) -> dict[str, Any]:
+def _room(room: FlavorHeadroom) -> dict[str, Any]:
     resource = room.slot.resource
     amounts = {
         "asked": room.asked,
