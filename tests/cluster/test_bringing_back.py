@@ -69,7 +69,7 @@ def test_what_its_document_would_not_make_comes_back_too(place: Place) -> None:
 def test_what_only_joins_a_set_was_changed_by_nobody(place: Place) -> None:
     place.apply(inference(**BAD))
     bad = place.apply(inference(**BAD), flags=(*BACK, "--set", "jobs"), code=1)
-    assert f"deployment.apps/serve in {place.namespace} was not changed by this apply, and stays as it is" in bad.err
+    assert f"deployment.apps/serve in {place.namespace} was not changed by this apply, and stays unchanged" in bad.err
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_each_job_by_itself(place: Place) -> None:
     results = {f"{step['kind']}/{step['name']}": step["result"] for step in bad.value["steps"]}
     assert results["Deployment/serve"] == "rolled-back"
     assert results["Deployment/comp"] == results["Job/new"] == results["Job/old"] == "done"
-    assert f"job.batch/new in {place.namespace} is new, and stays as it is" in bad.value["error"]
+    assert f"job.batch/new in {place.namespace} is new, and stays unchanged" in bad.value["error"]
     assert f"job.batch/old in {place.namespace} was not changed by this" in bad.value["error"]
     assert f"`gpuctl delete job new -n {place.namespace}` deletes it" in bad.err
     assert image_of(place, "serve") == "v1"
@@ -145,7 +145,7 @@ def test_what_somebody_else_changed_meanwhile_stays(place: Place, start: Start) 
     command.until(b"replaced  deployment.apps/serve")
     place.apply(inference(environment=image("v3"), job=outcome("image-not-found")), flags=("--yes",))
     assert command.end() == 1
-    assert b"was changed or deleted by another client, and stays as it is" in command.err
+    assert b"was changed or deleted by another client, and stays unchanged" in command.err
     assert image_of(place, "serve") == "v3"
 
 

@@ -87,7 +87,7 @@ class IdleJob(NamedTuple):
         if tracker is not None:
             return f"{said}; {tracker} sets its replicas: scale it down in its repository to free them"
         if self.verdict is IdleVerdict.PAUSE:
-            return f"{said}: the job is paused; {JobHint('resume', self.name, self.namespace)} goes on"
+            return f"{said}: the job is paused; {JobHint('resume', self.name, self.namespace)} continues it"
         return f"{said}; {JobHint('pause', self.name, self.namespace)} frees them"
 
 

@@ -53,13 +53,13 @@ def restore_late_workloads(
         why = JobHint("why", step.key.name, step.key.namespace)
         delete = why._replace(action="delete")
         if step.action == "create":
-            said.append(f"{step.key} is new, and stays as it is")
+            said.append(f"{step.key} is new, and stays unchanged")
             hints.append(f"{why} shows the cause; {delete} deletes it")
         elif not _changes_pods(step):
-            said.append(f"{step.key} was not changed by this apply, and stays as it is")
+            said.append(f"{step.key} was not changed by this apply, and stays unchanged")
             hints.append(f"{why} shows the cause")
         elif not _is_ours_still(session, step, request.keys):
-            said.append(f"{step.key} was changed or deleted by another client, and stays as it is")
+            said.append(f"{step.key} was changed or deleted by another client, and stays unchanged")
         else:
             changed.append(step)
     if changed:

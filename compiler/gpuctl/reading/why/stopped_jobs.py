@@ -129,7 +129,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
         message = f"it ran for longer than its deadline{limit}, and was stopped"
         told = known_proofs(condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"))
         fix = "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
-        fix += f"to run it again as it is: {command('rerun', evidence)}"
+        fix += f"to run it again unchanged: {command('rerun', evidence)}"
         return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
     for pod in reversed(evidence.pods):
         if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):
@@ -139,7 +139,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
             told = (Proof("status", f"pod/{name}", f"DeadlineExceeded: {one_line(pod['status'].get('message'))}"),)
             fix = "raise `job.max_runtime` and apply again"
             fix += (
-                f", or run it again as it is: {how_to_run_again(evidence)}"
+                f", or run it again unchanged: {how_to_run_again(evidence)}"
                 if workload and end_state(workload) == "failed"
                 else ""
             )
