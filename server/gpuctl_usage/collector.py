@@ -84,7 +84,7 @@ def _collect(site: CollectorContext, settings: UsageSettings, stopping: threadin
     try:
         Collector(site, settings, stopping).run()
     except LeaseLost:
-        LOG.warning("another collector has taken over; this one waits")
+        LOG.warning("another collector has taken over; waiting")
 
 
 class Collector:
@@ -130,7 +130,7 @@ class Collector:
         self._intervals.restore(database.open_holdings(cluster), database.open_capacities(cluster))
         self._open_quotas.restore(database.open_quotas(cluster))
         self._read_devices()
-        LOG.info("usage is collected", extra={"database": database.name, "server": self._site.session.server})
+        LOG.info("collecting usage", extra={"database": database.name, "server": self._site.session.server})
         self._events.start()
         try:
             while not self._stopping.is_set():
@@ -138,7 +138,7 @@ class Collector:
         finally:
             self._events.stop()
             self._write()
-            LOG.info("usage is not collected any more")
+            LOG.info("stopped collecting usage")
 
     @property
     def _ready(self) -> bool:
@@ -183,7 +183,7 @@ class Collector:
     def _handle(self, event: ClusterEvent) -> None:
         facts, at = event.facts, event.at
         if event.type in ("REFUSED", "ODD"):
-            message = "a list cannot be read" if event.type == "REFUSED" else "an object is left out"
+            message = "a kind cannot be listed" if event.type == "REFUSED" else "an invalid object is skipped"
             LOG.error(message, extra={"kind": event.kind, "problem": event.text})
         self._open_quotas.handle(event)
         if event.type == "LISTED" or (event.type == "REFUSED" and event.kind in _OPTIONAL_KINDS):
@@ -233,7 +233,7 @@ class Collector:
         self._began = math.ceil(at * 1000) / 1000
         self._health.listed = True
         self._publish_holdings()
-        LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
+        LOG.info("all kinds are listed", extra={"holding": len(self._intervals.open_holdings())})
 
     def _write(self) -> None:
         """Write all changes, and the time until which they are complete, taken before the queue is emptied."""
@@ -304,7 +304,7 @@ class Collector:
         try:
             self._clock.compare()
         except ClusterError as error:
-            LOG.warning("the API server's clock is not known", extra={"problem": error.message})
+            LOG.warning("the API server's clock cannot be read", extra={"problem": error.message})
         for facts in self._intervals.open_pods():
             self._intervals.put_belonging(facts.uid, self._owners.of(facts), self._clock.now())
         self._read_devices()
@@ -331,7 +331,7 @@ class Collector:
             self._intervals.put_devices(self._claims.offered(), self._clock.now())
         except ClusterError as error:
             LOG.warning(
-                "ResourceSlices cannot be read: free GPUs of DRA do not count", extra={"problem": error.message}
+                "ResourceSlices cannot be read: free DRA GPUs are not counted", extra={"problem": error.message}
             )
 
     def _log_unsized_pods(self) -> None:
@@ -355,7 +355,8 @@ class Collector:
         except PrometheusProblem as error:
             self._health.unanswered += 1
             LOG.warning(
-                "a snapshot lacks what Prometheus has", extra={"at": utc_timestamp(moment), "problem": str(error)}
+                "a snapshot has no utilization: the measurements cannot be read",
+                extra={"at": utc_timestamp(moment), "problem": str(error)},
             )
             return []
         self._health.samples += sum(len(series.times) for series in found)
@@ -374,5 +375,5 @@ class Collector:
     def _report_write_failure(self, text: str) -> None:
         # Writes are retried every second: log the same problem once.
         if text != self._health.problem:
-            LOG.error("what is known cannot be written", extra={"problem": text})
+            LOG.error("usage cannot be written", extra={"problem": text})
         self._health.write_failed(text)

@@ -70,7 +70,7 @@ def open_context(
     except ClusterError as error:
         raise cannot_collect(error) from None
     if system is None:
-        raise CannotCollect("the cluster has no namespace kube-system, by which it is known")
+        raise CannotCollect("the cluster has no namespace kube-system, whose uid identifies it")
     try:
         database = open_database(settings.usage_database)
         name = settings.usage_cluster or connection.context or "default"
@@ -81,7 +81,7 @@ def open_context(
     health = health or CollectorHealth()
     health.cluster = known_as
     if known_as != name:
-        said = "another cluster has this name; set `usage_cluster` to a name of its own"
+        said = "another cluster has this name; set `usage_cluster` to a unique name"
         LOG.warning(said, extra={"cluster": name, "calledInstead": known_as})
     samples = None
     if settings.prometheus is not None:
@@ -91,12 +91,12 @@ def open_context(
         shared = (
             SharedGpuMetrics(settings.usage_shared_cards) if platform.sharing == "none" else SharedGpuMetrics.COPIES
         )
-        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health), shared)
+        samples = GpuSamples(prometheus, partial(_continue_collecting, stopping, health), shared)
     roller = _roller(database, cluster, samples, settings, health)
     return CollectorContext(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
 
 
-def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
+def _continue_collecting(stopping: threading.Event, health: CollectorHealth) -> bool:
     # An hour of a large cluster takes many queries of up to a minute each.
     health.loop_ran()
     return not stopping.is_set()

@@ -18,7 +18,7 @@ from gpuctl_usage.collector_health import CollectorHealth
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_COLLECTING = (
-    b"# HELP gpuctl_usage_collecting 1 when all that happens is known, and written down.\n"
+    b"# HELP gpuctl_usage_collecting 1 if all events are received and written.\n"
     b"# TYPE gpuctl_usage_collecting gauge\ngpuctl_usage_collecting 0.0\n"
 )
 """Metrics to serve when no collector is running."""
@@ -49,39 +49,42 @@ class _CollectorMetrics(Collector):
         health, last = self._health, self._health.last_hour
         until = health.rolled_until
         gauges: dict[str, tuple[str, float | None]] = {
-            "collecting": ("1 when all that happens is known, and written down.", float(health.is_collecting)),
-            "known_until_timestamp_seconds": ("Until when it is written down who holds GPUs.", health.known_until),
-            "last_write_timestamp_seconds": ("When something was last written.", health.written_at),
-            "database_bytes": ("What the database takes.", health.database_bytes),
-            "rolled_up_until_timestamp_seconds": ("The end of the hours of which none is missing.", until),
+            "collecting": ("1 if all events are received and written.", float(health.is_collecting)),
+            "known_until_timestamp_seconds": ("Time until which the stored holdings are complete.", health.known_until),
+            "last_write_timestamp_seconds": ("Time of the last write.", health.written_at),
+            "database_bytes": ("Size of the database.", health.database_bytes),
+            "rolled_up_until_timestamp_seconds": ("End of the last hour before which no hour is missing.", until),
             "rollup_lag_seconds": (
-                "Since when hours are not rolled up; up to an hour and a half minute are none.",
+                "Seconds since rolled_up_until_timestamp_seconds; up to an hour and a half minute are normal.",
                 None if until is None else max(0.0, time.time() - until),
             ),
             "open_ledgers": (
-                "Hours of the last day whose sums do not agree with each other.",
+                "Hours of the last day with contradicting sums.",
                 sum(1 for hour in health.hours.values() if hour.open),
             ),
         }
         if last is not None:
             gauges |= {
-                "last_hour_timestamp_seconds": ("The start of the last whole hour that is rolled up.", last.start),
-                "last_hour_coverage_ratio": ("The part of what was held that was measured, 0 to 1.", last.coverage),
-                "last_hour_samples": ("Measurements that count in it.", last.samples),
-                "last_hour_dropped_samples": ("Measurements of pods that held no GPU there.", last.dropped),
+                "last_hour_timestamp_seconds": ("Start of the last complete hour that was rolled up.", last.start),
+                "last_hour_coverage_ratio": ("Measured part of the held GPU time in that hour, 0 to 1.", last.coverage),
+                "last_hour_samples": ("Measurements in that hour.", last.samples),
+                "last_hour_dropped_samples": (
+                    "Measurements left out in that hour because their pod held no GPU on the node.",
+                    last.dropped,
+                ),
             }
         for name, (text, value) in gauges.items():
             if value is not None:
                 yield self._told(GaugeMetricFamily(f"gpuctl_usage_{name}", text, labels=["cluster"]), value)
         counters = {
-            "samples": ("Measurements that were taken, five minutes at a time.", health.samples),
-            "unanswered_queries": ("Questions that Prometheus had no answer to.", health.unanswered),
-            "write_failures": ("Attempts to write that failed.", health.write_failures),
+            "samples": ("Measurements read for snapshots.", health.samples),
+            "unanswered_queries": ("Prometheus queries that failed.", health.unanswered),
+            "write_failures": ("Failed writes to the database.", health.write_failures),
         }
         for name, (text, count) in counters.items():
             yield self._told(CounterMetricFamily(f"gpuctl_usage_{name}", text, labels=["cluster"]), count)
         restarts = CounterMetricFamily(
-            "gpuctl_usage_watch_restarts", "Watches that were begun again.", labels=["cluster", "kind"]
+            "gpuctl_usage_watch_restarts", "Watches that were restarted.", labels=["cluster", "kind"]
         )
         for kind, count in health.restarts.items():
             restarts.add_metric([_text(health.cluster), kind], count)

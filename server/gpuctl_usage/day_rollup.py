@@ -54,9 +54,7 @@ class DayRoller:
         if changed is None:
             self._touched.add(day)
         else:
-            LOG.info(
-                "a day is added up", extra={"day": utc_timestamp(day)[:10], "hours": len(hours), "changed": changed}
-            )
+            LOG.info("day rolled up", extra={"day": utc_timestamp(day)[:10], "hours": len(hours), "changed": changed})
         return bool(changed)
 
     def roll_due(self, now: float) -> int:

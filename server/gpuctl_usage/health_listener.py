@@ -35,7 +35,7 @@ class HealthListener:
     def __init__(self, address: str, health: CollectorHealth) -> None:
         found = re.fullmatch(LISTENED, address)
         if found is None or int(found["port"]) > 65535:
-            raise ListenError(f"{address} is no address to listen on, such as 127.0.0.1:9464 or :9464")
+            raise ListenError(f"`{address}` is not a listen address such as 127.0.0.1:9464 or :9464")
         host = found["host"].strip("[]")
         try:
             self._server = _server(host, int(found["port"]), health)
@@ -43,10 +43,10 @@ class HealthListener:
             number = getattr(error, "errno", None)
             why = os.strerror(number) if number and number > 0 else str(error)
             raise ListenError(
-                f"cannot listen on {address}: {why}; --metrics, or usage_metrics, names another"
+                f"cannot listen on {address}: {why}; set another address with --metrics or `usage_metrics`"
             ) from None
         self.port = int(self._server.server_address[1])
-        LOG.info("metrics are answered", extra={"port": self.port})
+        LOG.info("serving metrics", extra={"port": self.port})
         threading.Thread(target=self._server.serve_forever, daemon=True, name="gpuctl-health").start()
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def _answer(path: str, health: CollectorHealth) -> tuple[int, str, bytes]:
         return (200 if health.is_alive else 503), _JSON, _json({"status": "ok" if health.is_alive else "stuck"})
     if path == "/readyz":
         return (200 if health.is_collecting else 503), _JSON, _json(health.state())
-    return 404, _JSON, _json({"error": "there are /metrics, /healthz and /readyz"})
+    return 404, _JSON, _json({"error": "not found; the paths are /metrics, /healthz and /readyz"})
 
 
 def _json(value: Any) -> bytes:

@@ -27,7 +27,7 @@ from gpuctl_usage.sums import RolledUp, Sums
 
 LOG = logging.getLogger("gpuctl_usage")
 ROLL_UP_AFTER = 90.0
-"""Seconds after its end at which an hour is rolled up; by then the last samples have been scraped."""
+"""Seconds after its end at which hour rolled up; by then the last samples have been scraped."""
 FINAL_AFTER = 15 * 60.0
 """Seconds after its end until which an hour stays provisional."""
 GIVE_UP_AFTER = 6 * HOUR
@@ -141,7 +141,8 @@ class HourRoller:
         except PrometheusProblem as error:
             self._health.unanswered += 1
             LOG.warning(
-                "an hour lacks what Prometheus has", extra={"hour": utc_timestamp(start), "problem": str(error)}
+                "the measurements of an hour cannot be read",
+                extra={"hour": utc_timestamp(start), "problem": str(error)},
             )
             if earlier is None and known is not None and known.coverage and now < start + HOUR + GIVE_UP_AFTER:
                 return False
@@ -179,7 +180,7 @@ class HourRoller:
         if over and (changed or not provisional):
             told = {"hour": utc_timestamp(start), "provisional": provisional, "changed": changed}
             more = {"coverage": None if coverage is None else round(coverage, 4)}
-            LOG.info("an hour is rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
+            LOG.info("hour rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
 
     def _report_hour(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
@@ -203,9 +204,9 @@ class HourRoller:
             more = f" and {len(places) - _MAX_LOGGED} more" if len(places) > _MAX_LOGGED else ""
             # The message has all values because `gpuctl usage rollup` prints no log fields.
             LOG.warning(
-                "the hour of %s: Prometheus lacks %s GPU-hours of what was measured before, of %s%s: %s",
+                "hour %s: Prometheus has lost %s GPU-hours of stored measurements, of %s%s: %s",
                 *(utc_timestamp(start), f"{amount:g}", ", ".join(places[:_MAX_LOGGED]), more),
-                "replaced by less" if even_if_less else "the earlier measurements are kept",
+                "the stored measurements are replaced" if even_if_less else "the stored measurements are kept",
                 extra={"hour": utc_timestamp(start), "gpu_hours": amount},
             )
 

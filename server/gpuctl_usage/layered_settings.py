@@ -40,9 +40,9 @@ class LayeredSettings(BaseSettings):
             return cls(**given)
         except ValidationError as error:
             wrong = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-            raise SettingsProblem(f"the settings have errors: {'; '.join(wrong)}") from None
+            raise SettingsProblem(f"invalid settings: {'; '.join(wrong)}") from None
         except (OSError, YAMLError) as error:
-            raise SettingsProblem(f"the file of settings cannot be read: {error}") from None
+            raise SettingsProblem(f"the settings file cannot be read: {error}") from None
 
     @classmethod
     def _refuse_unknown_variables(cls) -> None:
@@ -57,7 +57,7 @@ class LayeredSettings(BaseSettings):
         if told:
             links = any(re.search(r"_SERVICE_HOST$|_PORT_[0-9]+_TCP$", name) for name in unknown)
             hint = "; set `enableServiceLinks: false` in the pod's spec" if links else ""
-            raise SettingsProblem(f"the environment has settings that do not exist: {', '.join(told)}{hint}")
+            raise SettingsProblem(f"unknown settings in the environment: {', '.join(told)}{hint}")
 
     @classmethod
     def settings_customise_sources(

@@ -95,11 +95,11 @@ def _waited_for(
                 told = found.holder
                 who = _Holder.of(told)
                 more = {} if who is None else {"holder": f"{who.host}, process {who.process}"}
-                LOG.info("another collector collects; this one waits", extra=more)
+                LOG.info("another collector holds the lease; waiting", extra=more)
         except DatabaseProblem as error:
             # Restart the timeout: without the database the holder cannot renew its lease either.
             seen = None
-            LOG.error("it cannot be read who collects", extra={"problem": str(error)})
+            LOG.error("the lease cannot be read", extra={"problem": str(error)})
         stopping.wait(min(_POLL_EVERY, LEASE_TIMEOUT / 4))
     return None
 

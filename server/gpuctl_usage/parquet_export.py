@@ -92,7 +92,7 @@ class DuckdbMissing(Exception):
     """DuckDB is not installed; ``str()`` is the message for the user."""
 
     def __init__(self) -> None:
-        super().__init__("DuckDB, which has to do with Parquet, is not installed: `pip install 'gpuctl-k8s[usage]'`")
+        super().__init__("DuckDB is not installed: `pip install 'gpuctl-k8s[usage]'`")
 
 
 class Month(NamedTuple):

@@ -121,7 +121,7 @@ class Prometheus:
 
         def ask() -> list[Series]:
             if time.monotonic() < self._away_until:
-                raise PrometheusProblem(f"{self.name} has not answered")
+                raise PrometheusProblem(f"{self.name} did not respond")
             begun = time.monotonic()
             try:
                 return self._ask("query", {"query": query}, timeout)
@@ -140,7 +140,7 @@ class Prometheus:
         data = value.get("data")
         found = data.get("result") if isinstance(data, dict) else None
         if not isinstance(found, list) or not all(map(_is_series, found)):
-            raise PrometheusProblem(f"{self.name} answered with something that is no list of series")
+            raise PrometheusProblem(f"{self.name} returned an invalid response")
         return found
 
     def _answer(self, path: str, fields: Mapping[str, str], deadline: float) -> dict[str, Any]:
@@ -172,16 +172,16 @@ class Prometheus:
             return value
         reported = value.get("error") if isinstance(value, dict) else None
         text = f": {visible(str(reported))[:300]}" if reported else ""
-        raise PrometheusProblem(f"{self.name} answered with the status {response.status}{text}")
+        raise PrometheusProblem(f"{self.name} returned status {response.status}{text}")
 
     def _body(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
         body = bytearray()
         while data := response.read(64 * 1024, decode_content=False):
             body += data
             if len(body) > self._largest:
-                raise AnswerTooLarge(f"{self.name} answered with more than {self._largest // 2**20} MiB")
+                raise AnswerTooLarge(f"{self.name} returned more than {self._largest // 2**20} MiB")
             if time.monotonic() > deadline:
-                raise PrometheusProblem(f"{self.name} did not answer in time")
+                raise PrometheusProblem(f"{self.name} did not respond in time")
         return bytes(body)
 
     def _authorized(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_l
     site = open_context(settings, threading.Event())
     try:
         if even_if_less and site.samples is None:
-            raise CannotCollect("--even-if-less needs a Prometheus: name it with --prometheus")
+            raise CannotCollect("--even-if-less needs a Prometheus; set it with --prometheus")
         now = ServerClock(site.session).now()
         site.roller.begin(now)
         site.days.begin(now)

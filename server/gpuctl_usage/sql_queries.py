@@ -70,7 +70,7 @@ def run_sql(directory: Path, question: str, limit: int, seconds: float = DEFAULT
     except ModuleNotFoundError:
         raise DuckdbMissing from None
     if not any((directory / table).is_dir() for table in COLUMNS):
-        raise InvalidSql(f"{directory} has no months; `gpuctl usage export --parquet {directory}` writes them")
+        raise InvalidSql(f"{directory} has no exported months; run `gpuctl usage export --parquet {directory}`")
     with duckdb.connect(config=_SETTINGS) as connection:
         try:
             statement = _statement(connection, question)
@@ -99,8 +99,7 @@ def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Resul
         try:
             if wait([doing], min(seconds, TIMEOUT_MAX)).not_done:
                 raise InvalidSql(
-                    f"it took longer than {rough_duration(seconds)}; --timeout allows more, a question to fewer hours "
-                    "takes less"
+                    f"the query took longer than {rough_duration(seconds)}; raise --timeout, or query fewer hours"
                 )
         finally:
             # An interrupt before the query starts to compute has no effect: repeat it.
@@ -116,7 +115,7 @@ def _statement(connection: Any, question: str) -> Any:
     statements = connection.extract_statements(question)
     # Other statements are rejected: COPY, for example, would write to the readable directory.
     if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-        raise InvalidSql("that is not one SELECT; nothing else is answered")
+        raise InvalidSql("the query must be a single SELECT")
     return statements[0]
 
 

@@ -24,7 +24,7 @@ def export_store(address: str, file: Path) -> int:
     :raises DatabaseProblem: one of the two databases cannot be used.
     """
     if file.exists():
-        raise TransferError(f"{file} is there already; name another file, or remove it")
+        raise TransferError(f"{file} already exists; name another file, or remove it")
     partial = file.with_name(f"{file.name}.partial")
     _remove(partial)
     source = open_database(address)
@@ -50,7 +50,7 @@ def import_store(file: Path, address: str) -> int:
     :raises DatabaseProblem: one of the two databases cannot be used.
     """
     if not file.is_file():
-        raise TransferError(f"there is no file {file}")
+        raise TransferError(f"{file} does not exist")
     source = open_database(str(file))
     try:
         return _into(source, address)
@@ -62,9 +62,7 @@ def _into(source: Database, address: str) -> int:
     target = open_database(address)
     try:
         if not target.is_empty():
-            raise TransferError(
-                f"{target.name} has usage already; import into a new database (and let no collector use it before)"
-            )
+            raise TransferError(f"{target.name} is not empty; import into a new database, before a collector uses it")
         return source.copy_to(target)
     finally:
         target.close()

@@ -21,37 +21,41 @@ UsageCluster = Annotated[
     ),
 ]
 UsageKeys = tuple[Annotated[str, Field(min_length=1, max_length=317)], ...]
-UsageLabels = Annotated[UsageKeys, Field(description="Keys of labels by which usage is told.")]
-UsageAnnotations = Annotated[UsageKeys, Field(description="Keys of annotations by which usage is told.")]
+UsageLabels = Annotated[UsageKeys, Field(description="Label keys by which usage is grouped.")]
+UsageAnnotations = Annotated[UsageKeys, Field(description="Annotation keys by which usage is grouped.")]
 UsageInterval = Annotated[
-    float, Field(ge=1, le=300, description="How often Prometheus asks the exporters of GPUs, in seconds.")
+    float, Field(ge=1, le=300, description="Scrape interval of the GPU exporters in Prometheus, seconds.")
 ]
 UsageSharedCards = Annotated[
     Literal["detect", "copies", "per-process"],
     Field(
-        description="What exporters tell of pods that take turns on a card: `copies` of the card's use, its use by the "
-        "processes of each pod (`per-process`), or what their values say (`detect`)."
+        description="Kind of the metrics that exporters report for pods that share a card by time: `copies` of the "
+        "card's values, values of each pod's processes (`per-process`), or detected from the values (`detect`)."
     ),
 ]
 _Days = Annotated[int, Field(ge=1, le=36_600)]
-UsageKeptDetails = Annotated[_Days, Field(description="Days for which snapshots tell of every workload.")]
-UsageKeptSnapshots = Annotated[_Days, Field(description="Days for which the totals of snapshots are kept.")]
+UsageKeptDetails = Annotated[
+    _Days, Field(description="Retention of the allocation of each workload in snapshots, days.")
+]
+UsageKeptSnapshots = Annotated[_Days, Field(description="Retention of the totals of snapshots, days.")]
 UsageKeptHours = Annotated[
     _Days,
-    Field(description="Days for which hours are kept, and who held GPUs. An hour is kept until its day is final."),
+    Field(description="Retention of hourly sums and holdings, days. An hour is kept until its day is final."),
 ]
-UsageKeptDays = Annotated[_Days, Field(description="Days for which days are kept, which weeks and months are made of.")]
+UsageKeptDays = Annotated[
+    _Days, Field(description="Retention of daily sums, days; weeks and months are computed from them.")
+]
 LISTENED = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]*):(?P<port>[0-9]{1,5})"
 """HOST:PORT. The host may be empty; an IPv6 address is in brackets."""
 UsageMetrics = Annotated[
     str | None,
     Field(
-        description="HOST:PORT where `gpuctl usage collect` answers /metrics, /healthz and /readyz, to everybody. "
-        "Default: nowhere."
+        description="HOST:PORT on which `gpuctl usage collect` serves /metrics, /healthz and /readyz, without "
+        "authentication. Default: nowhere."
     ),
 ]
 UsageWebhook = Annotated[
-    Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
+    Address | None, Field(description="URL to which `gpuctl usage idle` posts its actions as JSON. Default: none.")
 ]
 DEFAULT_KEYS = ("team", "project", "app", "env", "cost-center")
 DEFAULT_RETENTION = RetentionDays(details=14, snapshots=400, hours=400, days=3660)

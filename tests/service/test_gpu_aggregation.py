@@ -494,7 +494,7 @@ def test_lists_and_pages(usage: Served) -> None:
     """A list without page and page_size, as far as it is not too long; a page with either."""
     asked = {"dimension_type": "label", "dimension_key": "many", "start_time": "2025-10-01T00:00:00Z"}
     text = refused(usage, "labels/hourly-stats", **asked, end_time="2025-10-02T00:00:00Z", status=400)
-    assert text.startswith("there are more than 10000 rows; ask for a shorter time, or for pages")
+    assert text.startswith("more than 10000 rows; request a shorter time, or pages")
     assert len(ask(usage, "labels/hourly-stats", **asked, end_time="2025-10-01T10:00:00Z")) == 10_000
     page = ask(usage, "labels/hourly-stats", **asked, end_time="2025-10-02T00:00:00Z", page=11, page_size=1000)
     assert (page["total"], page["total_pages"], len(page["data"])) == (11_000, 11, 1000)
@@ -541,7 +541,7 @@ def test_steps(usage: Served) -> None:
     ]
     assert page["data"][0]["labels"]["team"] == "research"
     text = refused(usage, "cluster/hourly-stats", **ALL, step="day", tz="Asia/Nowhere", status=400)
-    assert text == "tz: there is no time zone `Asia/Nowhere`; use a name such as Asia/Shanghai"
+    assert text == "tz: time zone `Asia/Nowhere` does not exist; use a name such as Asia/Shanghai"
 
 
 def test_the_ledger(usage: Served) -> None:
@@ -736,12 +736,12 @@ def cursor(value: list[Any]) -> str:
         ("workloads/hourly-stats", {**ALL, "page": 0}, 400, "page is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_by": "name"}, 400, "order_by is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_direction": "up"}, 400, "order_direction is invalid"),
-        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; there are prod-cluster, cluster-1"),
-        ("snapshots/latest", {"cluster": "absent"}, 404, "there is no cluster absent"),
-        ("dimension-keys", {"cluster": "absent"}, 404, "there is no cluster absent"),
+        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "cluster absent does not exist; the database has prod-cluster, cluster-1"),
+        ("snapshots/latest", {"cluster": "absent"}, 404, "cluster absent does not exist"),
+        ("dimension-keys", {"cluster": "absent"}, 404, "cluster absent does not exist"),
         ("nothing", {}, 404, "this path does not exist"),
         ("cluster/hourly-stats", {**ALL, "step": "year"}, 400, "step is invalid"),
-        ("workloads/hourly-stats", {**ALL, "tz": "../passwd"}, 400, "there is no time zone `../passwd`"),
+        ("workloads/hourly-stats", {**ALL, "tz": "../passwd"}, 400, "time zone `../passwd` does not exist"),
         ("ledger", {**ALL, "by": "label"}, 400, "key is required with by=label"),
         ("ledger", {**ALL, "by": "node", "key": "team"}, 400, "key is only for by=label and by=annotation: leave it out"),
         ("ledger", {**ALL, "by": "model", "namespace": "x"}, 400, "namespace is for by=namespace and by=workload"),
@@ -800,7 +800,7 @@ def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> 
     path.write_text("no database " * 100)
     users = {"admin": USERS["admin"]}
     with serving(tmp_path, plane.kubeconfig(), users, usage_database=str(path)) as running:  # type: ignore[arg-type]
-        assert "is no database of SQLite, or is damaged" in refused(running, "clusters", status=503)
+        assert "is not an SQLite database, or is corrupt" in refused(running, "clusters", status=503)
         path.unlink()
         assert ask(running, "clusters") == []
         text = refused(running, "cluster/hourly-stats", status=404, **ALL)

@@ -229,14 +229,14 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (302, b"", "answered with the status 302"),
-        (200, b"<html>", "answered with the status 200"),
+        (302, b"", "returned status 302"),
+        (200, b"<html>", "returned status 200"),
         (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "no list of series"),
         (200, b" " * (9 * 2**20), "more than 8 MiB"),
         (
             422,
             b'{"status": "error", "error": "query timed out\\u001b[2J"}',
-            "answered with the status 422: query timed out",
+            "returned status 422: query timed out",
         ),
     ],
 )

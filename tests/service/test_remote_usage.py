@@ -115,7 +115,7 @@ def _tables_are_the_same(world: World) -> None:
         assert pages[0] == pages[1]
         assert "GPU 的去向" in pages[1]
     assert world.far("cluster", "--cluster", "nope", code=1).err.startswith(
-        "error: there is no cluster nope; there are elsewhere, prod"
+        "error: cluster nope does not exist; the database has elsewhere, prod"
     )
     assert "leave --database out" in world.near("cluster", "--server", world.served.url, code=2).err
     refused = world.remote.typed("--server", world.served.url, "usage", "collect", code=2)

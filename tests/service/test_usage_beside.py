@@ -117,7 +117,7 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
         assert own.stop() == 0
         assert not runs(again)
     place.api.call("DELETE", f"/api/v1/namespaces/kube-system/pods/{place.namespace}")
-    assert any("usage is not collected any more" in line for line in own.log), "it has ended in order"
+    assert any("stopped collecting usage" in line for line in own.log), "it has ended in order"
     assert not any("Traceback" in line for line in own.log)
 
 

@@ -49,7 +49,8 @@ class Collecting:
         before = len(self.log)
         self.launch()
         self.until(
-            lambda: any(line["message"] == "all is listed" for line in self.log[before:]) or self._ended, "it to begin"
+            lambda: any(line["message"] == "all kinds are listed" for line in self.log[before:]) or self._ended,
+            "it to begin",
         )
         assert not self._ended, self.log
 

@@ -45,7 +45,7 @@ def test_a_variable_that_is_no_setting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
     monkeypatch.setenv(name, "x")
-    with pytest.raises(SettingsProblem, match="the environment has settings that do not exist") as found:
+    with pytest.raises(SettingsProblem, match="unknown settings in the environment") as found:
         ServerSettings.made({})
     assert message in str(found.value)
     assert main([]) == 2

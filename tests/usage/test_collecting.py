@@ -319,7 +319,7 @@ def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> 
         with collecting(tmp_path, plane.kubeconfig(), **settings) as own:
             found = own.until(lambda: own.database.rolled_up(1, 0, 2**40), "the hour")
             assert own.stop() == 0
-            assert own.log[-1]["message"] == "usage is not collected any more"
+            assert own.log[-1]["message"] == "stopped collecting usage"
             [hour] = found[-1:]
             sums = hour.sums[Group(Level.NAMESPACE, value=place.namespace)]
             assert (hour.start % HOUR, hour.seconds < HOUR) == (0, True)

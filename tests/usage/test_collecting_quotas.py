@@ -183,7 +183,7 @@ def test_without_the_right_to_read_quotas(plane: ControlPlane, place: Place, tmp
     with allowed(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
         place.create(pod("holds"))
         own.until(lambda: own.of(place.namespace, "holds"), "the holding")
-        [refused] = [line for line in own.log if line["message"] == "a list cannot be read"][:1]
+        [refused] = [line for line in own.log if line["message"] == "a kind cannot be listed"][:1]
         assert refused["kind"] == "ResourceQuota"
         assert known(own, place) == []
         assert own.database.quotas_seen(1) is None

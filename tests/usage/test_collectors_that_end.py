@@ -37,8 +37,8 @@ leader_election.LEASE_TIMEOUT, leader_election.RENEW_EVERY, leader_election._POL
 real = time.time
 time.time = lambda: real() + {skew}
 """
-_WAITS, _OVER = "another collector collects; this one waits", "another collector has taken over; this one waits"
-_LISTED = "all is listed"
+_WAITS, _OVER = "another collector holds the lease; waiting", "another collector has taken over; waiting"
+_LISTED = "all kinds are listed"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What was measured once is never replaced by less: the database and two Prometheus are real, the time is given."""
+"""What was measured once is never the stored measurements are replaced: the database and two Prometheus are real, the time is given."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_of_an_hour_whose_measurements_are_kept(
     assert measured(database) == pytest.approx(WHOLE)
     assert not database.hours(1, BEGIN, END)[BEGIN].provisional
     [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
-    assert "the earlier measurements are kept" in told
+    assert "the stored measurements are kept" in told
     assert ("n2/a/r" in told) == (less in ("", "first half", "the other half", "without a node"))
 
 
@@ -173,4 +173,6 @@ def test_less_if_that_is_wanted(kept: bool, roll: Roll, database: Database, capl
     [day] = database.rolled_up(1, BEGIN // DAY * DAY, END, PeriodLength.DAY)
     assert sum(sums.obs_gpu_s for group, sums in day.sums.items() if group.level is Level.CLUSTER) == 2 * HOUR
     [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
-    assert told.endswith("n2/a/r: replaced by less" if kept else "n2: replaced by less")
+    assert told.endswith(
+        "n2/a/r: the stored measurements are replaced" if kept else "n2: the stored measurements are replaced"
+    )

@@ -211,7 +211,7 @@ def exported() -> list[str]:
 
 
 def with_a_past(path: Path, uid: str) -> None:
-    """A database in which an hour is rolled up, and the next one is not."""
+    """A database in which hour rolled up, and the next one is not."""
     database = open_database(str(path))
     number = database.cluster(uid, "lab")
     before = int(time.time()) // HOUR * HOUR - 2.0 * HOUR
@@ -241,7 +241,7 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
     exporter.lines += exported()
     settings = {"usage_cluster": "lab", "usage_metrics": "127.0.0.1:0"}
     with collecting(directory, plane.kubeconfig(), **settings) as collector:
-        [port] = [line["port"] for line in collector.log if line["message"] == "metrics are answered"]
+        [port] = [line["port"] for line in collector.log if line["message"] == "serving metrics"]
         # As the Prometheus Operator labels what a pod tells.
         operators = {"namespace": "monitoring", "pod": "some-pod", "service": "s", "endpoint": "e", "container": "c"}
         relabelled = [{"target_label": name, "replacement": text} for name, text in operators.items()]

@@ -173,7 +173,7 @@ def test_in_pieces_it_is_the_same(address: str) -> None:
 
 
 def test_more_than_is_ever_read(address: str) -> None:
-    with pytest.raises(AnswerTooLarge, match="answered with more than"):
+    with pytest.raises(AnswerTooLarge, match="returned more than"):
         asked(Prometheus(address, largest=600))
 
 

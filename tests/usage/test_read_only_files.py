@@ -51,7 +51,7 @@ def test_a_file_that_nobody_writes(path: Path) -> None:
     def look() -> None:
         with closing(open_database(str(path))) as database:
             assert quotas(database) == len(KNOWN)
-            with pytest.raises(DatabaseProblem, match="may only be read; whoever writes needs write access to it and"):
+            with pytest.raises(DatabaseProblem, match="is read-only; writing needs write access to the file and"):
                 database.put_quotas(1, KNOWN)
         assert os.listdir(path.parent) == [path.name]
 
@@ -93,7 +93,7 @@ def test_a_file_that_somebody_begins_to_write(path: Path, closes: bool) -> None:
             with database.reading() as connection:
                 connection.exec_driver_sql("SELECT count(*) FROM quotas")
             if closes:
-                with pytest.raises(DatabaseProblem, match="began to be written while it was read; try again"):
+                with pytest.raises(DatabaseProblem, match="changed while it was read; try again"):
                     meanwhile(database)
             else:
                 # All of that is in the log.
@@ -129,7 +129,9 @@ def test_a_file_of_an_earlier_version(path: Path) -> None:
     may_only_be_read(path)
 
     def look() -> None:
-        with pytest.raises(DatabaseProblem, match="is of an earlier version of gpuctl, and may only be read; have"):
+        with pytest.raises(
+            DatabaseProblem, match="has the tables of an older gpuctl version and is read-only; upgrade"
+        ):
             open_database(str(path))
 
     assert as_nobody(look) == 0

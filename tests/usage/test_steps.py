@@ -71,5 +71,5 @@ def test_a_day_has_the_hours_of_its_clocks(day: str, hours: int) -> None:
     ["Asia/Nowhere", "../../etc/passwd", "America", "/etc/localtime", "x" * 5000, "Asia/Shanghai\n", "\x00", "+08:00"],
 )
 def test_zones_that_are_none(name: str) -> None:
-    with pytest.raises(UnknownZone, match="there is no time zone"):
+    with pytest.raises(UnknownZone, match="time zone"):
         zone_of(name)

@@ -675,7 +675,7 @@ def test_a_later_version_is_refused(address: str) -> None:
     with write_transaction(engine) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
-    with pytest.raises(DatabaseProblem, match=r"written by a later version of gpuctl \(its tables are of 9999"):
+    with pytest.raises(DatabaseProblem, match=r"written by a newer gpuctl version \(tables 9999"):
         open_database(address)
 
 
@@ -684,12 +684,12 @@ def test_another_program_s_file_is_refused_and_left_alone(path: Path) -> None:
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(DatabaseProblem, match="is a database of another program; name another file"):
+    with pytest.raises(DatabaseProblem, match="belongs to another program; name another file"):
         open_database(str(path))
     assert path.read_bytes() == before
     text = path.with_name("notes.txt")
     text.write_text("no database " * 100)
-    with pytest.raises(DatabaseProblem, match="is no database of SQLite, or is damaged"):
+    with pytest.raises(DatabaseProblem, match="is not an SQLite database, or is corrupt"):
         open_database(str(text))
     assert text.read_text() == "no database " * 100
 
@@ -708,11 +708,11 @@ def test_a_damaged_file_is_told(in_file: Database, path: Path) -> None:
         # The tables' names are on the first page; what is in them is behind.
         file.seek(size // 4)
         file.write(os.urandom(size // 2))
-    with pytest.raises(DatabaseProblem, match="is damaged; move it away and restore a copy"):
+    with pytest.raises(DatabaseProblem, match="is corrupt; move it away and restore a backup"):
         open_database(str(path)).rolled_up(cluster, 0, 20 * HOUR)
     with path.open("r+b") as file:
         file.truncate(size // 3)
-    with pytest.raises(DatabaseProblem, match="damaged"):
+    with pytest.raises(DatabaseProblem, match="corrupt"):
         open_database(str(path)).rolled_up(cluster, 0, 20 * HOUR)
 
 
@@ -721,7 +721,7 @@ def test_a_file_that_may_only_be_read(in_file: Database, path: Path) -> None:
     in_file.put_rolled_up(cluster, hour(), False)
     only = open_database(f"sqlite:///file:{path}?mode=ro&uri=true")
     assert list(only.hours(cluster, 0, HOUR)) == [0]
-    with pytest.raises(DatabaseProblem, match="may only be read; whoever writes needs write access"):
+    with pytest.raises(DatabaseProblem, match="is read-only; writing needs write access"):
         only.put_rolled_up(cluster, hour(HOUR), False)
     only.close()
 
@@ -729,10 +729,10 @@ def test_a_file_that_may_only_be_read(in_file: Database, path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("mysql://root:secret@db/usage", "a usage database of mysql is not known; use sqlite or postgresql"),
+        ("mysql://root:secret@db/usage", "usage databases of mysql are not supported; use sqlite or postgresql"),
         ("sqlite://", "has to be a file"),
         ("sqlite:///:memory:", "has to be a file"),
-        ("/not/there/usage.db", "cannot be opened; its directory has to be there"),
+        ("/not/there/usage.db", "cannot be opened; its directory must exist"),
         ("no://such://thing", "no URL|is not known"),
     ],
 )

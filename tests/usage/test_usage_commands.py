@@ -208,7 +208,7 @@ def test_what_is_not_known_of_a_cluster_is_not_0(usage: Usage) -> None:
 
 def test_a_cluster_that_is_not_there(usage: Usage) -> None:
     said = usage("cluster", "--cluster", "nope", code=1).err
-    assert said == "error: there is no cluster nope; there is prod\n"
+    assert said == "error: cluster nope does not exist; the database has prod\n"
 
 
 def test_steps_that_are_asked_for_are_all_there(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,9 +362,9 @@ def test_where_nothing_is(usage: Usage, tmp_path: Path) -> None:
     assert said.startswith(f"error: there is no usage database at {tmp_path}/typo.db\n")
     assert not (tmp_path / "typo.db").exists(), "to look at it would not make it"
     assert "No database is set: use --database" in usage("cluster", code=2, where=None).err
-    assert "there is no cluster other" in usage("cluster", "--cluster", "other", code=1).err
+    assert "cluster other does not exist" in usage("cluster", "--cluster", "other", code=1).err
     value = json.loads(usage("top", "--cluster", "other", "-o", "json", code=1).out)
-    assert value["error"].startswith("there is no cluster other")
+    assert value["error"].startswith("cluster other does not exist")
 
 
 def test_the_database_of_the_settings(usage: Usage, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def deployed(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def test_its_probes_are_answered(plane: ControlPlane, deployed: Collecting) -> None:
-    [port] = [line["port"] for line in deployed.log if line["message"] == "metrics are answered"]
+    [port] = [line["port"] for line in deployed.log if line["message"] == "serving metrics"]
     (container,) = found_in(plane, "base")["Deployment"]["spec"]["template"]["spec"]["containers"]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         url = f"http://127.0.0.1:{port}{container[probe]['httpGet']['path']}"

@@ -29,7 +29,7 @@ def test_the_lines_are_typed(plane: ControlPlane, api: Api, tmp_path: Path) -> N
         (tmp_path / file).write_text(own.replace('":9464"', '"127.0.0.1:0"'))
     config = tmp_path / "server.yaml"
     with collecting(tmp_path, plane.kubeconfig(), config=str(config)) as collector:
-        [port] = [line["port"] for line in collector.log if line["message"] == "metrics are answered"]
+        [port] = [line["port"] for line in collector.log if line["message"] == "serving metrics"]
         environment = {
             **os.environ,
             "COLLECTOR": f"http://127.0.0.1:{port}",

@@ -169,7 +169,7 @@ def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idl
         return _HourRows(connection, query)
     steps, number = read_known_steps(connection, hours, query.cluster), list(StepUnit).index(hours.step)
     if query.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
-        raise TooMuch("nodes are answered for six weeks of hours at most; ask for a shorter time, or for step=day")
+        raise TooMuch("level=node is limited to six weeks of hours; request a shorter time, or step=day")
     return StepRows(connection, query, steps, number, with_idle)
 
 

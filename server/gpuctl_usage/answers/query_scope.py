@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from gpuctl_usage.store.usage_queries import RowKey, StoredCluster, find_clusters
 
-_NO_CURSOR = "cursor: it is none that an answer to this question had; begin with an empty one"
+_NO_CURSOR = "cursor: not a cursor of this query; start with an empty one"
 _NAMED = 5
 """Maximum number of existing clusters named in an error message."""
 MOST_ROWS = 10_000
@@ -66,12 +66,12 @@ def find_cluster(connection: Connection, name: str) -> StoredCluster:
     named = ", ".join(cluster.name for cluster in known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
     if not name:
         if len(known) > 1:
-            raise UnknownCluster(f"the database has the usage of {len(known)} clusters: name one of {named}")
+            raise UnknownCluster(f"the database has {len(known)} clusters; name one of {named}")
         return known[0]
     for cluster in known:
         if cluster.name == name:
             return cluster
-    raise UnknownCluster(f"there is no cluster {name}; there {'is' if len(known) == 1 else 'are'} {named}")
+    raise UnknownCluster(f"cluster {name} does not exist; the database has {named}")
 
 
 def rows_after(
@@ -131,9 +131,7 @@ def page_or_list(
     if paging is None:
         rows = list(find(most + 1, 0))
         if len(rows) > most:
-            raise TooMuch(
-                f"there are more than {most} rows; ask for a shorter time, or for pages: page=1&page_size=1000"
-            )
+            raise TooMuch(f"more than {most} rows; request a shorter time, or pages: page=1&page_size=1000")
         return rows
     total = count()
     return {

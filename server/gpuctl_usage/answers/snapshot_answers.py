@@ -78,7 +78,7 @@ def snapshot_list(
         number = total if paging is None else min(total, paging.size)
         if details and paging is None and number > MOST_DETAILED:
             raise TooMuch(
-                f"these are {number} snapshots, which tell of every workload; ask for a shorter time, or for pages: "
+                f"{number} snapshots with allocation details are too many; request a shorter time, or pages: "
                 f"page=1&page_size={MOST_DETAILED}"
             )
         told = number <= MOST_DETAILED if details is None else details
@@ -91,7 +91,7 @@ def snapshot_list(
             return [_value(item, cluster.name, seen, told) for item in kept]
 
         answer = page_or_list(paging, lambda: total, find)
-    note = f"allocation_details are left out of more than {MOST_DETAILED} snapshots; ask with include_details=true"
+    note = f"allocation_details are omitted above {MOST_DETAILED} snapshots; request them with include_details=true"
     return SnapshotListing(answer, note if details is None and not told else "")
 
 

@@ -45,7 +45,7 @@ def zone_of(name: str) -> tzinfo:
     except (KeyError, ValueError, OSError):
         # ZoneInfo raises different errors for unknown names and for names of directories.
         pass
-    raise UnknownZone(f"tz: there is no time zone `{name[:64]}`; use a name such as Asia/Shanghai")
+    raise UnknownZone(f"tz: time zone `{name[:64]}` does not exist; use a name such as Asia/Shanghai")
 
 
 def next_hour(time: float) -> int:

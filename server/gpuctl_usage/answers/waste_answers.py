@@ -27,9 +27,9 @@ from gpuctl_usage.sums import Group, Level
 
 OWNERS = (*label_names.OWNERS, "app")
 """Labels, then annotations, that name the owner of a workload; the first one found counts."""
-_LOOKED_BACK = 30 * DAY
+_MAX_LOOK_BACK = 30 * DAY
 """Maximum time to look back for the begin of an idle period; longer ones are reported with this length."""
-_TELLING = 2
+_CHECKED_FIRST = 2
 """Hours of a day that are checked first; the last hour may not be fully measured yet."""
 
 
@@ -199,7 +199,7 @@ def _look_back(
 ) -> None:
     """Follow each workload back in time until an hour in which it was not idle."""
     following = dict(numbers)
-    end, last = known // HOUR * HOUR + HOUR, known - _LOOKED_BACK
+    end, last = known // HOUR * HOUR + HOUR, known - _MAX_LOOK_BACK
     for item in following.values():
         item.until = item.since = 0.0
     while following and end > last:
@@ -208,7 +208,7 @@ def _look_back(
         if not hours:
             return
         # Most workloads are not idle: the last hours show that, and no others are read.
-        for some in filter(None, (hours[:_TELLING], hours[_TELLING:])):
+        for some in filter(None, (hours[:_CHECKED_FIRST], hours[_CHECKED_FIRST:])):
             following = _still_following(connection, cluster, following, some, rule, known)
         end = start
 
@@ -224,10 +224,14 @@ def _still_following(
     by_number: dict[int, dict[int, GroupSums]] = defaultdict(dict)
     for number, sums in sums_by_hour(connection, cluster, sorted(following), hours[-1].start, hours[0].start + HOUR):
         by_number[number][sums.start] = sums
-    return {number: item for number, item in following.items() if _goes_on(item, hours, by_number[number], rule, known)}
+    return {
+        number: item
+        for number, item in following.items()
+        if _extend_idle_period(item, hours, by_number[number], rule, known)
+    }
 
 
-def _goes_on(
+def _extend_idle_period(
     item: IdleWorkload,
     hours: Sequence[KnownHour],
     sums: Mapping[int, GroupSums],

@@ -94,15 +94,15 @@ class GpuSamples:
     def __init__(
         self,
         prometheus: Prometheus,
-        go_on: Callable[[], bool] = lambda: True,
+        should_continue: Callable[[], bool] = lambda: True,
         shared: SharedGpuMetrics = SharedGpuMetrics.DETECT,
     ) -> None:
-        """:param go_on: returns False when the collector is stopping. :param shared: kind of the metrics of pods that
+        """:param should_continue: returns False when the collector is stopping. :param shared: kind of the metrics of pods that
         share a card.
         """
         self.shared = shared
         self._prometheus = prometheus
-        self._go_on = go_on
+        self._should_continue = should_continue
         self._length = math.inf
 
     def series(
@@ -193,8 +193,8 @@ class GpuSamples:
     def _patiently(self, ask: Callable[[], Answer]) -> Answer:
         attempt = 1
         while True:
-            if not self._go_on():
-                raise CollectionInterrupted("it was not waited for")
+            if not self._should_continue():
+                raise CollectionInterrupted("the collector is stopping")
             try:
                 return ask()
             except AnswerTooLarge:

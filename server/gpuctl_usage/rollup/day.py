@@ -27,7 +27,7 @@ def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
     """
     hours = sorted(hours, key=lambda hour: hour.start)
     if len({hour.start for hour in hours}) != len(hours) or len({hour.start // DAY for hour in hours}) != 1:
-        raise ValueError("a day is made of hours that are all of that day, each once")
+        raise ValueError("the hours must be distinct and of one day")
     start = hours[0].start // DAY * DAY
     keys = _keys(hours)
     sums: dict[Group, Sums] = {}

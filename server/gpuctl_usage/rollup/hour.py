@@ -53,7 +53,7 @@ def roll_up(
     :raises ValueError: the arguments do not describe an hour, or a series is invalid.
     """
     if start % HOUR or not 0 <= seconds <= HOUR or interval <= 0:
-        raise ValueError(f"{seconds} seconds from {start} on, scraped every {interval} seconds, are not of one hour")
+        raise ValueError(f"{seconds} seconds from {start}, scraped every {interval} seconds, are not an hour")
     seconds, interval = float(seconds), float(interval)
     most = reach(interval)
     held, there = clip_holdings(start, seconds, holdings, most), clip_capacities(start, seconds, capacities)

@@ -82,7 +82,7 @@ def percentile(histogram: Mapping[int, int] | None, rank: float) -> int | None:
     # 1e-9 absorbs floating point error: a count of 57.00000000000001 means 57.
     place = bisect_left(counted, max(1, math.ceil(rank * counted[-1] / 100 - 1e-9)))
     if place == len(percents):
-        raise ValueError(f"no percentile has the rank {rank}: it is from 0 to 100")
+        raise ValueError(f"percentile rank {rank} is not between 0 and 100")
     return percents[place]
 
 

@@ -55,10 +55,10 @@ def _check(series: GpuSeries) -> None:
     memory = [part for part in (series.memory_used, series.memory_total) if part is not None]
     name = f"GPU {series.gpu} of {series.node} for {series.namespace}/{series.pod}"
     if any(len(part) != size for part in (values, *memory)):
-        raise ValueError(f"{name}: the arrays of a series are of one length")
+        raise ValueError(f"{name}: the arrays of a series must have equal lengths")
     # One NaN makes the sum NaN; min() and max() may skip it.
     if size and not (min(values) >= 0 and max(values) <= 100 and math.isfinite(sum(values))):
-        raise ValueError(f"{name}: utilization is from 0 to 100 percent")
+        raise ValueError(f"{name}: utilization must be between 0 and 100 percent")
 
 
 def _ordered(series: list[GpuSeries]) -> GpuSeries:

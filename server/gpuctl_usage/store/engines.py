@@ -59,13 +59,13 @@ def _describe(name: str, error: BaseException | None) -> str:
     if not isinstance(error, sqlite3.Error) and (meant := postgres.describe_error(error, _LOCK_TIMEOUT)) is not None:
         return f"the usage database {name} {meant}"
     known = {
-        "file is not a database": "is no database of SQLite, or is damaged; restore a copy, or name another file",
-        "malformed": "is damaged; move it away and restore a copy, or begin a new one",
-        "disk image": "is damaged; move it away and restore a copy, or begin a new one",
-        "readonly": "may only be read; whoever writes needs write access to it and to its directory",
-        "changed meanwhile": "began to be written while it was read; try again",
-        "unable to open": "cannot be opened; its directory has to be there, and to be writable",
-        "is locked": f"was locked by another process for {_LOCK_TIMEOUT:g} s; end what holds it, or try again",
+        "file is not a database": "is not an SQLite database, or is corrupt; restore a backup, or name another file",
+        "malformed": "is corrupt; move it away and restore a backup, or start a new one",
+        "disk image": "is corrupt; move it away and restore a backup, or start a new one",
+        "readonly": "is read-only; writing needs write access to the file and to its directory",
+        "changed while reading": "changed while it was read; try again",
+        "unable to open": "cannot be opened; its directory must exist and be writable",
+        "is locked": f"was locked by another process for {_LOCK_TIMEOUT:g} s; stop that process, or try again",
         "disk is full": "cannot grow: the disk is full",
     }
     for sign, meaning in known.items():
@@ -85,11 +85,13 @@ def url_of(text: str) -> URL:
         # libpq also accepts `postgres:`.
         url = make_url("postgresql" + text.removeprefix("postgres") if text.startswith("postgres:") else text)
     except (ArgumentError, ValueError):
-        raise DatabaseProblem("the usage database is no path, and no URL such as sqlite:///usage.db") from None
+        raise DatabaseProblem("the usage database must be a path, or a URL such as sqlite:///usage.db") from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise DatabaseProblem(f"a usage database of {url.get_backend_name()} is not known; use sqlite or postgresql")
+        raise DatabaseProblem(
+            f"usage databases of {url.get_backend_name()} are not supported; use sqlite or postgresql"
+        )
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise DatabaseProblem("the usage database has to be a file: sqlite:///PATH")
+        raise DatabaseProblem("the usage database must be a file: sqlite:///PATH")
     return url if url.get_backend_name() == "sqlite" else postgres.with_driver(url)
 
 
@@ -202,8 +204,8 @@ def prepare(engine: Engine, name: str) -> None:
         if current != head():
             if engine.dialect.name == "sqlite" and read_only_files.cannot_create_wal(Path(str(engine.url.database))):
                 raise DatabaseProblem(
-                    f"the usage database {name} is of an earlier version of gpuctl, and may only be read; have whoever "
-                    "writes it use this version, or ask a service (`--server`)"
+                    f"the usage database {name} has the tables of an older gpuctl version and is read-only; upgrade "
+                    "the collector that writes it, or query a service (`--server`)"
                 )
             with write_transaction(engine) as connection:
                 # Check again: another process may have migrated it.
@@ -255,19 +257,19 @@ def _check(connection: Connection, name: str) -> str | None:
     if connection.dialect.name == "sqlite":
         found = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
         if found != APPLICATION_ID:
-            raise DatabaseProblem(f"{name} is a database of another program; name another file")
+            raise DatabaseProblem(f"{name} belongs to another program; name another file")
     revision = MigrationContext.configure(connection).get_current_revision()
     if revision is None:
         # Alembic's own table remains after a downgrade to base.
         if set(inspect(connection).get_table_names()) - {"alembic_version"}:
-            raise DatabaseProblem(f"{name} has tables, but none of gpuctl's; name another database")
+            raise DatabaseProblem(f"{name} has tables of another program; name another database")
         return None
     try:
         _scripts().get_revision(revision)
     except CommandError:
         raise DatabaseProblem(
-            f"the usage database {name} was written by a later version of gpuctl (its tables are of {revision[:40]}, "
-            f"the last known here is {head()}); use that version"
+            f"the usage database {name} was written by a newer gpuctl version (tables {revision[:40]}, "
+            f"this version knows {head()}); use that version"
         ) from None
     return revision
 

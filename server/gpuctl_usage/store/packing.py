@@ -166,7 +166,7 @@ def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequenc
     numbers = _unpacked_numbers(packed) if code is None else _numbers_of(code, packed[1:])
     count, rest = divmod(len(numbers), 3)
     if rest:
-        raise InvalidPackedData("no whole triples")
+        raise InvalidPackedData("incomplete triples")
     columns = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
     if code is not None or not count:
         return columns

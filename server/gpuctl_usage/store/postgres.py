@@ -19,26 +19,26 @@ _SET_PLANNER = text(
 _SECRETS = ("password", "sslpassword")
 
 _STATE_MESSAGES = {
-    "25006": "may only be read (it is a replica, or is set to read-only); name the server that takes writes",
-    "28000": "lets nobody in as this user from here; see pg_hba.conf on the server",
-    "28P01": "does not take this password; see PGPASSWORD, PGPASSFILE, or the URL",
+    "25006": "is read-only (a replica, or set to read-only); name the primary server",
+    "28000": "rejects this user from this host; see pg_hba.conf on the server",
+    "28P01": "rejects this password; check PGPASSWORD, PGPASSFILE, or the URL",
     "3D000": "does not exist; create it: CREATE DATABASE ... OWNER ...",
-    "42501": "does not let this user do that; it has to own the database and its tables",
+    "42501": "denies this user permission; the user must own the database and its tables",
     "53100": "cannot grow: the disk of the server is full",
-    "53300": "has no connection left; raise max_connections, or end what holds them",
-    "55P03": "was locked by another process for {patience:g} s; end what holds it, or try again",
-    "57P03": "is not ready: the server starts, stops or recovers; try again",
-    "XX001": "is damaged; restore a copy",
-    "XX002": "has a damaged index; REINDEX it, or restore a copy",
+    "53300": "has no connections left; raise max_connections, or close other connections",
+    "55P03": "was locked by another process for {patience:g} s; stop that process, or try again",
+    "57P03": "is not ready: the server is starting, stopping or recovering; try again",
+    "XX001": "is corrupt; restore a backup",
+    "XX002": "has a corrupt index; REINDEX it, or restore a backup",
 }
 _TEXT_MESSAGES = {
     "password authentication failed": _STATE_MESSAGES["28P01"],
-    "no password supplied": "asks for a password; see PGPASSWORD, PGPASSFILE, or the URL",
+    "no password supplied": "needs a password; set it in PGPASSWORD, PGPASSFILE, or the URL",
     "pg_hba.conf": _STATE_MESSAGES["28000"],
-    "connection refused": "cannot be reached: nobody listens there; is it running, and are host and port right?",
-    "resolve host": "cannot be reached: its host has no address; is the name right?",
-    "timeout expired": "cannot be reached: its host does not answer",
-    "no route to host": "cannot be reached: there is no way to its host",
+    "connection refused": "cannot be reached: connection refused; check that it is running, and its host and port",
+    "resolve host": "cannot be reached: its host name cannot be resolved; check the name",
+    "timeout expired": "cannot be reached: its host does not respond",
+    "no route to host": "cannot be reached: there is no route to its host",
     "starting up": _STATE_MESSAGES["57P03"],
     "shutting down": _STATE_MESSAGES["57P03"],
     "recovery mode": _STATE_MESSAGES["57P03"],
@@ -46,9 +46,7 @@ _TEXT_MESSAGES = {
     "remaining connection slots": _STATE_MESSAGES["53300"],
     "does not exist": "does not exist, or its user does not; create it: CREATE DATABASE ... OWNER ...",
 }
-_CONNECTION_LOST = (
-    "has ended the connection: the server was stopped, or has ended; what was not written yet is written again"
-)
+_CONNECTION_LOST = "closed the connection: the server was stopped or crashed; pending data will be written again"
 
 
 def with_driver(url: URL) -> URL:

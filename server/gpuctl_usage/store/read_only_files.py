@@ -56,7 +56,7 @@ def check_unchanged(connection: Connection) -> Iterator[None]:
         yield
     finally:
         if path is not None and _state(path) != state:
-            raise ChangedWhileReading("changed meanwhile")
+            raise ChangedWhileReading("changed while reading")
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
