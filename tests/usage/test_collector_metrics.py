@@ -91,7 +91,7 @@ def test_it_does_not_collect() -> None:
     assert not collects(problem="the disk is full")
     assert not collects(written_at=None)
     assert not collects(written_at=time.time() - WRITE_TIMEOUT - 1)
-    assert not collects(_turned=time.monotonic() - STUCK_AFTER - 1)
+    assert not collects(_last_loop=time.monotonic() - STUCK_AFTER - 1)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_it_answers() -> None:
         health.write_failed("the disk is full")
         assert httpx.get(f"{url}/readyz").json()["problem"] == "the disk is full"
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}, "a start does not mend a disk"
-        health._turned -= STUCK_AFTER
+        health._last_loop -= STUCK_AFTER
         assert httpx.get(f"{url}/healthz").status_code == 503
         metrics = httpx.get(f"{url}/metrics")
         assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -162,12 +162,14 @@ def test_it_answers() -> None:
 
 @pytest.mark.parametrize("address", ["9464", "localhost", "127.0.0.1:99999", "::1:80", "a b:80", "http://x:80"])
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(ListenError, match=re.escape(f"{address} is no address to listen on")):
+    with pytest.raises(ListenError, match=re.escape(f"`{address}` is not a listen address")):
         HealthListener(address, CollectorHealth())
 
 
 def test_an_address_of_nobody() -> None:
-    with pytest.raises(ListenError, match=r"cannot listen on no\.such\.host\.invalid:0: .*; --metrics"):
+    with pytest.raises(
+        ListenError, match=r"cannot listen on no\.such\.host\.invalid:0: .*; set another address with --metrics"
+    ):
         HealthListener("no.such.host.invalid:0", CollectorHealth())
     listener = HealthListener("[::1]:0", CollectorHealth())
     assert json.loads(httpx.get(f"http://[::1]:{listener.port}/healthz").text) == {"status": "ok"}

@@ -88,10 +88,10 @@ def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpu
 def test_what_is_there_is_left_alone(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
     gpuctl("export", "copy.db", "--database", "usage.db")
     before = Path("copy.db").read_bytes()
-    assert "copy.db is there already" in gpuctl("export", "copy.db", "--database", "usage.db", code=3)
+    assert "copy.db already exists" in gpuctl("export", "copy.db", "--database", "usage.db", code=3)
     assert Path("copy.db").read_bytes() == before
     said = gpuctl("import", "copy.db", "--database", "usage.db", code=3)
-    assert said.startswith("error: usage.db has usage already; import into a new database")
+    assert said.startswith("error: usage.db is not empty; import into a new database")
     assert "missing.db does not exist" in gpuctl("import", "missing.db", "--database", "new.db", code=3)
     assert not Path("missing.db").exists()
     assert not Path("new.db").exists()
@@ -259,10 +259,10 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
         "2026-10: written\n2026-11: not yet: "
     )
     assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith("2026-10: exists already")
-    assert "that is not one SELECT" in gpuctl("sql", "COPY (SELECT 1) TO 'x'", *where, code=2)
+    assert "must be a single SELECT" in gpuctl("sql", "COPY (SELECT 1) TO 'x'", *where, code=2)
     # Nothing is read before it is known to be a question.
     missing = ["--database", "missing/usage.db"]
-    assert "that is not one SELECT" in gpuctl("sql", "SELECT 1; SELECT 2", *missing, code=2)
+    assert "must be a single SELECT" in gpuctl("sql", "SELECT 1; SELECT 2", *missing, code=2)
     assert "syntax error" in gpuctl("sql", "SELCT 1", *missing, code=2)
     assert "a b   c d" in gpuctl("sql", "SELECT 'a b' AS x, 'c d' AS y, 1 AS z", *where)
     zoned = "SELECT TIMESTAMPTZ '2026-10-25 08:00:00+08:00' AS t, TIMESTAMP '2026-10-25 00:00:00' AS u"
@@ -272,7 +272,7 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     (now,) = json.loads(gpuctl("sql", "SELECT now() AS t", "-o", "json", *where))
     assert abs(datetime.fromisoformat(now["t"].replace("Z", "+00:00")).timestamp() - time.time()) < 600
     assert "12345-01-01" in gpuctl("sql", "SELECT TIMESTAMP '12345-01-01' AS t", *where)
-    assert "has no months" in gpuctl("sql", "SELECT 1", "--parquet", "nothing", code=2)
+    assert "has no exported months" in gpuctl("sql", "SELECT 1", "--parquet", "nothing", code=2)
     assert "Catalog Error" in gpuctl("sql", "SELECT * FROM nothing", *where, code=2)
 
 

@@ -730,10 +730,10 @@ def test_a_file_that_may_only_be_read(in_file: Database, path: Path) -> None:
     ("address", "message"),
     [
         ("mysql://root:secret@db/usage", "usage databases of mysql are not supported; use sqlite or postgresql"),
-        ("sqlite://", "has to be a file"),
-        ("sqlite:///:memory:", "has to be a file"),
+        ("sqlite://", "must be a file"),
+        ("sqlite:///:memory:", "must be a file"),
         ("/not/there/usage.db", "cannot be opened; its directory must exist"),
-        ("no://such://thing", "no URL|is not known"),
+        ("no://such://thing", "or a URL|not supported"),
     ],
 )
 def test_addresses_that_are_none(address: str, message: str) -> None:

@@ -97,8 +97,10 @@ class GpuSamples:
         should_continue: Callable[[], bool] = lambda: True,
         shared: SharedGpuMetrics = SharedGpuMetrics.DETECT,
     ) -> None:
-        """:param should_continue: returns False when the collector is stopping. :param shared: kind of the metrics of pods that
-        share a card.
+        """Create the reader.
+
+        :param should_continue: returns False when the collector is stopping.
+        :param shared: kind of the metrics of pods that share a card.
         """
         self.shared = shared
         self._prometheus = prometheus
