@@ -1,4 +1,4 @@
-"""What was measured once is never the stored measurements are replaced: the database and two Prometheus are real, the time is given."""
+"""What was measured once is never replaced by less: the database and two Prometheus are real, the time is given."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_of_an_hour_whose_measurements_are_kept(
     assert not roll(less, END + GIVE_UP_AFTER)
     assert measured(database) == pytest.approx(WHOLE)
     assert not database.hours(1, BEGIN, END)[BEGIN].provisional
-    [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
+    [told] = [record.message for record in caplog.records if "Prometheus has lost" in record.message]
     assert "the stored measurements are kept" in told
     assert ("n2/a/r" in told) == (less in ("", "first half", "the other half", "without a node"))
 
@@ -135,7 +135,7 @@ def test_of_an_hour_whose_measurements_are_not_kept_any_more(
     assert database.measurements(1, BEGIN) is None
     assert not roll(less, END + 2 * DAY)
     assert measured(database) == pytest.approx(WHOLE)
-    assert [record.message for record in caplog.records if "Prometheus lacks" in record.message]
+    assert [record.message for record in caplog.records if "Prometheus has lost" in record.message]
 
 
 def test_of_an_hour_that_ran_when_the_collector_ended(roll: Roll, database: Database) -> None:
@@ -172,7 +172,7 @@ def test_less_if_that_is_wanted(kept: bool, roll: Roll, database: Database, capl
     assert days.roll_due(END + 2 * DAY) == 1
     [day] = database.rolled_up(1, BEGIN // DAY * DAY, END, PeriodLength.DAY)
     assert sum(sums.obs_gpu_s for group, sums in day.sums.items() if group.level is Level.CLUSTER) == 2 * HOUR
-    [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
+    [told] = [record.message for record in caplog.records if "Prometheus has lost" in record.message]
     assert told.endswith(
         "n2/a/r: the stored measurements are replaced" if kept else "n2: the stored measurements are replaced"
     )
