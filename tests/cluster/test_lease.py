@@ -131,7 +131,7 @@ def test_waiter_goes_on_when_the_lease_is_given_back(place: Place, proxy: Proxy)
 def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
     """Its lease would last some seconds more; that it runs no more is known."""
     place.apply(training("a"))
-    command = "from gpuctl.apply.run.lease import identity; print(identity())"
+    command = "from gpuctl.apply.run.lease import holder_identity; print(holder_identity())"
     dead = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
     assert leases.is_dead(dead)
     hold(place, dead)
