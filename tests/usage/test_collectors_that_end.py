@@ -73,11 +73,11 @@ def test_what_comes_late_is_not_written(database: Database) -> None:
     first = database.take_lease(cluster, database.lease(cluster), "one")
     assert first is not None
     late = database.with_lease(first)
-    late.seen(cluster, 5.0)
+    late.mark_seen(cluster, 5.0)
     second = database.take_lease(cluster, database.lease(cluster), "other")
     assert second == (cluster, 2)
     for write in (
-        lambda: late.seen(cluster, 9.0),
+        lambda: late.mark_seen(cluster, 9.0),
         lambda: late.put_holdings(cluster, [], 9.0),
         lambda: late.put_capacities(cluster, [], 9.0),
         lambda: late.put_rolled_up(cluster, RolledUp(0, 3600.0, {}, "d"), False),
