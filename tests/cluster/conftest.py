@@ -1,4 +1,4 @@
-"""One control plane for all tests of this directory."""
+"""Fixtures of the cluster tests: one control plane for all tests of this directory."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Judge = Callable[..., bool]
 
 @pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
-    """A running control plane; without its programs the tests are skipped, in CI they fail."""
+    """A running control plane. Without its binaries the tests are skipped; in CI they fail."""
     with ControlPlane(control_plane_binaries()) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[ControlPlane]:
-    """A control plane of their own for modules that look at all nodes."""
+    """A control plane per module, for tests that list all nodes."""
     yield from node_world.running()
 
 
 @pytest.fixture(scope="package")
 def jobset(plane: ControlPlane) -> None:
-    """JobSet's CRD, so that the API server knows the kind, and the garbage collector: it looks only every 30 s."""
+    """Install JobSet's CRD and restart the garbage collector, which discovers new kinds only every 30 s."""
     plane.install_jobset()
     plane.stop_program("kube-controller-manager", kill=True)
     plane.start_program("kube-controller-manager")
@@ -42,13 +42,13 @@ def jobset(plane: ControlPlane) -> None:
 
 @pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
-    """The API server, as its admin."""
+    """The API server, with the admin's credentials."""
     return Api(plane)
 
 
 @pytest.fixture(scope="package")
 def drill_nodes(plane: ControlPlane, jobset: None) -> None:
-    """Room for everything that runs in a :func:`place`."""
+    """Nodes with room for everything that runs in a :func:`place`."""
     add_drill_nodes(plane)
 
 
@@ -62,7 +62,7 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
-    """A namespace of its own, with room for what runs there."""
+    """A namespace per test, on nodes with room for its pods."""
     yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
@@ -88,7 +88,7 @@ def queue_place(
 
 @pytest.fixture
 def writes_nothing(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    """Whether another apply of documents, and a diff, find nothing to do and write nothing."""
+    """Return a function that checks that applying documents again, and a diff, write nothing."""
     upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
 
     def judge(*documents: Document) -> bool:
@@ -106,14 +106,14 @@ def writes_nothing(queue_plane: ControlPlane, queue_place: Place, monkeypatch: p
 
 @pytest.fixture
 def queues(queue_place: Place) -> Iterator[Queues]:
-    """Kueue's queues in front of a :func:`queue_place`."""
+    """Kueue queues for a :func:`queue_place`."""
     yield from queues_of(queue_place)
 
 
 @pytest.fixture
 def away(place: Place, api: Api) -> Iterator[str]:
     """Another namespace."""
-    # What distinguishes places is at the end of their names.
+    # The end of a place's name is the part that differs between tests.
     name = f"{place.namespace[-50:].strip('-')}-away"
     api.create_namespace(name)
     yield name
@@ -122,7 +122,7 @@ def away(place: Place, api: Api) -> Iterator[str]:
 
 @pytest.fixture
 def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy that all commands of the test go through."""
+    """A proxy that receives all requests of the test's commands."""
     upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
     with Proxy(plane, upstream) as running:
         monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
@@ -132,7 +132,7 @@ def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def start(place: Place) -> Iterator[Start]:
-    """Starts commands in processes of their own, which are ended with the test."""
+    """Return a function that starts a command in a process, which is stopped after the test."""
     commands: list[Command] = []
 
     def begin(*arguments: str) -> Command:

@@ -1,4 +1,4 @@
-"""Whose job it is: who has applied it last, in questions, lists and descriptions."""
+"""The user who applied a job last, in confirmations, lists and descriptions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from support.cluster_tools import Place, image, inference, training
 BOB = "bob@example.com"
 
 
-def test_who_applied_a_job_is_told_to_others(place: Place) -> None:
-    """Replace, prune and JSON name the other user, not the caller; a change of another user moves the name."""
+def test_plan_names_the_other_user_who_applied_a_job(place: Place) -> None:
+    """Replace, prune and JSON name another user, but not the caller. The next change records its own user."""
     set_options = ("--set", "all", "--allow-source")
     place.apply(training("sft"), inference("chat"), flags=set_options)
     place.running("sft", "chat")

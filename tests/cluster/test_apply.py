@@ -1,4 +1,4 @@
-"""Apply, again and again: what is created, left alone, changed in place and replaced."""
+"""Repeated applies: objects that are created, left unchanged, updated in place and replaced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_first_apply_creates_and_the_second_writes_nothing(place: Place) -> None
     assert place.running("train", "multi", "serve", "note", "comp") == pods
 
 
-def test_another_image_replaces_what_runs_when_that_is_agreed_to(place: Place) -> None:
+def test_another_image_replaces_running_jobs_after_confirmation(place: Place) -> None:
     names = {document["job"]["name"]: document["kind"] for document in EVERYTHING}
     place.apply(*EVERYTHING)
     pods, before = place.running(*names), place.uids()
@@ -83,7 +83,7 @@ IN_PLACE: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
-def test_changed_in_place_without_touching_what_runs(place: Place) -> None:
+def test_in_place_changes_keep_running_pods(place: Place) -> None:
     names = [f"job-{number}" for number in range(len(IN_PLACE))]
     before = [make(name, **old) for name, (make, old, _) in zip(names, IN_PLACE, strict=True)]
     after = [make(name, **new) for name, (make, _, new) in zip(names, IN_PLACE, strict=True)]
@@ -103,7 +103,7 @@ def test_changed_in_place_without_touching_what_runs(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_patched_in_place_arrives(place: Place) -> None:
+def test_in_place_patches_reach_the_live_objects(place: Place) -> None:
     place.apply(training(job={"description": "first", "ttl": "1d"}), inference())
     place.apply(training(job={"retries": 2}), inference(service={"replicas": 3}))
     job = place.get("Job", "train")
@@ -114,8 +114,8 @@ def test_what_is_patched_in_place_arrives(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_service_port_is_changed_in_place_and_the_deployment_with_it(place: Place) -> None:
-    """The container's port is a part of what runs: the Service keeps its address, the pods are new."""
+def test_port_change_updates_the_service_and_replaces_the_deployment(place: Place) -> None:
+    """The Service keeps its address; the pod template contains the port, so the pods are new."""
     node_port = place.node_port()
     place.apply(inference(service={"nodePort": node_port}))
     before, address = place.uids(), place.get("Service", "svc-serve")["spec"]["clusterIP"]
@@ -143,8 +143,8 @@ def test_more_nodes_change_the_hostfile_in_place(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_service_becomes_headless_and_back_by_replacement(place: Place) -> None:
-    """A multi-node training has a headless Service of its own name; here the live one is not."""
+def test_service_that_is_not_headless_is_replaced(place: Place) -> None:
+    """A multi-node training has a headless Service of its own name; the live Service of this test has a cluster IP."""
     multi = EVERYTHING[1]
     place.apply(multi)
     service = place.get("Service", "multi")
@@ -200,7 +200,7 @@ DIFFERENCES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
 )
 
 
-def test_every_difference_is_noticed(place: Place) -> None:
+def test_pod_template_differences_replace_the_job(place: Place) -> None:
     names = [f"job-{number}" for number in range(len(DIFFERENCES))]
     before = [training(name, **old) for name, (old, _, _) in zip(names, DIFFERENCES, strict=True)]
     after = [training(name, **new) for name, (_, new, _) in zip(names, DIFFERENCES, strict=True)]
@@ -215,7 +215,7 @@ def test_every_difference_is_noticed(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_equal_quantities_in_another_spelling_change_nothing_that_runs(place: Place) -> None:
+def test_equal_quantities_spelled_differently_replace_nothing(place: Place) -> None:
     makers = (training, inference, notebook)
     documents = [make(resources={"cpu": "1000m", "memory": "1024Mi", "shm": "0.5Gi"}) for make in makers]
     others = [make(resources={"cpu": 1, "memory": "1Gi", "shm": "512Mi"}) for make in makers]
@@ -227,7 +227,7 @@ def test_equal_quantities_in_another_spelling_change_nothing_that_runs(place: Pl
     assert set(place.apply(*others, flags=("-o", "json")).actions.values()) == {"unchanged"}
 
 
-def test_quotas_and_pools(place: Place) -> None:
+def test_quota_is_created_left_alone_and_updated_in_place(place: Place) -> None:
     quota = {"kind": "quota", "version": "v0.1", "metadata": {"name": "team"}, "users": {place.namespace: {"gpu": 4}}}
     assert place.apply(quota, flags=("-o", "json")).actions == {
         f"ResourceQuota/team-{place.namespace}": "create",

@@ -1,4 +1,4 @@
-"""Our sets and kubectl's: each reads the other's parent, takes its form, and refuses to manage it."""
+"""ApplySets of gpuctl and kubectl: each reads parents of the other, writes the same form, and refuses to manage them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPECS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def namespaces(plane: ControlPlane) -> Iterator[None]:
-    """Two namespaces, empty of sets and members at the start of each test."""
+    """Two namespaces without sets and members at the start of each test."""
     for name in (HOME, AWAY):
         if plane.kubectl("get", "namespace", name, "--ignore-not-found") == "":
             plane.kubectl("create", "namespace", name)
@@ -51,7 +51,7 @@ def _object(kind: str, name: str, namespace: str | None = HOME, member_of: str |
 
 
 def _kubectl_prune(plane: ControlPlane, *objects: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    """``kubectl apply --prune`` of these objects as the set ``demo``."""
+    """Run ``kubectl apply --prune`` with these objects as the set ``demo``."""
     command = [str(plane.binaries / "kubectl"), f"--kubeconfig={plane.kubeconfig()}", "apply", "-n", HOME]
     return subprocess.run(
         [*command, "--prune", "--applyset=demo", "-f", "-"],
@@ -81,7 +81,7 @@ def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[st
 
 
 def _present(plane: ControlPlane) -> set[str]:
-    """What the tests made and still exists."""
+    """Return the test objects that exist, as ``Kind/name``."""
     listed = plane.get("configmaps,services,jobs,priorityclasses", "-A", "-l", "test=applyset")["items"]
     return {f"{item['kind']}/{item['metadata']['name']}" for item in listed}
 
@@ -92,8 +92,8 @@ def _kubectl_tooling(plane: ControlPlane) -> str:
 
 
 @pytest.mark.slow
-def test_kubectl_refuses_our_set(plane: ControlPlane) -> None:
-    """It knows our Secret for a set, names us, and changes nothing."""
+def test_kubectl_refuses_to_manage_a_gpuctl_set(plane: ControlPlane) -> None:
+    """kubectl recognizes the Secret as a set, names gpuctl as its tooling, and changes nothing."""
     member = _object("ConfigMap", "member", member_of=applyset.set_id("demo", HOME))
     _create(plane, _write(applyset.exact_set("demo", HOME, [member])), member)
     before = _parent(plane)
@@ -107,7 +107,7 @@ def test_kubectl_refuses_our_set(plane: ControlPlane) -> None:
     assert _present(plane) == {"ConfigMap/member"}
 
 
-def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
+def test_gpuctl_reads_and_refuses_to_manage_a_kubectl_set(plane: ControlPlane) -> None:
     objects = [_object("Service", "svc"), _object("Job", "job"), _object("PriorityClass", "pc", namespace=None)]
     result = _kubectl_prune(plane, *objects)
     assert result.returncode == 0, result.stderr
@@ -124,8 +124,8 @@ def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
 
 
 @pytest.mark.slow
-def test_kubectl_writes_the_annotations_that_we_write(plane: ControlPlane) -> None:
-    """For the same objects: equal texts, but for the additional namespaces, which it writes even when empty."""
+def test_kubectl_and_gpuctl_write_equal_annotations(plane: ControlPlane) -> None:
+    """The texts are equal except for the additional namespaces, which kubectl writes even when they are empty."""
     objects = [_object("Service", "svc"), _object("Job", "job"), _object("ConfigMap", "map")]
     result = _kubectl_prune(plane, *objects)
     assert result.returncode == 0, result.stderr
@@ -135,8 +135,8 @@ def test_kubectl_writes_the_annotations_that_we_write(plane: ControlPlane) -> No
     assert theirs["labels"] == ours["labels"]
 
 
-def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
-    """Under its own name in the tooling it takes every annotation as we write it, also those of other namespaces."""
+def test_kubectl_prunes_with_a_parent_written_by_gpuctl(plane: ControlPlane) -> None:
+    """With kubectl's name as tooling, kubectl accepts every annotation in gpuctl's form, including other namespaces."""
     part_of = applyset.set_id("demo", HOME)
     members = [
         _object("ConfigMap", "kept", member_of=part_of),
@@ -165,8 +165,8 @@ def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resources", ["jobs.batch,services", "jobs,services"])
-def test_deprecated_annotation_means_to_us_what_it_means_to_kubectl(plane: ControlPlane, resources: str) -> None:
-    """kubectl prunes the kinds that we read, and no others; both leave the annotation out when they write."""
+def test_deprecated_annotation_selects_the_kinds_that_kubectl_prunes(plane: ControlPlane, resources: str) -> None:
+    """kubectl prunes exactly the kinds that gpuctl reads; neither of them writes the deprecated annotation."""
     part_of = applyset.set_id("demo", HOME)
     parent = _write(ApplySet("demo", HOME, tooling=_kubectl_tooling(plane)))
     del parent["metadata"]["annotations"][applyset.GROUP_KINDS]
@@ -188,7 +188,7 @@ def test_deprecated_annotation_means_to_us_what_it_means_to_kubectl(plane: Contr
 
 
 @pytest.mark.slow
-def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlane) -> None:
+def test_kubectl_and_gpuctl_reject_a_set_with_an_unknown_kind(plane: ControlPlane) -> None:
     unknown = ApplySet("demo", HOME, frozenset({"Service", "Widget.example.com"}), tooling=_kubectl_tooling(plane))
     _create(plane, _write(unknown))
     result = _kubectl_prune(plane, _object("ConfigMap", "new"))
@@ -199,8 +199,8 @@ def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlan
 
 
 @pytest.mark.slow
-def test_parent_is_replaced_only_as_it_was_read(plane: ControlPlane) -> None:
-    """Superset, then the exact set, on the live Secret; what was written in between by another is a conflict."""
+def test_parent_update_from_a_stale_copy_conflicts(plane: ControlPlane) -> None:
+    """Write the superset, then the exact set, on the live Secret. A write in between by another client is a conflict."""
     _create(plane, _write(applyset.exact_set("demo", HOME, [_object("Job", "a", AWAY)], ("git:a",))))
     stale = _parent(plane)
     desired = applyset.exact_set("demo", HOME, [_object("Service", "b")], ("git:b",))

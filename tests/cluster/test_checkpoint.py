@@ -1,5 +1,6 @@
-"""Checkpoints: what runs saves its progress before gpuctl ends it, and nothing is ended where that fails unless somebody
-agrees."""
+"""Checkpoints: running pods save their progress before gpuctl ends them. If a checkpoint fails, nothing ends without
+the user's consent.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def streams(plane: ControlPlane) -> Streams:
 
 
 class Disk:
-    """Where the simulated pods save: a file that each checkpoint adds its pod to."""
+    """The file to which each checkpoint of the simulated pods appends its pod."""
 
     def __init__(self, directory: Path, streams: Streams) -> None:
         self.file = directory / "saved"
@@ -48,15 +49,15 @@ class Disk:
         self.programs.mkdir()
 
     def script(self, then: str = "exit 0") -> list[str]:
-        """A command that saves, and then does something."""
+        """Return a command that saves and then runs `then`."""
         return ["sh", "-c", f"echo $POD/$CONTAINER >> {self.file}; {then}"]
 
     def job(self, then: str = "exit 0", **more: Any) -> dict[str, Any]:
-        """A `job` block with that checkpoint."""
+        """Return a `job` block with that checkpoint."""
         return {"checkpoint": {"command": self.script(then), **more}}
 
     def program(self, name: str, namespace: str, pod: str) -> None:
-        """Let a pod have one program and no other, which notes how it was called."""
+        """Give a pod a single program, which records its arguments."""
         directory = self.programs / pod
         directory.mkdir()
         script = directory / name
@@ -66,7 +67,7 @@ class Disk:
 
     @property
     def saved(self) -> list[str]:
-        """The containers whose checkpoints ran, and the times that they did, in order."""
+        """Containers whose checkpoints ran, one entry per run, in order."""
         return self.file.read_text().splitlines()
 
 
@@ -75,8 +76,8 @@ def disk(tmp_path: Path, streams: Streams) -> Disk:
     return Disk(tmp_path, streams)
 
 
-def test_before_a_replacement(place: Place, disk: Disk) -> None:
-    """What runs saves once in each pod, and the plan has said so; the new object is there afterwards."""
+def test_checkpoint_runs_once_in_each_pod_before_a_replacement(place: Place, disk: Disk) -> None:
+    """The plan shows the checkpoint; the new object exists afterwards."""
     place.apply(training(job=disk.job(), resources={"nodes": 2}))
     pods = sorted(place.running("train", pods=2))
     uid = place.uid("Job", "train")
@@ -95,8 +96,8 @@ def test_before_a_replacement(place: Place, disk: Disk) -> None:
     assert place.uid("Job", "train") != uid
 
 
-def test_a_failure_keeps_everything(place: Place, disk: Disk) -> None:
-    """A non-zero exit: nothing is ended, whatever --yes confirms, until somebody says that progress may be lost."""
+def test_failed_checkpoint_ends_nothing(place: Place, disk: Disk) -> None:
+    """After a non-zero exit code --yes is not enough: only --without-checkpoint ends the job."""
     place.apply(training(job=disk.job("echo step 17; echo disk full >&2; exit 3")), inference("other"))
     (pod,) = place.running("train")
     place.running("other")
@@ -114,8 +115,8 @@ def test_a_failure_keeps_everything(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_shown_of_a_failure(place: Place, disk: Disk) -> None:
-    """The end of what it wrote, without credentials and control characters; of an image without the program, which."""
+def test_checkpoint_failure_shows_the_redacted_end_of_its_output(place: Place, disk: Disk) -> None:
+    """Credentials and control characters are masked. For an image without the program the message names the program."""
     secret = "ghp_" + "a1B2" * 9
     noisy = f"seq 100000; printf 'token {secret} \\033[2Jat the end\\n' >&2; exit 1"
     place.apply(training(job=disk.job(noisy)), training("bare", job={"checkpoint": {"command": ["python", "save.py"]}}))
@@ -127,8 +128,8 @@ def test_what_is_shown_of_a_failure(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_somebody_is_asked(place: Place, disk: Disk) -> None:
-    """On a terminal, after the plan was confirmed, whatever --yes said of that."""
+def test_failed_checkpoint_asks_whether_to_lose_progress(place: Place, disk: Disk) -> None:
+    """On a terminal the question follows the plan's confirmation, even with --yes."""
     place.apply(training(job=disk.job("exit 3")))
     place.running("train")
     command = ("delete", "job", "train", "-n", place.namespace, "--yes")
@@ -144,7 +145,7 @@ def test_somebody_is_asked(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_its_time(place: Place, disk: Disk) -> None:
+def test_checkpoint_that_exceeds_its_timeout_fails(place: Place, disk: Disk) -> None:
     place.apply(training(job=disk.job("sleep 60", timeout="1s")))
     (pod,) = place.running("train")
     failed = place.gpuctl("pause", "train", code=1)
@@ -153,8 +154,8 @@ def test_its_time(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_all_pods_at_once(place: Place, disk: Disk) -> None:
-    """A checkpoint that waits for all processes of the training ends: none waits for another's turn."""
+def test_checkpoints_of_all_pods_run_in_parallel(place: Place, disk: Disk) -> None:
+    """The checkpoint waits for all processes of the training, so checkpoints that ran in sequence would time out."""
     together = f"while [ $(wc -l < {disk.file}) -lt 12 ]; do sleep 0.1; done"
     place.apply(training(job=disk.job(together, timeout="90s"), resources={"nodes": 12}))
     place.running("train", pods=12)
@@ -163,8 +164,7 @@ def test_all_pods_at_once(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_what_has_not_begun_or_has_ended(place: Place, disk: Disk) -> None:
-    """Pods that wait, and those that are over, have nothing to save."""
+def test_pending_and_finished_pods_run_no_checkpoint(place: Place, disk: Disk) -> None:
     waits = training("waits", job=disk.job("exit 1"), resources={"gpu-type": "none-such"})
     over = training("over", job={**disk.job("exit 1"), **outcome("complete")})
     place.apply(waits, over)
@@ -174,8 +174,8 @@ def test_what_has_not_begun_or_has_ended(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_every_kind_and_every_way_to_end(place: Place, disk: Disk) -> None:
-    """Pruned, paused, deleted with its file, replaced, and replaced pod by pod."""
+def test_checkpoint_runs_for_every_kind_and_every_command_that_ends_pods(place: Place, disk: Disk) -> None:
+    """Prune, pause, delete with a file, replacement and rolling replacement."""
     service = {"replicas": 2}
     documents = [
         training(job=disk.job()),
@@ -193,7 +193,7 @@ def test_every_kind_and_every_way_to_end(place: Place, disk: Disk) -> None:
 
     place.gpuctl("pause", "train", "comp")
     assert sorted(disk.saved) == saved("train", "comp")
-    # What is paused has nothing to save, and what is gone neither.
+    # Paused and deleted jobs have nothing to save.
     place.until(lambda: not place.pods("train") | place.pods("comp"), "the pods to go")
     place.gpuctl("pause", "train", "comp")
     place.apply(*documents[1:], flags=("--set", "all", "--prune", "--yes"))
@@ -208,8 +208,10 @@ def test_every_kind_and_every_way_to_end(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_the_live_object_counts(place: Place, disk: Disk) -> None:
-    """A document that gets, changes or loses a checkpoint touches nothing that runs; what runs is saved as it says."""
+def test_checkpoint_of_the_live_object_is_run(place: Place, disk: Disk) -> None:
+    """Adding, changing or removing a checkpoint keeps running pods. The checkpoint of the live object is the one that
+    runs.
+    """
     place.apply(training(), inference(job=disk.job("echo old")))
     place.running("train", "serve")
 
@@ -231,7 +233,7 @@ def test_the_live_object_counts(place: Place, disk: Disk) -> None:
     assert there() == before
     assert CHECKPOINT not in place.get("Job", "train")["metadata"]["annotations"]
     assert disk.saved == []
-    # A new one in a document that also replaces: what runs is older than that.
+    # The document adds a checkpoint and also replaces the job: the running pods do not have the new checkpoint.
     newest = training(job=disk.job("exit 1"), environment=image("v2")), inference(environment=image("v2"))
     plan = place.plan(*newest)
     assert {step["name"]: step["checkpoint"] for step in plan.value["steps"] if step["action"] == "replace"} == {
@@ -244,8 +246,8 @@ def test_the_live_object_counts(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_annotation_may_say(place: Place, disk: Disk) -> None:
-    """Whoever can edit a workload writes it: what cannot be one is a failure, and nothing is run."""
+def test_invalid_checkpoint_annotation_is_a_failed_checkpoint(place: Place, disk: Disk) -> None:
+    """Any user who can edit a workload can write the annotation: an invalid value is a failure, and no command is run."""
     place.apply(training())
     (pod,) = place.running("train")
     for text in (
@@ -260,13 +262,13 @@ def test_what_the_annotation_may_say(place: Place, disk: Disk) -> None:
             f"checkpoint of training/train in {place.namespace} failed: its annotation {CHECKPOINT} is invalid"
             in failed.err
         )
-        # Nor does reading it end in an error.
+        # Commands that only read the annotation succeed.
         place.gpuctl("describe", "job", "train")
     assert place.pods("train").keys() == {pod}
 
 
 def rules_of(*files: str) -> list[Rule]:
-    """What the cluster roles of files in deploy/ allow."""
+    """Return the rules of the cluster roles in files of deploy/."""
     found: list[Rule] = []
     for file in files:
         roles = [item for item in yaml.safe_load_all((DEPLOY / file).read_text()) if item["kind"] == "ClusterRole"]
@@ -274,9 +276,10 @@ def rules_of(*files: str) -> list[Rule]:
     return found
 
 
-def test_rights(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the right to run commands in pods the checkpoint has failed, and that is said as such. The role that is
-    offered for it is enough."""
+def test_checkpoint_needs_the_right_to_exec_in_pods(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the right to run commands in pods the checkpoint fails, and the message names the right. The role in
+    service/tokens/checkpoints.yaml is sufficient.
+    """
     place.apply(training(job=disk.job()), inference(job=disk.job()))
     place.running("train", "serve")
     place.grant("onlooker", rules_of("service/base/rbac.yaml", "service/tokens/writing.yaml"))
@@ -292,8 +295,8 @@ def test_rights(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_who_may_not_note_it_is_told(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the right to write Secrets nobody knows which pods have saved, should the command be killed."""
+def test_user_who_may_not_create_secrets_is_warned(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the right to create Secrets a killed command leaves no record of the pods that have saved."""
     place.apply(training(job=disk.job()), inference(job=disk.job()), notebook(job=disk.job()))
     place.running("train", "serve", "note")
     rules = rules_of("service/base/rbac.yaml", "service/tokens/writing.yaml", "service/tokens/checkpoints.yaml")
@@ -309,8 +312,8 @@ def test_who_may_not_note_it_is_told(place: Place, disk: Disk, monkeypatch: pyte
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["complete", "fail"])
-def test_a_pod_that_ends_meanwhile(place: Place, disk: Disk, start: Start, ends: str) -> None:
-    """What has finished needs no checkpoint; what failed was to be saved, and was not."""
+def test_pod_that_ends_during_its_checkpoint(place: Place, disk: Disk, start: Start, ends: str) -> None:
+    """A pod that completes needs no checkpoint; a pod that fails during its checkpoint has not saved."""
     place.apply(training(job=disk.job(f"while [ ! -e {disk.gate} ]; do sleep 0.1; done; exit 137")))
     (pod,) = place.running("train")
     command = start("delete", "job", "train", "--yes", "-n", place.namespace)
@@ -331,8 +334,8 @@ def test_a_pod_that_ends_meanwhile(place: Place, disk: Disk, start: Start, ends:
 
 
 @pytest.mark.slow
-def test_ctrl_c(place: Place, disk: Disk, start: Start) -> None:
-    """In the middle of a checkpoint nothing has been ended, and nothing is left behind."""
+def test_ctrl_c_during_a_checkpoint_ends_nothing(place: Place, disk: Disk, start: Start) -> None:
+    """Nothing was ended, and no lease or journal remains."""
     place.apply(training(job=disk.job("sleep 60")), inference())
     place.running("train", "serve")
     before = place.records()
@@ -347,8 +350,8 @@ def test_ctrl_c(place: Place, disk: Disk, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal(place: Place, disk: Disk, start: Start) -> None:
-    """By a program or a shell; gpuctl waits for its time, or until the container has ended."""
+def test_checkpoint_signal_waits_for_timeout_or_container_end(place: Place, disk: Disk, start: Start) -> None:
+    """The signal is sent with `kill` or a shell. gpuctl waits until the timeout, or until the container has ended."""
     place.apply(training(job={"checkpoint": {"signal": "USR1", "timeout": "1s"}}, resources={"nodes": 2}))
     first, second = sorted(place.running("train", pods=2))
     for pod, program in ((first, "kill"), (second, "sh")):
@@ -366,13 +369,13 @@ def test_a_signal(place: Place, disk: Disk, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
-    """Images without any program, processes that are not the container's first."""
+def test_checkpoint_signal_that_cannot_be_sent_fails(place: Place, disk: Disk) -> None:
+    """The image has no program, or the container's process is not process 1 (shareProcessNamespace)."""
     own = {"checkpoint": {"signal": "USR1", "timeout": "1s"}}
     place.apply(training(job=own), training("shared", podPatch={"shareProcessNamespace": True}))
     (pod,) = place.running("train")
     (shared,) = place.running("shared")
-    # gpuctl takes no document that says both.
+    # gpuctl rejects a document with both `signal` and shareProcessNamespace.
     text = place.get("Job", "train")["metadata"]["annotations"][CHECKPOINT]
     place.patch("Job", "shared", {"metadata": {"annotations": {CHECKPOINT: text}}})
     disk.streams.equip(place.namespace, pod, disk.programs)
@@ -386,8 +389,8 @@ def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_what_runs_none_says_so_before_it_asks(place: Place, disk: Disk) -> None:
-    """A namespace goes with all that is in it, and which of the replicas end is Kubernetes' choice."""
+def test_confirmation_names_jobs_whose_checkpoints_are_not_run(place: Place, disk: Disk) -> None:
+    """Deleting a namespace ends everything in it, and Kubernetes chooses which replicas end."""
     place.apply(training(job=disk.job()), inference(job=disk.job(), service={"replicas": 2}), training("other"))
     place.running("train", "other")
     place.running("serve", pods=2)
@@ -404,18 +407,18 @@ def test_what_runs_none_says_so_before_it_asks(place: Place, disk: Disk) -> None
     assert disk.saved == []
 
 
-def journal(place: Place, session: Session, name: str, pods: Iterable[str]) -> None:
-    """What an apply that was killed right after the checkpoint of a training has left."""
+def write_journal(place: Place, session: Session, name: str, pods: Iterable[str]) -> None:
+    """Write the journal of an apply that was killed right after the checkpoint of a training."""
     live = place.get("Job", name)
     entry = JournalEntry(live["metadata"]["uid"], recreatable(live), recreatable(live), "post", saved=frozenset(pods))
     journals.write(session, [entry], KEYS)
 
 
 @pytest.mark.slow
-def test_what_the_journal_of_a_killed_run_says(
+def test_checkpoints_recorded_in_a_recent_journal_are_not_repeated(
     place: Place, disk: Disk, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pods that have just saved do not save again; others do, and all do when it was long ago."""
+    """Pods that have just saved do not save again; the other pods do. All pods save again if the record is old."""
     session = open_session(kubeconfig=str(plane.kubeconfig()))
     names = {"all": 1, "half": 2, "late": 1}
 
@@ -428,13 +431,13 @@ def test_what_the_journal_of_a_killed_run_says(
     place.apply(*documents("v1"))
     pods = {name: place.running(name, pods=number) for name, number in names.items()}
     first, second = sorted(pods["half"])
-    journal(place, session, "all", pods["all"].values())
-    journal(place, session, "half", [pods["half"][second]])
+    write_journal(place, session, "all", pods["all"].values())
+    write_journal(place, session, "half", [pods["half"][second]])
     changed = documents("v2")
     done = place.apply(*changed[:2], flags=("--yes",))
     assert disk.saved == [f"{place.namespace}/{first}/main"]
     assert f"checkpoint of training/all in {place.namespace} has just run, in an interrupted run" in done.err
-    journal(place, session, "late", pods["late"].values())
+    write_journal(place, session, "late", pods["late"].values())
     monkeypatch.setattr(unfinished_runs, "RECENT", -60.0)
     place.apply(*changed, flags=("--yes",))
     assert disk.saved[1:] == [f"{place.namespace}/{pod}/main" for pod in pods["late"]]
@@ -442,8 +445,8 @@ def test_what_the_journal_of_a_killed_run_says(
 
 
 @pytest.mark.slow
-def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
-    """Arguments reach the program one by one, whatever is in them; and pods that only bear the job's labels stay out."""
+def test_checkpoint_arguments_are_passed_without_a_shell(place: Place, disk: Disk) -> None:
+    """Each argument reaches the program unchanged. Pods that only have the job's labels run no checkpoint."""
     odd = ["$(id)", "a b", "; true", "*", "", "损失"]
     place.apply(inference(job={"checkpoint": {"command": ["save", *odd]}}))
     (pod,) = place.running("serve")
@@ -458,8 +461,7 @@ def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_going_back(place: Place, disk: Disk) -> None:
-    """What is replaced by an earlier document saves as well."""
+def test_rollback_runs_the_checkpoint(place: Place, disk: Disk) -> None:
     place.apply(training())
     place.apply(training(job=disk.job("exit 3"), environment=image("v2")), flags=("--yes",))
     (pod,) = place.running("train")
@@ -473,8 +475,8 @@ def test_going_back(place: Place, disk: Disk) -> None:
 
 
 @pytest.mark.slow
-def test_a_jobset(queue_place: Place, tmp_path: Path) -> None:
-    """Its pods belong to it through its Jobs."""
+def test_checkpoint_runs_in_the_pods_of_a_jobset(queue_place: Place, tmp_path: Path) -> None:
+    """The pods belong to the JobSet through its Jobs."""
     disk = Disk(tmp_path, queue_place.plane.start_streams())
     queue_place.platform("training: {backend: jobset}")
     queue_place.apply(training(job=disk.job(), resources={"nodes": 2}), flags=("--wait", "--timeout", "60"))

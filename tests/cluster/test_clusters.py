@@ -1,4 +1,4 @@
-"""Which cluster a command works on: what the platform says of its clusters, against where the connection leads."""
+"""The cluster that a command works on: the clusters in platform.yaml, compared with the target of the connection."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OTHER = "00000000-0000-4000-8000-000000000000"
 
 @pytest.fixture
 def uid(api: Api) -> str:
-    """The uid by which the cluster is known."""
+    """The uid that identifies the cluster: that of the namespace kube-system."""
     return str(api.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"])
 
 
 @pytest.fixture
 def server(plane: ControlPlane) -> str:
-    """The address of the API server."""
+    """The API server's URL."""
     return str(_config(plane)["clusters"][0]["cluster"]["server"])
 
 
@@ -42,7 +42,7 @@ def _config(plane: ControlPlane) -> dict[str, Any]:
     return dict(json.loads(plane.kubeconfig().read_text()))
 
 
-def _named(place: Place, **clusters: dict[str, str]) -> None:
+def _list_clusters(place: Place, **clusters: dict[str, str]) -> None:
     place.platform(f"clusters: {json.dumps(clusters)}")
 
 
@@ -50,10 +50,12 @@ def _context(plane: ControlPlane) -> str:
     return str(_config(plane)["current-context"])
 
 
-def test_the_cluster_that_is_meant(place: Place, plane: ControlPlane, server: str, uid: str) -> None:
+def test_cluster_option_matches_server_context_and_uid(
+    place: Place, plane: ControlPlane, server: str, uid: str
+) -> None:
     context = _context(plane)
-    # Not as text: other case, a slash.
-    _named(
+    # URLs are compared after normalization: upper case, trailing slash.
+    _list_clusters(
         place,
         all={"server": server.replace("https", "HTTPS") + "/", "context": context, "uid": uid},
         uid={"uid": uid},
@@ -65,9 +67,9 @@ def test_the_cluster_that_is_meant(place: Place, plane: ControlPlane, server: st
     place.gpuctl("get", "jobs", "--cluster", "uid", "--platform", str(place.directory / "platform.yaml"))
 
 
-def test_another_server_of_the_same_context_is_refused_before_anything_is_sent(place: Place, proxy: Proxy) -> None:
+def test_wrong_server_is_rejected_before_any_request(place: Place, proxy: Proxy) -> None:
     context = json.loads((place.directory / "through-proxy").read_text())["current-context"]
-    _named(place, prod={"server": "https://127.0.0.1:1", "context": context})
+    _list_clusters(place, prod={"server": "https://127.0.0.1:1", "context": context})
     file = place.file(training())
     for command in (("apply",), ("diff",), ("delete",), ("apply", "--dry-run=server"), ("fit",)):
         said = place.gpuctl(*command, "-f", file, "--cluster", "prod", code=3).err
@@ -77,8 +79,8 @@ def test_another_server_of_the_same_context_is_refused_before_anything_is_sent(p
 
 
 @pytest.mark.slow
-def test_a_uid_that_is_anothers_is_one_request(place: Place, proxy: Proxy, uid: str) -> None:
-    _named(place, prod={"uid": OTHER})
+def test_wrong_uid_is_rejected_after_one_request(place: Place, proxy: Proxy, uid: str) -> None:
+    _list_clusters(place, prod={"uid": OTHER})
     file = place.file(training())
     said = place.gpuctl("apply", "-f", file, "--cluster", "prod", code=3).err
     assert f"error: this is not the cluster prod: its uid is {OTHER}, and that of" in said
@@ -89,18 +91,20 @@ def test_a_uid_that_is_anothers_is_one_request(place: Place, proxy: Proxy, uid: 
 
 
 @pytest.mark.slow
-def test_in_json_a_wrong_cluster_is_one_value(place: Place) -> None:
-    _named(place, prod={"uid": OTHER})
+def test_wrong_cluster_is_reported_as_one_json_value(place: Place) -> None:
+    _list_clusters(place, prod={"uid": OTHER})
     told = place.gpuctl("apply", "-f", place.file(training()), "--cluster", "prod", "-o", "json", code=3).value
     assert told["steps"] == []
     assert told["error"].startswith("this is not the cluster prod: its uid is ")
 
 
 @pytest.mark.slow
-def test_a_user_who_may_not_read_the_uid(place: Place, plane: ControlPlane, uid: str, monkeypatch: Any) -> None:
-    """What is named cannot be told, and is refused; what nobody named goes on by the rest."""
+def test_cluster_whose_uid_the_user_may_not_read_is_rejected(
+    place: Place, plane: ControlPlane, uid: str, monkeypatch: Any
+) -> None:
+    """A cluster given by --cluster is rejected. Without the option its uid is not needed."""
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("nobody")))
-    _named(place, prod={"uid": uid})
+    _list_clusters(place, prod={"uid": uid})
     file = place.file(training())
     said = place.gpuctl("apply", "-f", file, "--cluster", "prod", code=3).err
     assert "is the cluster prod: this user may not read the namespace kube-system, whose uid identifies it" in said
@@ -110,9 +114,9 @@ def test_a_user_who_may_not_read_the_uid(place: Place, plane: ControlPlane, uid:
 
 
 @pytest.mark.slow
-def test_a_cluster_that_the_platform_does_not_name(place: Place, proxy: Proxy) -> None:
-    """Whoever would change it is refused, whoever looks gets a note."""
-    _named(place, prod={"server": "https://127.0.0.1:1"}, staging={"context": "staging"})
+def test_unlisted_cluster_is_rejected_for_changes_and_noted_for_reads(place: Place, proxy: Proxy) -> None:
+    """Commands that change the cluster are rejected, commands that read it print a note."""
+    _list_clusters(place, prod={"server": "https://127.0.0.1:1"}, staging={"context": "staging"})
     file = place.file(training())
     said = place.gpuctl("apply", "-f", file, code=3).err
     assert "which is not one of the clusters in" in said
@@ -128,17 +132,17 @@ def test_a_cluster_that_the_platform_does_not_name(place: Place, proxy: Proxy) -
 
 
 @pytest.mark.slow
-def test_a_cluster_that_the_platform_names_by_its_uid_needs_no_option(place: Place, uid: str) -> None:
-    _named(place, other={"uid": OTHER}, here={"uid": uid})
+def test_cluster_listed_by_uid_needs_no_option(place: Place, uid: str) -> None:
+    _list_clusters(place, other={"uid": OTHER}, here={"uid": uid})
     place.apply(training())
-    _named(place, other={"uid": OTHER})
+    _list_clusters(place, other={"uid": OTHER})
     said = place.gpuctl("apply", "-f", place.file(training("more")), code=3).err
     assert "which is not one of the clusters in" in said
     assert not place.exists("Job", "more")
 
 
 @pytest.mark.slow
-def test_the_context_is_chosen_by_the_cluster(place: Place, plane: ControlPlane, monkeypatch: Any) -> None:
+def test_cluster_option_selects_the_context(place: Place, plane: ControlPlane, monkeypatch: Any) -> None:
     config = _config(plane)
     context = config["contexts"][0]
     away = {"name": "away", "cluster": {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}}
@@ -151,7 +155,7 @@ def test_the_context_is_chosen_by_the_cluster(place: Place, plane: ControlPlane,
     path = place.directory / "two-contexts"
     path.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(path))
-    _named(place, prod={"context": "here"}, dev={"context": "away"})
+    _list_clusters(place, prod={"context": "here"}, dev={"context": "away"})
     file = place.file(training())
     place.gpuctl("apply", "-f", file, "--cluster", "prod")
     assert place.exists("Job", "train")
@@ -167,8 +171,8 @@ def test_the_context_is_chosen_by_the_cluster(place: Place, plane: ControlPlane,
         ({}, "prod", "names no clusters: write `clusters: {prod: {server: URL}}` there"),
     ],
 )
-def test_a_name_that_no_cluster_has(place: Place, clusters: dict[str, Any], name: str, says: str) -> None:
-    _named(place, **clusters)
+def test_unknown_cluster_name_is_rejected(place: Place, clusters: dict[str, Any], name: str, says: str) -> None:
+    _list_clusters(place, **clusters)
     assert says in place.gpuctl("apply", "-f", place.file(training()), "--cluster", name, code=2).err
 
 
@@ -176,12 +180,12 @@ def test_a_name_that_no_cluster_has(place: Place, clusters: dict[str, Any], name
 def pair(
     plane: ControlPlane, queue_plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Pair]:
-    """Two control planes, with the same namespace on both."""
+    """Two control planes with the same namespace."""
     yield from pairs(plane, queue_plane, place, monkeypatch)
 
 
 def placed(document: dict[str, Any], *clusters: str) -> dict[str, Any]:
-    """A document that belongs on clusters."""
+    """Return the document with a `placement` on clusters."""
     return {**document, "placement": {"clusters": list(clusters)}}
 
 
@@ -211,7 +215,7 @@ def test_several_clusters_are_planned_together_and_changed_one_after_another(pai
     told = place.gpuctl("apply", "-f", file, *BOTH, "-o", "json").value
     assert {item["state"] for item in told["clusters"]} == {"done"}
     assert {step["action"] for item in told["clusters"] for step in item["steps"]} == {"unchanged"}
-    # One cluster of the two, by its option; the other's documents are said to be left out.
+    # --cluster selects one of the two clusters; documents of the other one are reported as left out.
     place.gpuctl("delete", "-f", file, "--cluster", "staging", "--yes")
     assert pair.jobs_there == set()
     assert place.exists("Job", "a")
@@ -219,7 +223,7 @@ def test_several_clusters_are_planned_together_and_changed_one_after_another(pai
     assert not place.exists("Job", "a")
 
 
-def test_documents_choose_their_clusters_themselves(pair: Pair) -> None:
+def test_placement_selects_the_clusters_of_documents(pair: Pair) -> None:
     place = pair.here
     small, large = training("same"), training("same", environment={"image": "registry.example.com/other:2"})
     file = place.file(placed(small, "prod"), placed(large, "staging"))
@@ -236,8 +240,8 @@ def test_documents_choose_their_clusters_themselves(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_documents_of_standard_input(pair: Pair, monkeypatch: Any) -> None:
-    """They are read once, for all clusters, and are the same source of a set as for one."""
+def test_standard_input_is_read_once_for_all_clusters(pair: Pair, monkeypatch: Any) -> None:
+    """Documents of standard input have the same set source for several clusters as for one."""
     place = pair.here
     for flags in (BOTH, ()):
         documents = placed(training("typed"), "prod", "staging") if not flags else training("typed")
@@ -249,7 +253,7 @@ def test_documents_of_standard_input(pair: Pair, monkeypatch: Any) -> None:
 
 @pytest.mark.slow
 def test_a_pipe_is_read_once(place: Place) -> None:
-    """What a shell puts in place of `<(...)`."""
+    """The file is a pipe, as in a shell's `<(...)`."""
     for document, code in ((training("piped"), 0), (placed(training("other"), "prod"), 2)):
         reader, writer = os.pipe()
         os.write(writer, json.dumps(document).encode())
@@ -262,7 +266,7 @@ def test_a_pipe_is_read_once(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:
+def test_obstacle_on_one_cluster_leaves_all_clusters_unchanged(pair: Pair) -> None:
     place = pair.here
     pair.there.create_namespace("elsewhere-away")
     pair.proxy.policy = on(lambda request: request.is_write or "dryRun" in request.target, refuse(422, "Invalid", "no"))
@@ -277,8 +281,8 @@ def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_cluster_that_goes_away_in_the_middle(pair: Pair) -> None:
-    """The first is changed, the second is where it stopped, and what is advised finishes it there."""
+def test_second_cluster_that_becomes_unreachable_can_be_recovered(pair: Pair) -> None:
+    """The first cluster is changed; the command that the message suggests finishes the second one."""
     place = pair.here
     old, new = training("a"), training("a", environment={"image": "registry.example.com/other:2"})
     place.gpuctl("apply", "-f", place.file(old), *BOTH)
@@ -297,7 +301,7 @@ def test_a_second_cluster_that_goes_away_in_the_middle(pair: Pair) -> None:
     assert pair.jobs_there == {"a"}
 
 
-def test_a_cluster_behind_one_that_failed_is_not_begun(pair: Pair) -> None:
+def test_clusters_after_a_failed_one_are_not_run(pair: Pair) -> None:
     place = pair.here
     turned = ("--cluster", "staging", "--cluster", "prod")
     pair.proxy.policy = on(lambda request: request.is_write, cut_before)
@@ -311,8 +315,10 @@ def test_a_cluster_behind_one_that_failed_is_not_begun(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
-    """Whatever their placements name: what has been here belongs here. The clusters behind it are not begun."""
+def test_rollback_restores_jobs_on_the_failed_cluster(pair: Pair) -> None:
+    """Jobs are restored on the cluster where they ran, whatever their placements are. The clusters after it are not
+    changed.
+    """
     place = pair.here
     good = [placed(inference("one"), "prod"), placed(inference("two"), "staging", "prod")]
     place.gpuctl("apply", "-f", place.file(*good), *BOTH)
@@ -331,7 +337,7 @@ def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_one_question_for_all_clusters(pair: Pair) -> None:
+def test_one_confirmation_covers_all_clusters(pair: Pair) -> None:
     place = pair.here
     place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
     place.running("a")
@@ -344,8 +350,8 @@ def test_one_question_for_all_clusters(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_a_question_that_comes_after_the_answer_is_asked(pair: Pair) -> None:
-    """As many questions as were confirmed, and not the same: one takes nobody's place."""
+def test_disruption_found_after_the_confirmation_is_asked_about(pair: Pair) -> None:
+    """There are as many disruptions as were confirmed, but one of them is different."""
     place, namespace = pair.here, pair.here.namespace
     serve = inference(service={"replicas": 1})
     place.gpuctl("apply", "-f", place.file(training("a"), serve), *BOTH)
@@ -369,8 +375,8 @@ def test_a_question_that_comes_after_the_answer_is_asked(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_what_comes_under_a_name_that_was_confirmed_stays(pair: Pair) -> None:
-    """A deletion ends what it has shown, and nothing that somebody has created meanwhile."""
+def test_delete_keeps_a_job_recreated_after_the_confirmation(pair: Pair) -> None:
+    """A deletion ends the objects that it has shown, not objects that another client has created since."""
     place, namespace = pair.here, pair.here.namespace
     file = place.file(training("a"))
     place.gpuctl("apply", "-f", file, *BOTH)
@@ -394,13 +400,13 @@ TURNED = ("--cluster", "staging", "--cluster", "prod")
 
 
 def scaled(most: int) -> dict[str, Any]:
-    """A model server whose autoscaler is changed after the jobs."""
+    """Return a model server with an autoscaler, which is changed after the jobs."""
     return inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": most})
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
-    """What is under way is finished, the rest of it and the other cluster are named as not begun."""
+def test_ctrl_c_finishes_started_steps_and_skips_other_clusters(pair: Pair, start: Start) -> None:
+    """The remaining steps and the other cluster are reported as not run."""
     place = pair.here
     place.gpuctl("apply", "-f", place.file(training("a"), scaled(4)), *BOTH)
     new = place.file(training("a", environment=image("v2")), scaled(6))
@@ -410,7 +416,7 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     assert command.end() == 130, command.err
     said = command.err.decode()
     assert "interrupted: finishing the steps in progress" in said
-    # What goes on beside the deletion may have been carried out by then.
+    # The step that runs in parallel with the deletion may have finished by then.
     assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*[12] not run", said), said
     assert "\ncluster prod: not run, nothing was changed\n" in said
     assert "`gpuctl recover" not in said.rpartition("interrupt again to leave them to `gpuctl recover`")[2]
@@ -420,8 +426,8 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_twice(pair: Pair, start: Start) -> None:
-    """What was begun is left to a recovery, which is named."""
+def test_second_ctrl_c_leaves_started_steps_to_recover(pair: Pair, start: Start) -> None:
+    """The message names the command that finishes the unfinished changes."""
     place = pair.here
     place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
     new = place.file(training("a", environment=image("v2")))
@@ -467,19 +473,19 @@ def test_ctrl_c_between_two_clusters(pair: Pair, start: Start, output: str) -> N
 
 
 @pytest.mark.slow
-def test_a_set_of_each_cluster(pair: Pair) -> None:
+def test_set_is_pruned_on_each_cluster(pair: Pair) -> None:
     place = pair.here
     flags = ("--set", "jobs", "--prune", "--yes")
     place.gpuctl("apply", "-f", place.file(training("a"), training("b")), *BOTH, *flags)
-    # What moves away from a cluster is pruned there.
+    # A job that moves to another cluster is pruned on its former cluster.
     place.gpuctl("apply", "-f", place.file(training("a"), placed(training("b"), "staging")), *BOTH, *flags)
     assert not place.exists("Job", "b")
     assert pair.jobs_there == {"a", "b"}
 
 
 @pytest.mark.slow
-def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
-    """What belongs on clusters by name is not applied to one whose name nobody has said."""
+def test_library_rejects_placement_without_the_cluster_name(place: Place) -> None:
+    """Documents with a `placement` need the cluster's name, which the library cannot find out."""
     source = gpuctl.Source("job.yaml", json.dumps(placed(training(), "prod")))
     with pytest.raises(InvalidOptions, match="the name of this cluster is unknown"):
         gpuctl.plan(source, namespace=place.namespace)
@@ -489,8 +495,8 @@ def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, uid: str) -> None:
-    _named(place, prod={"uid": uid}, staging={"uid": OTHER})
+def test_single_cluster_commands_reject_several_clusters_and_a_service(place: Place, uid: str) -> None:
+    _list_clusters(place, prod={"uid": uid}, staging={"uid": OTHER})
     platform = ("--platform", str(place.directory / "platform.yaml"))
     said = place.gpuctl("get", "jobs", *platform, "--cluster", "prod", "--cluster", "staging", code=2).err
     assert "works on one cluster: give --cluster once, and call it for each" in said
@@ -499,8 +505,8 @@ def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, 
 
 
 @pytest.mark.slow
-def test_two_revisions_and_manifests_of_one_cluster(pair: Pair) -> None:
-    """`impact` and `diff --against` leave out what belongs elsewhere; beside a cluster it is the one that is named."""
+def test_impact_and_diff_compare_documents_of_one_cluster(pair: Pair) -> None:
+    """`impact` and `diff --against` leave out documents placed on other clusters."""
     place = pair.here
     repository = Repository(place.directory / "repository")
     platform = ("--platform", str(place.directory / "platform.yaml"))

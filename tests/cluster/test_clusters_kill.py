@@ -1,5 +1,6 @@
-"""Killed at every write of an apply on two clusters: each has its job afterwards, the old or the new one, and what was not
-begun is as it was."""
+"""An apply on two clusters that is killed before each of its writes: after `recover` each cluster has the old or the
+new job, and clusters that were not begun are unchanged.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from support.command import Command, Start
 from support.two_clusters import BOTH, Pair, pairs
 
 WRITES = 7
-"""On each cluster: lease, journal, delete, create, the history, and the first two away again."""
+"""Writes per cluster: lease, journal, delete, create, history, and the deletion of journal and lease."""
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def pair(
 
 
 def job_of(api: Api, namespace: str) -> dict[str, Any] | None:
-    """The training, as far as it is not on its way out."""
+    """Return the training, unless it is being deleted."""
     jobs = [job for job in api.list_objects("Job", namespace) if "deletionTimestamp" not in job["metadata"]]
     return jobs[0] if jobs else None
 
@@ -44,8 +45,8 @@ def journals_of(api: Api, namespace: str) -> list[str]:
     return [name for name in names if name.startswith("gpuctl-journal-")]
 
 
-class Stopped:
-    """Kills a command before its n-th write, on whichever cluster that is."""
+class KillBeforeWrite:
+    """Kill a command before its n-th write, counted over both clusters."""
 
     def __init__(self, number: int, command: Command) -> None:
         self._number = number
@@ -53,14 +54,14 @@ class Stopped:
         self._command = command
 
     def __call__(self, request: Request) -> Action | None:
-        # The clusters are written to one after another, and by one request at a time.
+        # The clusters are written to one after the other, one request at a time.
         self._seen += request.is_write
-        # Nothing comes through any more, though it takes a signal a moment to arrive.
+        # All later requests are dropped too, because the signal takes a moment to arrive.
         return before(self._command.process.kill) if self._seen >= self._number else None
 
 
-def test_killed_before_every_write(pair: Pair, start: Start) -> None:
-    """What was written by then is all that a killed process leaves: after a write is before the next one."""
+def test_apply_killed_before_any_write_can_be_recovered(pair: Pair, start: Start) -> None:
+    """Kills after a write are covered by the kill before the next write."""
     place, namespace = pair.here, pair.here.namespace
     apis = {"prod": place.api, "staging": pair.there}
     place.gpuctl("apply", "-f", place.file(training("a", environment=image("v0"))), *BOTH)
@@ -68,7 +69,7 @@ def test_killed_before_every_write(pair: Pair, start: Start) -> None:
         new = place.file(training("a", environment=image(f"v{number}")))
         old = {name: job_of(api, namespace) for name, api in apis.items()}
         command = start("apply", "-f", new, *BOTH, "--yes", "-n", namespace)
-        stopped = Stopped(number, command)
+        stopped = KillBeforeWrite(number, command)
         pair.first.reset(stopped)
         pair.proxy.reset(stopped)
         assert command.end() == -signal.SIGKILL, (number, command.err)

@@ -1,4 +1,4 @@
-"""Completion of names, by the protocols of bash, zsh and fish, of every command that takes a name."""
+"""Completion of names by the protocols of bash, zsh and fish, for every command that takes a name."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ KIND_OF = {
     local_completion.complete_server: "server",
 }
 NAMED = {"--namespace", "--pool", "--context", "--cluster", "--server", "job", "name", "names", "nodes"}
-"""Options and arguments whose values are names of what is there."""
+"""Options and arguments whose values are names of existing objects."""
 NOT_LISTED = {("get", "gpu-types"), ("usage", "--cluster")}
-"""A command's names, and an option of a family, which nothing lists quickly."""
+"""Commands and options whose names no request lists quickly: (command, subcommand) or (command, option)."""
 
 
 def _commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -39,7 +39,7 @@ def _commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[t
         yield words, command
         return
     context = click.Context(command)
-    # `query` is `get` by another name.
+    # `query` is an alias of `get`.
     for name in set(command.list_commands(context)) - {"query"}:
         found = command.get_command(context, name)
         assert found is not None
@@ -47,7 +47,7 @@ def _commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _slots() -> list[tuple[str, tuple[str, ...]]]:
-    """Kinds of names, and the words after which one is typed."""
+    """Return the kinds of names, each with the words after which such a name is typed."""
     found = [(kind, ("delete", kind)) for kind in delete._COMPLETE]
     for words, command in _commands(cli):
         for parameter in command.params:
@@ -57,7 +57,7 @@ def _slots() -> list[tuple[str, tuple[str, ...]]]:
     return sorted(found)
 
 
-def test_every_name_has_a_completion() -> None:
+def test_every_name_parameter_has_a_completion() -> None:
     missing = []
     for words, command in _commands(cli):
         for parameter in command.params:
@@ -69,8 +69,8 @@ def test_every_name_has_a_completion() -> None:
 
 
 @pytest.fixture
-def there(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """A name of each kind."""
+def existing_names(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """One existing name of each kind."""
     place.apply(training("sft-7b"))
     place.create(
         {
@@ -100,16 +100,18 @@ def there(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_names_of_all_kinds(shell: str, there: dict[str, str]) -> None:
+def test_shells_complete_names_of_all_kinds(shell: str, existing_names: dict[str, str]) -> None:
     slots = _slots()
-    assert {kind for kind, _ in slots} == set(there)
-    # The shells differ in the form only, and the commands in the kind.
+    assert {kind for kind, _ in slots} == set(existing_names)
+    # Shells differ only in the protocol and commands only in the kind, so zsh and fish try one command per kind.
     asked = {kind: (kind, words) for kind, words in slots}.values() if shell != "bash" else part_of(slots, 4)
-    wrong = [words for kind, words in asked if there[kind] not in completed(shell, *words)]
+    wrong = [words for kind, words in asked if existing_names[kind] not in completed(shell, *words)]
     assert wrong == []
 
 
-def test_what_was_typed_counts(there: dict[str, str], place: Place, tmp_path: Path) -> None:
+def test_completion_respects_typed_options_and_prefixes(
+    existing_names: dict[str, str], place: Place, tmp_path: Path
+) -> None:
     place.apply(training("sft-7b"), training("other"))
     kubeconfig = str(place.plane.kubeconfig())
     assert completed("bash", "why", incomplete="sf") >= {"sft-7b"}
@@ -123,12 +125,14 @@ def test_what_was_typed_counts(there: dict[str, str], place: Place, tmp_path: Pa
     assert completed("bash", "pause", "-n", place.namespace, "--cluster", "prod") == {"sft-7b", "other"}
     assert completed("bash", "pause", "-n", place.namespace, "--cluster", "nosuch") == set()
     assert completed("bash", "pause", "-n", place.namespace, "--context", "nosuch") == set()
-    # A user without rights sees no names.
+    # A user without rights gets no names.
     assert completed("bash", "why", "-n", place.namespace, "--as", "stranger") == set()
 
 
-def test_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No kubeconfig, one that is broken, no cluster, one that never answers, a plugin that asks: no names, no text."""
+def test_completion_prints_nothing_without_a_usable_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing or broken kubeconfig, no cluster, a cluster that never answers, a plugin that prompts: no names, no
+    text.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     files = {"absent": None, "broken": "contexts: [", "empty": ""}
