@@ -87,7 +87,7 @@ def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Pat
             assert _known(own) == 200
             with pytest.raises(DamagedTokens, match=r"may be (read|written) by (all users|its group)"):
                 read_tokens(path)
-            said = own.until_told("cannot be read again", count=number)
+            said = own.until_told("the token file cannot be read", count=number)
             assert len(said) == number
             assert f"chmod 600 {path}" in said[-1]
             _tells_of_its_tokens(own, readable=False)
