@@ -1,4 +1,4 @@
-"""The library against a real API server: the examples of its document, and what those leave out."""
+"""The Python library against a real API server: the documented examples, and cases that the document leaves out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LIBRARY = "docs/library.md"
 
 @pytest.fixture
 def team(plane: ControlPlane, place: Place) -> Iterator[None]:
-    """A node for jobs that name no pool; the namespace of the examples goes afterwards."""
-    # That of a first attempt may just be going.
+    """Add a node for jobs that name no pool; delete it and the examples' namespace after the test."""
+    # The namespace of a failed first attempt may still be terminating.
     plane.kubectl("delete", "namespace", "nlp", "--ignore-not-found")
     plane.add_node("library-0", gpus=8, cpu="64", memory="512Gi")
     yield
@@ -33,7 +33,7 @@ def team(plane: ControlPlane, place: Place) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("team")
-def test_the_examples_of_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_examples_print_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example"}
     printed = ""
@@ -51,8 +51,8 @@ def test_the_examples_of_the_document(tmp_path: Path, monkeypatch: pytest.Monkey
     assert printed == ""
 
 
-def test_the_json_is_that_of_the_command(place: Place) -> None:
-    """A plan and its result, from the same documents, by the library and by the command line."""
+def test_library_returns_the_json_of_the_command(place: Place) -> None:
+    """Plan and apply the same documents with the library and with the command line."""
     source = place.file(training("a"))
     shown = place.gpuctl("apply", "-f", source, "--dry-run=server", "-o", "json").value
     plan = gpuctl.plan(source, namespace=place.namespace)
@@ -65,8 +65,8 @@ def test_the_json_is_that_of_the_command(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_takes_no_more_away_than_it_said(place: Place) -> None:
-    """Between the plan and its apply somebody else made an object of the name."""
+def test_apply_refuses_to_delete_more_than_planned(place: Place) -> None:
+    """Another client creates an object of the same name between plan and apply."""
     source = place.file(training("a", environment=image("v2")))
     plan = gpuctl.plan(source, namespace=place.namespace)
     assert [step.action for step in plan.steps if not step.shared] == ["create"]
@@ -81,7 +81,7 @@ def test_a_plan_takes_no_more_away_than_it_said(place: Place) -> None:
     assert "replace" in heard
 
 
-def test_what_is_refused(place: Place) -> None:
+def test_invalid_options_and_refused_plans_raise(place: Place) -> None:
     source = place.file(training("a"))
     with pytest.raises(gpuctl.InvalidOptions, match="needs --set NAME"):
         gpuctl.plan(source, namespace=place.namespace, prune=True)
@@ -99,8 +99,8 @@ def test_what_is_refused(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_many_at_once_through_one_connection(place: Place) -> None:
-    """As a server does it: in threads, where no signal can be caught, each with its own documents and answers."""
+def test_threads_share_one_connection(place: Place) -> None:
+    """Use one connection in several threads, as a server does; signal handlers cannot be installed there."""
     cluster = gpuctl.connect()
 
     def user(number: int) -> tuple[bool, list[str], list[str]]:
@@ -122,8 +122,8 @@ def test_many_at_once_through_one_connection(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_set_of_texts(place: Place) -> None:
-    """What a set of texts came from are their names: the same names may prune, others may not."""
+def test_set_records_the_names_of_text_sources(place: Place) -> None:
+    """A text source is identified by its name: pruning is refused if a recorded name is missing from the run."""
     one, two = (gpuctl.Source(f"{name}.yaml", _text(name)) for name in ("one", "two"))
     gpuctl.apply([one, two], namespace=place.namespace, set="texts")
     with pytest.raises(gpuctl.Refused, match=r"came from text:two\.yaml too, which this run leaves out"):

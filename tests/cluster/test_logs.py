@@ -1,4 +1,4 @@
-"""Logs through the real API server: what every kind of job printed, and what it goes on to print."""
+"""`gpuctl logs` through the real API server: reading and following the logs of every kind of job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def only_pod(place: Place, name: str) -> str:
     return pod
 
 
-def test_one_pod(place: Place) -> None:
+def test_logs_of_one_pod(place: Place) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     write(place, pod, "first\nloss 0.5\nLoss 0.4\n")
@@ -60,7 +60,7 @@ def test_one_pod(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_meant(place: Place) -> None:
+def test_invalid_log_options_are_refused(place: Place) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     wrong = place.gpuctl("logs", "train", "--grep", "loss(", code=2)
@@ -101,7 +101,7 @@ def test_several_pods_are_merged_by_time(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_pod_that_has_no_log_yet(place: Place) -> None:
+def test_logs_of_a_waiting_pod_name_its_state(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
     place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
     [pod] = place.pods("train")
@@ -116,7 +116,7 @@ def test_a_pod_that_has_no_log_yet(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_without_pods(place: Place) -> None:
+def test_logs_of_a_job_scaled_to_zero(place: Place) -> None:
     place.apply(notebook())
     place.running("note")
     place.patch("StatefulSet", "note", {"spec": {"replicas": 0}})
@@ -126,7 +126,7 @@ def test_a_job_without_pods(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_pod_that_never_had_a_log(place: Place) -> None:
+def test_logs_of_a_pod_rejected_by_the_kubelet(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "gpu-unavailable"}}))
     place.until(lambda: "UnexpectedAdmissionError" in place.kubectl("get", "pods"), "the refusal")
     pod = next(iter(place.pods("train")))
@@ -138,7 +138,7 @@ def test_a_pod_that_never_had_a_log(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_others_go_on_when_a_node_does_not_answer(place: Place) -> None:
+def test_unreachable_node_does_not_hide_logs_of_other_pods(place: Place) -> None:
     silent = f"{place.namespace}-silent"
     for node in (place.namespace, silent):
         place.plane.add_node(node, labels={"runwhere.ai/pool": place.namespace}, gpus=1)
@@ -158,7 +158,9 @@ def test_others_go_on_when_a_node_does_not_answer(place: Place) -> None:
     place.plane.kubectl("delete", "node", place.namespace, silent)
 
 
-def test_rights(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_need_the_right_to_get_pods_log(
+    place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "secret\n")
     workloads = {"apiGroups": ["", "batch", "apps", "jobset.x-k8s.io"], "resources": ["*"], "verbs": ["list"]}
@@ -176,7 +178,7 @@ def test_rights(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_a_finished_training_ends_by_itself(place: Place) -> None:
+def test_follow_ends_with_a_finished_training(place: Place) -> None:
     place.apply(training(), training("broken"))
     for name, outcome in (("train", "complete"), ("broken", "fail")):
         pod = only_pod(place, name)
@@ -192,7 +194,7 @@ def test_a_finished_training_ends_by_itself(place: Place) -> None:
     assert "broken 1\nbroken 2\n" in place.gpuctl("logs", "broken", "--no-prefix").out
 
 
-def test_what_is_written_while_it_is_followed(place: Place, start: Start) -> None:
+def test_follow_prints_new_lines(place: Place, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     write(place, pod, "old 1\nold 2\n")
@@ -206,7 +208,7 @@ def test_what_is_written_while_it_is_followed(place: Place, start: Start) -> Non
     assert command.err == b"note: training/train has finished\n"
 
 
-def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, start: Start) -> None:
+def test_follow_resumes_broken_streams_without_loss_or_repeat(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     write(place, pod, "".join(f"line {number}\n" for number in range(500)))
@@ -215,7 +217,7 @@ def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, 
         return request.path.endswith("/log")
 
     breaks = nth(1, is_log, last=6)
-    # Later, because all of a second comes again.
+    # Each stream is cut later than the previous one, because a resumed stream repeats the whole last second.
     lengths = iter(range(3000, 30_000, 3000))
     proxy.reset(lambda request: cut_stream(next(lengths)) if breaks(request) else None)
     command = start("logs", "train", "-f", "--tail=all", "-n", place.namespace)
@@ -225,12 +227,12 @@ def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, 
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out.decode() == "".join(f"line {number}\n" for number in range(600))
-    # Once more after each break; how often the end is looked at depends on when the pod is seen to have ended.
+    # One request after each break. The number of requests after the end depends on when the pod is seen to have ended.
     assert sum(is_log(record.request) for record in proxy.records) > 6
 
 
 @pytest.mark.slow
-def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -> None:
+def test_logs_resume_a_broken_download(place: Place, proxy: Proxy) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     write(place, pod, "".join(f"line {number}\n" for number in range(500)))
@@ -242,18 +244,18 @@ def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -
     assert sum(record.request.path.endswith("/log") for record in proxy.records) == 3
 
 
-def test_a_container_that_is_restarted(place: Place, start: Start) -> None:
+def test_follow_continues_after_a_container_restart(place: Place, start: Start) -> None:
     place.apply(inference())
     pod = only_pod(place, "serve")
     write(place, pod, "before\n", previous=True)
     write(place, pod, "before\n")
     command = start("logs", "serve", "-f", "-n", place.namespace)
     command.until(b"before\n")
-    # Simulated lines are written at the start of a run, to the second: two runs must not begin in one.
+    # Simulated lines carry the start time of a run, in whole seconds: two runs must not start in the same second.
     time.sleep(1.1)
     place.plane.annotate(place.namespace, pod, outcome="crash", exit_code="3")
     command.until(b"was restarted (Error, exit code 3)")
-    # The new run writes the same again, then more.
+    # The new run writes the same lines again, then more.
     write(place, pod, "after\n")
     command.until(b"after\n")
     assert command.out == b"before\nbefore\nafter\n"
@@ -261,7 +263,7 @@ def test_a_container_that_is_restarted(place: Place, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> None:
+def test_follow_switches_to_the_replacement_pod(place: Place, start: Start) -> None:
     place.apply(inference())
     old = only_pod(place, "serve")
     write(place, old, "old\n")
@@ -275,14 +277,14 @@ def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> No
     command.until(f"note: {new} is new\n".encode())
     place.gpuctl("delete", "job", "serve", "--yes")
     assert command.end() == 0
-    # What the new pod says before the test writes its log depends on time.
+    # The lines before the test writes the new pod's log depend on timing.
     assert command.out.startswith(b"old\n")
     assert command.out.decode().endswith(f"\n{new[-5:]} | new 3\n")
     assert b"note: inference/serve is gone\n" in command.err
 
 
-def test_a_log_that_goes_on_is_not_read_from_another_pod_of_the_name(place: Place, proxy: Proxy) -> None:
-    """A StatefulSet's next pod has the name of the last one, and a reader may not have heard of it yet."""
+def test_tail_ends_when_a_pod_of_the_same_name_replaces_it(place: Place, proxy: Proxy) -> None:
+    """The next pod of a StatefulSet has the same name, and the reader may not have seen it yet."""
     place.apply(notebook())
     pod = place.get("Pod", only_pod(place, "note"))
     uid = pod["metadata"]["uid"]
@@ -295,7 +297,7 @@ def test_a_log_that_goes_on_is_not_read_from_another_pod_of_the_name(place: Plac
     def is_about_it(request: Request) -> bool:
         return request.method == "GET" and "/pods/note-0" in request.path
 
-    # The first is the log, as long as the pod is there.
+    # The first request reads the log while the old pod still exists.
     proxy.reset(on(nth(2, is_about_it, last=99), meanwhile(wait_for_another)))
     messages: queue.Queue[Any] = queue.Queue()
     session = open_session()
@@ -312,15 +314,15 @@ def test_a_log_that_goes_on_is_not_read_from_another_pod_of_the_name(place: Plac
 
 
 @pytest.mark.slow
-def test_all_of_a_pod_that_comes_later(place: Place, start: Start) -> None:
-    """--tail is about what there was: of a log that has only begun nothing is left out."""
+def test_follow_prints_all_lines_of_a_later_pod(place: Place, start: Start) -> None:
+    """--tail applies to existing lines only: the log of a pod that starts later is printed in full."""
     place.apply(notebook())
     place.running("note")
     lines = [f"line {number}" for number in range(5)]
     write(place, "note-0", "".join(f"{line}\n" for line in lines))
     command = start("logs", "note", "-f", "--tail=1", "--no-prefix", "-n", place.namespace)
     command.until(b"line 4\n")
-    # The next one has the same name here, and so the same log, from its first moment on.
+    # The next pod has the same name here, and therefore the same log from the beginning.
     place.kubectl("delete", "pod", "note-0")
     command.until(b"line 4\nline 0\nline 1\nline 2\nline 3\nline 4\n")
     command.process.send_signal(signal.SIGINT)
@@ -329,7 +331,7 @@ def test_all_of_a_pod_that_comes_later(place: Place, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_bytes_that_are_no_text_and_long_lines(place: Place, start: Start) -> None:
+def test_logs_pass_through_binary_and_long_lines(place: Place, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     every = bytes(range(256)).replace(b"\n", b"")
@@ -343,7 +345,7 @@ def test_bytes_that_are_no_text_and_long_lines(place: Place, start: Start) -> No
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away(place: Place) -> None:
+def test_logs_exit_141_when_the_pipe_closes(place: Place) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "".join(f"line {number}\n" for number in range(50_000)))
     for options in ("", "-f --tail=all"):
@@ -353,7 +355,7 @@ def test_a_reader_that_goes_away(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
+def test_follow_exits_when_the_pipe_closes_without_new_lines(place: Place) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "only line\n")
     script = f'{{ "$0" -m gpuctl logs train -f -n {place.namespace}; echo "exit $?" >&2; }} | head -n 1'
@@ -362,7 +364,7 @@ def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupt(place: Place, start: Start) -> None:
+def test_follow_exits_130_on_interrupt(place: Place, start: Start) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "only line\n")
     command = start("logs", "train", "-f", "-n", place.namespace)

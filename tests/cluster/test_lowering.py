@@ -1,4 +1,4 @@
-"""What the compiler makes, on a real API server and scheduler: taken under strict validation, bound, reachable."""
+"""Compiler output on a real API server and scheduler: accepted under strict validation, bound to nodes, reachable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOMAIN = "runwhere.ai"
 
 @pytest.fixture(scope="module")
 def no_priorities(plane: ControlPlane) -> None:
-    """Without the classes of other tests: a class's value cannot change, and a platform of the cases has others."""
+    """Delete the priority classes of other tests: a class's value is immutable, and golden platforms use other values."""
     plane.kubectl(
         "delete", "priorityclass", *(f"gpuctl-{level}" for level in ("high", "medium", "low")), "--ignore-not-found"
     )
@@ -36,7 +36,7 @@ def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> No
     wanted = {obj["metadata"].get("namespace", "default") for obj in objects}
     there = plane.requests.call("GET", "/api/v1/namespaces")["items"]
     present = {item["metadata"]["name"] for item in there}
-    # Another test's may be on its way out.
+    # A namespace of another test may still be terminating.
     going = {item["metadata"]["name"] for item in there if item["metadata"].get("deletionTimestamp")}
     fresh_namespaces(plane, *sorted(wanted - present | wanted & going))
 
@@ -45,14 +45,14 @@ def _rendered() -> list[str]:
     names = []
     for name in cases.case_names():
         args = cases.arguments(name)
-        # A Node's manifest is for server-side apply by gpuctl itself, not for a dry-run that would create it.
+        # Node manifests are for server-side apply by gpuctl itself; this dry-run would create the Node.
         if args[0] == "render" and not (cases.GOLDEN / name / "exit").exists() and not {"json", "--nodes"} & set(args):
             names.append(name)
     return names
 
 
 @pytest.mark.parametrize("name", _rendered())
-def test_api_server_takes_every_golden_output(
+def test_api_server_accepts_every_golden_output(
     plane: ControlPlane, jobset: None, no_priorities: None, name: str
 ) -> None:
     text = cases.expected(name).stdout
@@ -63,9 +63,9 @@ def test_api_server_takes_every_golden_output(
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, example: Path, tmp_path: Path) -> None:
-    """Apply a whole example on nodes such as its pools declare; every pod binds to a node of its pool and type.
+    """Apply a whole example on nodes that match its pools; every pod binds to a node of its pool and GPU type.
 
-    Trainings of several nodes are indexed Jobs here: JobSets are ``test_jobsets.py``'s, whose controller runs.
+    Multi-node trainings are indexed Jobs here. ``test_jobsets.py`` tests JobSets with a running controller.
     """
     namespace = f"example-{example.name}"
     documents = shutil.copytree(example, tmp_path / example.name)
@@ -89,7 +89,7 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
         _ensure_namespaces(plane, objects)
         kinds = "jobs,deployments,statefulsets,services,hpa,resourcequotas"
         for used in sorted({document.namespace for document in workloads}):
-            # What was there before is gone, and not going.
+            # Wait until leftovers of an earlier run are deleted, not just terminating.
             plane.kubectl("delete", kinds, "--all", "-n", used)
         _bind_claims(plane, objects)
         plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", input=emit_stream(objects))
@@ -97,7 +97,7 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
             _check_pods(plane, document, prefix)
             _check_endpoints(plane, document)
     finally:
-        # Two examples may use one namespace, and then a quota of the one would count the pods of the other.
+        # Two examples may share a namespace, where the quota of one would count the pods of the other.
         for used in sorted({document.namespace for document in workloads}):
             plane.kubectl("delete", kinds, "--all", "-n", used, "--wait=false")
         names = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
@@ -105,7 +105,7 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
 
 
 def _bind_claims(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
-    """Volumes for the claims that pods mount: the scheduler leaves a pod pending whose claim is absent or unbound."""
+    """Create volumes for the claims that pods mount: a pod with a missing or unbound claim stays pending."""
     for obj in objects:
         pod = obj.get("spec", {}).get("template", {}).get("spec", {})
         for volume in pod.get("volumes", []):
@@ -167,7 +167,7 @@ def _check_endpoints(plane: ControlPlane, document: Any) -> None:
 
 
 def _slices(plane: ControlPlane, namespace: str, service: str) -> list[dict[str, Any]]:
-    """The EndpointSlices of a Service."""
+    """Return the EndpointSlices of a Service."""
     selector = quote(f"kubernetes.io/service-name={service}")
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector={selector}"
     found: list[dict[str, Any]] = plane.requests.call("GET", path)["items"]
@@ -176,7 +176,7 @@ def _slices(plane: ControlPlane, namespace: str, service: str) -> list[dict[str,
 
 @pytest.fixture
 def twins(plane: ControlPlane) -> Iterator[None]:
-    """A node, and no namespace of an earlier attempt."""
+    """Add a node, and delete the namespace of an earlier attempt."""
     plane.kubectl("delete", "namespace", "twins", "--ignore-not-found")
     plane.add_node("selectors", cpu="64", memory="256Gi")
     yield
@@ -184,8 +184,8 @@ def twins(plane: ControlPlane) -> Iterator[None]:
     plane.kubectl("delete", "node", "selectors")
 
 
-def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane, twins: None) -> None:
-    """A selector of ``app`` alone would put a training's pods behind an inference's Service."""
+def test_service_excludes_pods_of_another_kind_with_its_name(plane: ControlPlane, twins: None) -> None:
+    """A selector with only ``app`` would put a training's pods behind an inference's Service."""
     common = "environment: {image: 'a:1'}\nresources: {cpu: 1, memory: 1Gi}\n"
     kinds = ("training", "inference")
     objects = []

@@ -1,4 +1,4 @@
-"""The step that follows an apply is printed on a terminal, once, as a command that can be pasted."""
+"""The hint after `gpuctl apply` on a terminal: a `gpuctl port-forward` command that can be pasted, printed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.cluster_tools import Place, compute, inference, notebook, training
 from support.command import on_a_terminal
 
 
-def test_what_serves_is_opened_by_port_forward(place: Place) -> None:
+def test_apply_suggests_port_forward_for_new_services(place: Place) -> None:
     advice = re.compile(r"`(gpuctl port-forward [^`]*)` forwards a local port to (\S+) when it runs\n")
     kubeconfig = str(place.plane.kubeconfig())
     options = ("-n", place.namespace, f"--kubeconfig={kubeconfig}")
@@ -26,5 +26,5 @@ def test_what_serves_is_opened_by_port_forward(place: Place) -> None:
     assert [name for _, name in advised(inference("other"))] == ["other"]
     assert [name for _, name in advised(compute("web", service={"port": 80}))] == ["web"]
     assert advised(training("more")) == []
-    # What a program reads is not extended.
+    # Piped output gets no hint.
     assert "port-forward" not in place.gpuctl("apply", "-f", place.file(notebook("piped"))).err

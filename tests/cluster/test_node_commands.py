@@ -1,4 +1,4 @@
-"""Nodes, their labels and types of GPU: the commands of the product's documents, and what stands in their cells."""
+"""Commands for nodes, their labels and GPU types, with their documented output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_get_nodes(place: Place) -> None:
     assert list(found[0]) == HEADERS
 
 
-def test_wide_nodes_round_what_people_read(place: Place) -> None:
+def test_wide_nodes_round_cpu_and_memory(place: Place) -> None:
     found = {row["NODE NAME"]: row for row in table(place.anywhere("get", "nodes", "-o", "wide").out)}
     assert (found["node-2"]["CPU"], found["node-2"]["MEMORY"]) == ("63.92", "503.5Gi")
     assert (found["node-1"]["CPU"], found["node-1"]["MEMORY"]) == ("64", "512Gi")
@@ -74,7 +74,7 @@ FILTERS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("words", FILTERS)
-def test_filters(words: str, place: Place) -> None:
+def test_node_filters(words: str, place: Place) -> None:
     for verb in ("get", "query"):
         printed = place.anywhere(verb, "nodes", *words.split()).out
         assert column(printed, "NODE NAME") == FILTERS[words]
@@ -97,7 +97,7 @@ def test_a_key_alone_prints_the_label_of_each_node(option: str, place: Place) ->
     }
 
 
-def test_nothing_found_says_what_there_is(place: Place) -> None:
+def test_empty_result_lists_existing_values(place: Place) -> None:
     assert (
         "Nodes have default, inference-pool, npu-pool, training-pool."
         in place.anywhere("get", "nodes", "--pool", "trainig-pool").err
@@ -107,7 +107,7 @@ def test_nothing_found_says_what_there_is(place: Place) -> None:
     assert place.anywhere("get", "nodes", "--gpu-type", "h100", "-o", "json").value == {"items": [], "total": 0}
 
 
-def test_gpu_detail(place: Place) -> None:
+def test_get_nodes_gpu_detail(place: Place) -> None:
     shown = place.anywhere("get", "nodes", "--gpu-detail")
     assert "GPU ID is a number, not a device" in shown.err
     found = [row for row in table(shown.out) if row["NODE NAME"] == "node-1"]
@@ -201,7 +201,7 @@ def test_describe_node_as_json(place: Place) -> None:
     assert failed.value["error"] == "there is no node nod-1"
 
 
-def test_gpus_of_a_pod_that_is_no_job_count_and_are_named(place: Place) -> None:
+def test_describe_node_lists_foreign_pods(place: Place) -> None:
     held = section(place.anywhere("describe", "node", "node-2").out, "Jobs")
     assert held == [{"JOB ID": "foreign", "NAME": "foreign", "NAMESPACE": "team-a", "KIND": "-", "GPU": "1"}]
 
@@ -220,13 +220,13 @@ def test_get_label_of_a_node(noun: str, place: Place) -> None:
     assert (TYPE, "A100-80G") in column(everything, "LABEL KEY", "LABEL VALUE")
 
 
-def test_a_label_that_a_node_has_not(place: Place) -> None:
+def test_missing_label_suggests_a_similar_key(place: Place) -> None:
     failed = place.anywhere("get", "label", "node-1", "--key=runwhere.ai/gpu-tpe", code=1)
     assert failed.err == f"error: node node-1: no label runwhere.ai/gpu-tpe\n  = did you mean `{TYPE}`?\n"
 
 
 @pytest.mark.parametrize("words", ["gpu-type --all", "node-labels --all", "labels"])
-def test_labels_about_gpus_of_all_nodes(words: str, place: Place) -> None:
+def test_gpu_labels_of_all_nodes(words: str, place: Place) -> None:
     printed = place.anywhere("get", *words.split()).out
     assert [tuple(row.values()) for row in table(printed)] == [
         ("cpu-1", "-", "default", "-"),
@@ -273,7 +273,7 @@ def test_label_node_in_either_order(words: str, place: Place) -> None:
         assert again.out == "node/spare-1  nvidia.com/gpu-type=a100-80g (unchanged)\n"
 
 
-def test_another_value_needs_overwrite(place: Place) -> None:
+def test_label_node_needs_overwrite_to_change_a_value(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", labels={TYPE: "t4"}):
         kept = place.anywhere("label", "node", "spare-1", f"{TYPE}=A100-100G", code=1)
         assert kept.err == f"error: node spare-1 has {TYPE}=t4 already; --overwrite replaces it\n"
@@ -283,7 +283,7 @@ def test_another_value_needs_overwrite(place: Place) -> None:
         assert labels_of(place, "spare-1")[TYPE] == "A100-100G"
 
 
-def test_several_nodes_all_that_can_be_done_is_done(place: Place) -> None:
+def test_label_node_labels_the_existing_nodes_of_several(place: Place) -> None:
     words = ("label", "node", "spare-1", "spare-3", "spare-2", "company.com/gpu-model=a100-40g", "--overwrite")
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         value = place.anywhere(*words, "-o", "json", code=1).value
@@ -296,14 +296,14 @@ def test_several_nodes_all_that_can_be_done_is_done(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "%2e%2e"])
-def test_a_name_that_no_node_can_have_is_no_node(name: str, place: Place) -> None:
-    """As a part of a path it would mean another resource: the list of nodes, or what the API server has above it."""
+def test_label_node_rejects_path_like_names(name: str, place: Place) -> None:
+    """In a URL path these names would address another resource: the node list or a parent path."""
     failed = place.anywhere("label", "node", f"node/{name}", "a=b", "--json", code=1)
     assert [item["error"] for item in failed.value["failed"]] == ["NodeNotFound"]
 
 
 @pytest.mark.parametrize("name", ["..", ".", "%2e%2e"])
-def test_such_a_name_joins_no_pool(name: str, place: Place) -> None:
+def test_add_node_rejects_path_like_names(name: str, place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         document = {"kind": "pool", "version": "v0.1", "pool": {"name": "spares"}, "nodes": {"spare-1": {}}}
         place.anywhere("apply", "-f", place.file(document))
@@ -312,8 +312,8 @@ def test_such_a_name_joins_no_pool(name: str, place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_writers_of_one_node_at_once_lose_nothing(place: Place) -> None:
-    """Each time somebody else was faster: also the last of twenty has its turn."""
+def test_concurrent_label_writers_lose_nothing(place: Place) -> None:
+    """All of 20 concurrent writers succeed, including the one that loses every conflict but the last."""
     with spare_nodes(place.plane, "spare-1"), session_of(None) as session:
         terms, settings = LabelTerms(), read_platform(None).settings
         with ThreadPoolExecutor(20) as threads:
@@ -324,7 +324,7 @@ def test_writers_of_one_node_at_once_lose_nothing(place: Place) -> None:
         assert {f"many/{number}" for number in range(20)} <= set(labels_of(place, "spare-1"))
 
 
-def test_delete_a_label(place: Place) -> None:
+def test_label_node_deletes_a_label(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", labels={"nvidia.com/gpu-type": "t4", "plain": "1"}):
         done = place.anywhere("label", "node", "spare-1", "nvidia.com/gpu-type", "--delete")
         assert done.out == "node/spare-1  nvidia.com/gpu-type deleted (was t4)\n"
@@ -335,7 +335,7 @@ def test_delete_a_label(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_the_pool_label_keeps_the_definition_true(place: Place) -> None:
+def test_pool_label_updates_the_pool_definition(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2", labels={TYPE: "t4"}):
         document = {"kind": "pool", "version": "v0.1", "pool": {"name": "spares"}, "nodes": {"spare-1": {}}}
         place.anywhere("apply", "-f", place.file(document))
@@ -360,7 +360,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_kubernetes_would_refuse_is_refused_before_any_request(
+def test_invalid_labels_are_refused_before_any_request(
     words: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
@@ -370,7 +370,7 @@ def test_what_kubernetes_would_refuse_is_refused_before_any_request(
 # Rights, pipes, number of requests ---------------------------------------------------------------------------
 
 
-def test_users_who_may_not_look(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_commands_need_the_right_to_list_nodes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for user in ("alice", "reader"):
         monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig(user)))
         for words in ("get nodes", "get gpu-types", "describe node node-1", "get labels node-1"):
@@ -381,7 +381,7 @@ def test_users_who_may_not_look(place: Place, monkeypatch: pytest.MonkeyPatch) -
         assert "may not get nodes" in refused.err
 
 
-def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_usage_is_unknown_without_the_right_to_list_pods(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.plane.grant("bob", None, [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}])
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("bob")))
     place.until(lambda: place.anywhere("get", "nodes", code=None).code == 0, "the right to be known")
@@ -402,7 +402,7 @@ def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.
     ("words", "most"),
     [("get nodes", 3), ("get pools", 4), ("describe pool training-pool", 4), ("describe node node-1", 3)],
 )
-def test_few_requests_however_many_nodes(
+def test_number_of_requests_does_not_grow_with_nodes(
     words: str, most: int, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     upstream = Upstream(place.plane.port, place.plane.directory / "certificates" / "apiserver.crt")
@@ -413,8 +413,8 @@ def test_few_requests_however_many_nodes(
     upstream.close()
 
 
-def test_in_a_pipe(place: Place) -> None:
-    """One JSON value, names and plain columns; every row has as many words as there are columns."""
+def test_piped_output_is_plain_columns(place: Place) -> None:
+    """Piped output is names and plain columns; every row has the same number of words."""
 
     def piped(*words: str) -> Any:
         command = [sys.executable, "-m", "gpuctl", *words]

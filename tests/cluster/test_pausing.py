@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `rerun`, and `delete` by any name: what they leave in the cluster."""
+"""`pause`, `resume`, `rerun` and `delete job`: their effects in the cluster."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ SCALED = inference(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas"
 
 
 def annotation(place: Place, kind: str, name: str) -> str | None:
-    """The mark of a pause."""
+    """Return the pause annotation of an object; None if it is not paused."""
     found = place.get(kind, name)["metadata"]["annotations"].get(PAUSED)
     return str(found) if found is not None else None
 
 
 def spec(place: Place, kind: str, name: str) -> dict[str, Any]:
-    """An object's spec."""
     return dict(place.get(kind, name)["spec"])
 
 
@@ -39,7 +38,7 @@ def test_pause_and_resume(place: Place) -> None:
     place.until(lambda: not (place.pods("train") | place.pods("serve") | place.pods("note")), "the pods to go")
     assert spec(place, "Job", "train")["suspend"] is True
     assert (spec(place, "Deployment", "serve")["replicas"], annotation(place, "Deployment", "serve")) == (0, "2")
-    # A second pause keeps the count; an apply keeps the pause.
+    # A second pause keeps the recorded replica count, and an apply keeps the pause.
     again = place.gpuctl("pause", "serve", "--json").value["items"][0]
     assert (again["changed"], again["message"]) == (False, "is paused already")
     assert annotation(place, "Deployment", "serve") == "2"
@@ -57,11 +56,11 @@ def test_pause_and_resume(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_resumed_into_a_full_quota_says_so(place: Place) -> None:
+def test_resume_reports_a_full_quota(place: Place) -> None:
     place.limit(gpu="1")
 
     def room() -> bool:
-        """Quotas are counted a little later than pods go."""
+        """Return True when the quota counts no GPU; it is updated shortly after the pods are deleted."""
         return bool(place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "0")
 
     place.apply(training())
@@ -82,7 +81,7 @@ def test_what_is_resumed_into_a_full_quota_says_so(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_an_autoscaler_is_inert_meanwhile(place: Place) -> None:
+def test_pause_disables_the_autoscaler(place: Place) -> None:
     place.apply(SCALED)
     place.running("serve", pods=2)
     place.patch("Deployment", "serve", {"spec": {"replicas": 3}})
@@ -100,7 +99,7 @@ def test_an_autoscaler_is_inert_meanwhile(place: Place) -> None:
     place.running("serve", pods=3)
 
 
-def test_what_cannot_be_paused(place: Place) -> None:
+def test_pause_refuses_finished_jobs_and_resume_scaled_ones(place: Place) -> None:
     place.apply(training("done", job={"annotations": {"gpuctl.test/outcome": "complete"}}))
     place.ended("done")
     answer = place.gpuctl("pause", "done", code=1)
@@ -115,7 +114,7 @@ def test_what_cannot_be_paused(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_pause_that_somebody_else_ended(place: Place) -> None:
+def test_resume_after_kubectl_scale_removes_the_pause_mark(place: Place) -> None:
     place.apply(inference())
     place.running("serve")
     place.gpuctl("pause", "serve")
@@ -125,8 +124,8 @@ def test_a_pause_that_somebody_else_ended(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_status_moves_on_while_it_is_paused(place: Place, proxy: Proxy) -> None:
-    """What was read is old by the time of the write: read again, not written over."""
+def test_pause_retries_on_conflict(place: Place, proxy: Proxy) -> None:
+    """The Deployment changes between read and write: pause reads it again instead of overwriting the change."""
     place.apply(inference())
     place.running("serve")
     proxy.reset(on(nth(1, matching("PATCH", "/deployments"), last=3), refuse(409, "Conflict", "modified")))
@@ -135,7 +134,7 @@ def test_status_moves_on_while_it_is_paused(place: Place, proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_needs_the_right_to_patch(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(training())
     place.running("train")
     place.grant("alice", "view")
@@ -146,7 +145,7 @@ def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytes
     assert spec(place, "Job", "train").get("suspend") is False
 
 
-def test_rerun(place: Place) -> None:
+def test_rerun_replaces_a_failed_job(place: Place) -> None:
     document = training(job={"annotations": {"gpuctl.test/outcome": "fail"}})
     place.apply(document)
     place.ended("train")
@@ -165,7 +164,7 @@ def test_rerun(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_only_what_has_ended_runs_again(place: Place) -> None:
+def test_rerun_refuses_jobs_that_have_not_ended(place: Place) -> None:
     place.apply(training(), inference())
     place.running("train", "serve")
     before = place.uids()
@@ -185,7 +184,7 @@ def test_a_rerun_that_a_quota_forbids_changes_nothing(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_delete_by_the_name_of_a_pod(place: Place) -> None:
+def test_delete_job_by_the_name_of_a_pod(place: Place) -> None:
     place.apply(inference(), training())
     place.running("serve", "train")
     pod = next(iter(place.pods("serve")))

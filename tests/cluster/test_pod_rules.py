@@ -1,4 +1,4 @@
-"""Patched pods that gpuctl takes are taken by the API server; what the server refuses gpuctl refuses."""
+"""Patched pods: the API server accepts what gpuctl accepts, and gpuctl rejects what the server rejects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKLOADS = {"training": "Job", "inference": "Deployment", "notebook": "Stateful
 
 
 def compiled(kind: str, patched: Object | None) -> tuple[Object | None, list[str]]:
-    """The workload of a document with a patch, and the errors."""
+    """Compile a document with a patch; return its workload and the errors."""
     document = {"kind": kind, "version": "v0.1", "job": {"name": "demo"}, "environment": {"image": "app:1"}}
     document |= DOCUMENTS[kind]
     if patched is not None:
@@ -40,7 +40,7 @@ def compiled(kind: str, patched: Object | None) -> tuple[Object | None, list[str
 
 
 def refusal(api: Api, obj: Object) -> str | None:
-    """What the API server says against an object, nothing when it takes it."""
+    """Return the API server's error message for an object; None if it is accepted."""
     path = f"{path_of(obj['kind'], 'default')}?dryRun=All&fieldValidation=Strict"
     status, answer = api.request("POST", path, obj)
     return None if status < 300 else str(answer.get("message"))
@@ -48,7 +48,7 @@ def refusal(api: Api, obj: Object) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_both_say_the_same(api: Api, part: int) -> None:
+def test_gpuctl_and_the_api_server_accept_the_same_patches(api: Api, part: int) -> None:
     taken = refused = strict = 0
     for seed in range(part, SEEDS, PARTS):
         kind = sorted(DOCUMENTS)[seed % 3]
@@ -58,7 +58,7 @@ def test_both_say_the_same(api: Api, part: int) -> None:
             assert refusal(api, ours) is None, f"seed {seed}, {kind}: {json.dumps(wanted)}"
             taken += 1
             continue
-        # The server's own opinion, of the pod that would come out without our checks.
+        # Ask the server about the patched pod without gpuctl's checks.
         base, _ = compiled(kind, None)
         assert base is not None
         try:
@@ -70,5 +70,5 @@ def test_both_say_the_same(api: Api, part: int) -> None:
         refused += 1
     assert taken > SEEDS / PARTS / 6
     assert refused > SEEDS / PARTS / 4
-    # What gpuctl refuses on its own account: images no runtime takes, ports no probe finds, entries that stand twice.
+    # gpuctl alone rejects images that no runtime accepts, ports that no probe finds, and duplicate entries.
     assert strict < refused / 5

@@ -1,4 +1,4 @@
-"""Pools: the commands of the product's documents, what stands in their cells, and definitions that stay true."""
+"""Pool commands, their documented output, and pool definitions that follow the labels of nodes."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def place(
 
 
 def pool(name: str, *nodes: str, **blocks: Any) -> dict[str, Any]:
-    """A pool's document."""
+    """Return a pool's document."""
     header = {"name": name, "description": DESCRIPTION}
     entries = {node: {"gpu-type": ""} for node in nodes}
     return {"kind": "pool", "version": "v0.1", "pool": header, "nodes": entries, **blocks}
 
 
 def definition(place: Place, name: str) -> dict[str, Any] | None:
-    """What the pool's ConfigMap says."""
+    """Return the definition in the pool's ConfigMap; None if it does not exist."""
     status, found = place.api.request("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-{name}")
     return yaml.safe_load(found["data"]["pool.yaml"]) if status == 200 else None
 
 
 def nodes_of(place: Place, name: str) -> list[str]:
-    """The nodes that carry a pool's label."""
+    """Return the nodes that carry a pool's label."""
     found = place.api.call("GET", f"/api/v1/nodes?labelSelector={POOL.replace('/', '%2F')}%3D{name}")["items"]
     return [node["metadata"]["name"] for node in found]
 
 
 @pytest.mark.parametrize("verb", ["get", "query"])
 def test_get_pools(verb: str, place: Place) -> None:
-    """The six headings of the documents, and the row of the nodes that are in no pool."""
+    """The table has the six documented columns and a row for nodes without a pool."""
     found = place.anywhere(verb, "pools")
     assert re.split(r" {2,}", found.out.splitlines()[0]) == HEADERS
     assert [list(row.values()) for row in table(found.out)] == [
@@ -116,7 +116,7 @@ def test_describe_pool(place: Place) -> None:
 
 
 def column_of(text: str, title: str, heading: str) -> list[str]:
-    """One column of a section."""
+    """Return one column of a section."""
     return [row[heading] for row in section(text, title)]
 
 
@@ -128,7 +128,7 @@ def test_a_defined_pool_without_nodes_is_empty(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_no_such_pool(place: Place) -> None:
+def test_unknown_pool_suggests_a_similar_name(place: Place) -> None:
     for words in ("get pools training-pol", "describe pool training-pol", "delete pool training-pol --yes"):
         failed = place.anywhere(*words.split(), code=1)
         assert failed.err.startswith("error: there is no pool training-pol\n  = did you mean `training-pool`?")
@@ -160,7 +160,7 @@ def test_add_node_and_remove_node(place: Place) -> None:
         assert removed.out == "node/spare-3  left pool spares\nnode/spare-2  left pool spares\n"
         assert nodes_of(place, "spares") == ["spare-1"]
         assert labels_of(place, "spare-2")[TYPE] == "t4", "the type is a fact about the node"
-        # As if nothing had happened: the definition, its hash, and who holds it.
+        # Definition, hash and field managers are the same as before the two commands.
         after = place.api.call("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-spares")["metadata"]
         assert (after["annotations"], after["labels"]) == (before["annotations"], before["labels"])
         assert {entry["manager"] for entry in after["managedFields"]} == {"gpuctl"}
@@ -168,7 +168,7 @@ def test_add_node_and_remove_node(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_document_that_lacks_an_added_node_takes_it_out_again(place: Place) -> None:
+def test_apply_removes_added_nodes_missing_from_the_document(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         path = place.file(pool("spares", "spare-1"))
         place.anywhere("create", "-f", path)
@@ -178,7 +178,7 @@ def test_a_document_that_lacks_an_added_node_takes_it_out_again(place: Place) ->
 
 
 @pytest.mark.slow
-def test_a_node_of_another_pool_is_moved_on_request_alone(place: Place) -> None:
+def test_add_node_moves_between_pools_only_with_overwrite(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         place.anywhere("create", "-f", place.file(pool("spares", "spare-1"), pool("others", "spare-2")))
         kept = place.anywhere("add", "node", "spare-1", "--pool", "others", code=1)
@@ -195,7 +195,7 @@ def test_a_node_of_another_pool_is_moved_on_request_alone(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_all_that_can_be_added_is(place: Place) -> None:
+def test_add_node_adds_the_existing_nodes_of_several(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         value = place.anywhere("add", "node", "nobody", "spare-1", "--pool", "npu-pool", "--json", code=1).value
         assert value["success"] == ["spare-1"]
@@ -206,7 +206,7 @@ def test_all_that_can_be_added_is(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_nodes_that_join_at_the_same_time_are_all_in_the_definition(place: Place) -> None:
+def test_concurrent_joins_are_all_in_the_definition(place: Place) -> None:
     names = [f"spare-{number}" for number in range(8)]
     with spare_nodes(place.plane, *names):
         place.anywhere("create", "-f", place.file(pool("spares", "spare-0")))
@@ -224,7 +224,7 @@ def test_nodes_that_join_at_the_same_time_are_all_in_the_definition(place: Place
 
 
 @pytest.mark.slow
-def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:
+def test_add_node_to_an_unknown_pool_fails(place: Place) -> None:
     failed = place.anywhere("add", "node", "cpu-1", "--pool", "trainig-pool", code=1)
     assert failed.err == (
         "error: there is no pool trainig-pool\n"
@@ -238,7 +238,7 @@ def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) -> None:
+def test_definition_held_by_another_manager_is_kept(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         rendered = place.anywhere("render", "-f", place.file(pool("spares", "spare-1")), "--nodes").out
         place.plane.kubectl("apply", "--server-side", "--field-manager=argocd", "-f", "-", input=rendered)
@@ -249,7 +249,7 @@ def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) ->
 
 
 @pytest.mark.slow
-def test_a_node_that_kubectl_labelled_leaves_too(place: Place) -> None:
+def test_remove_node_removes_a_label_set_by_kubectl(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         place.plane.kubectl("label", "node", "spare-1", f"{POOL}=by-hand")
         place.anywhere("remove", "node", "spare-1", "--pool", "by-hand")
@@ -259,7 +259,7 @@ def test_a_node_that_kubectl_labelled_leaves_too(place: Place) -> None:
 # Deleting -------------------------------------------------------------------------------------------------
 
 
-def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
+def test_delete_pool_names_its_jobs_and_keeps_them_running(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", labels={TYPE: "t4"}):
         job = {
             "kind": "training",
@@ -294,21 +294,21 @@ def test_delete_pool_can_keep_the_labels(place: Place) -> None:
         value = place.anywhere("delete", "pool", "spares", "--keep-labels", "-o", "json").value
         assert [(step["kind"], step["result"]) for step in value["steps"]] == [("ConfigMap", "done")]
         assert nodes_of(place, "spares") == ["spare-1"]
-        # Known from the node alone, and deleted by its name all the same.
+        # The pool exists only as a node label now, and can still be deleted by name.
         assert column(place.anywhere("get", "pools", "spares").out, "NODE COUNT") == ["1"]
         place.anywhere("delete", "pool", "spares")
         assert nodes_of(place, "spares") == []
 
 
 @pytest.mark.slow
-def test_what_is_no_pool_to_delete(place: Place) -> None:
+def test_delete_pool_refuses_default_and_wrong_options(place: Place) -> None:
     assert "there is nothing to delete" in place.anywhere("delete", "pool", "default", code=1).err
     assert "Name the pool" in place.anywhere("delete", "pool", code=2).err
     assert "goes with `gpuctl delete quota" in place.anywhere("delete", "pool", "x", "--namespace-too", code=2).err
 
 
 @pytest.mark.slow
-def test_delete_by_file_is_the_same(place: Place) -> None:
+def test_delete_pool_by_file(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         path = place.file(pool("spares", "spare-1"))
         place.anywhere("create", "-f", path)

@@ -1,4 +1,4 @@
-"""Pools and quotas: labels on nodes that gpuctl alone puts there and takes away, namespaces that are never deleted."""
+"""Pools and quotas: gpuctl removes only the node labels that it set, and never deletes namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SYSTEM = "gpuctl-system"
 
 
 class Nodes:
-    """Nodes of one test, with pools named after it."""
+    """The nodes of one test, and pools named after the test."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -28,42 +28,41 @@ class Nodes:
         self.made: list[str] = []
 
     def add(self, number: int = 1) -> Any:
-        """Add nodes; their names, or the name of one."""
+        """Add nodes; return their names, or the name itself if only one is added."""
         names = [f"{self.prefix}-{len(self.made) + index}" for index in range(number)]
         self.place.plane.add_nodes({name: {"gpus": 8} for name in names})
         self.made += names
         return names if number > 1 else names[0]
 
     def name(self, pool: str) -> str:
-        """A pool's name that no other test has."""
+        """Return a pool name that no other test uses."""
         return f"{self.prefix}-{pool}"
 
     def pool(self, pool: str, **nodes: str) -> Document:
-        """A pool's document; ``nodes`` are names and GPU types."""
+        """Return a pool's document; ``nodes`` maps node names to GPU types."""
         entries = {name: {"gpu-type": gpu_type} for name, gpu_type in nodes.items()}
         return {"kind": "pool", "version": "v0.1", "pool": {"name": self.name(pool)}, "nodes": entries}
 
     def get(self, name: str) -> dict[str, Any]:
-        """A node."""
         return self.api.call("GET", f"/api/v1/nodes/{name}")
 
     def labels(self, name: str) -> dict[str, str]:
-        """The labels that are neither Kubernetes' nor kwok's."""
+        """Return a node's labels without those of Kubernetes and kwok."""
         found = self.get(name)["metadata"]["labels"]
         return {key: value for key, value in found.items() if key.startswith((f"{DOMAIN}/", "example.com/"))}
 
     def pooled(self, name: str, pool: str, gpu_type: str) -> bool:
-        """Whether a node has exactly the labels of a pool."""
+        """Return True if a node has exactly the labels of a pool."""
         return self.labels(name) == {POOL_LABEL: self.name(pool), TYPE_LABEL: gpu_type}
 
     def label(self, name: str, manager: str, **values: str | None) -> None:
-        """Set labels as ``kubectl label`` does: a merge patch by a manager; None removes one."""
+        """Set labels with a merge patch by a manager, as ``kubectl label`` does; None removes a label."""
         names = {"pool": POOL_LABEL, "gpu_type": TYPE_LABEL}
         patch = {"metadata": {"labels": {names.get(key, f"example.com/{key}"): value for key, value in values.items()}}}
         self.api.call("PATCH", f"/api/v1/nodes/{name}?fieldManager={manager}", patch, MERGE_PATCH)
 
     def managers(self, name: str, label: str) -> set[str]:
-        """Who holds a label of a node."""
+        """Return the field managers of a node's label."""
         entries = self.get(name)["metadata"]["managedFields"]
         return {
             entry["manager"]
@@ -72,14 +71,14 @@ class Nodes:
         }
 
     def definition(self, pool: str) -> str | None:
-        """A pool's definition in the cluster."""
+        """Return a pool's definition in the cluster; None if it does not exist."""
         status, found = self.api.request("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-{self.name(pool)}")
         return str(found["data"]["pool.yaml"]) if status == 200 else None
 
 
 @pytest.fixture
 def nodes(place: Place) -> Iterator[Nodes]:
-    """Nodes that go away with the test, and so do its pools."""
+    """Nodes that are deleted after the test, together with their pools."""
     result = Nodes(place)
     yield result
     for name in result.made:
@@ -91,8 +90,8 @@ def nodes(place: Place) -> Iterator[Nodes]:
             result.api.call("DELETE", f"/api/v1/namespaces/{SYSTEM}/configmaps/{name}")
 
 
-def test_labels_and_definition(place: Place, nodes: Nodes, proxy: Proxy) -> None:
-    """Both by server-side apply, labels under a manager of their own; the second time nothing is written."""
+def test_apply_pool_writes_labels_and_definition(place: Place, nodes: Nodes, proxy: Proxy) -> None:
+    """Labels and definition use server-side apply, labels under their own manager; a second apply writes nothing."""
     one, two = nodes.add(2)
     document = nodes.pool("a", **{one: "a100", two: ""})
     first = place.apply(document)
@@ -107,7 +106,7 @@ def test_labels_and_definition(place: Place, nodes: Nodes, proxy: Proxy) -> None
     assert proxy.writes() == []
 
 
-def test_pods_go_to_the_pool(place: Place, nodes: Nodes) -> None:
+def test_pods_run_on_nodes_of_their_pool(place: Place, nodes: Nodes) -> None:
     node = nodes.add()
     place.apply(
         nodes.pool("a", **{node: "a100"}), training("a", resources={"pool": nodes.name("a"), "gpu-type": "a100"})
@@ -151,7 +150,7 @@ def test_jobs_on_a_node_that_leaves_or_moves_are_named(place: Place, nodes: Node
 
 
 @pytest.mark.slow
-def test_label_that_kubectl_set_too_stays_and_is_told(place: Place, nodes: Nodes) -> None:
+def test_shared_pool_label_stays_and_is_reported(place: Place, nodes: Nodes) -> None:
     one, two = nodes.add(2)
     nodes.label(one, "kubectl-label", pool=nodes.name("a"))
     place.apply(nodes.pool("a", **{one: "a100", two: "a100"}))
@@ -160,15 +159,15 @@ def test_label_that_kubectl_set_too_stays_and_is_told(place: Place, nodes: Nodes
     expected = f"leaves the pool {nodes.name('a')}; label {POOL_LABEL} stays: kubectl-label set it too"
     assert f"updated   node/{one}  ({expected})\n" in done.out
     assert nodes.labels(one) == {POOL_LABEL: nodes.name("a")}
-    # It is not ours any more, and every later apply says why it is still there.
+    # gpuctl no longer manages the label.
     again = place.apply(nodes.pool("a", **{two: "a100"}))
     assert again.err == ""
     assert nodes.labels(one) == {POOL_LABEL: nodes.name("a")}
 
 
 @pytest.mark.slow
-def test_node_that_only_kubectl_labelled(place: Place, nodes: Nodes) -> None:
-    """A label with the right value is taken as it is, and stays when the node leaves."""
+def test_pool_label_set_by_kubectl_alone_stays(place: Place, nodes: Nodes) -> None:
+    """A label that already has the right value is not taken over, and stays when the node leaves the pool."""
     one, two = nodes.add(2)
     for name in (one, two):
         nodes.label(name, "kubectl-label", pool=nodes.name("a"), gpu_type="a100")
@@ -182,7 +181,7 @@ def test_node_that_only_kubectl_labelled(place: Place, nodes: Nodes) -> None:
 
 
 @pytest.mark.slow
-def test_absent_node_is_a_note_and_no_phantom(place: Place, nodes: Nodes) -> None:
+def test_absent_node_is_skipped_with_a_note(place: Place, nodes: Nodes) -> None:
     one = nodes.add()
     absent = f"{nodes.prefix}-absent"
     document = nodes.pool("a", **{one: "a100", absent: "a100"})
@@ -200,8 +199,8 @@ def test_absent_node_is_a_note_and_no_phantom(place: Place, nodes: Nodes) -> Non
 
 
 @pytest.mark.slow
-def test_node_that_goes_away_under_the_plan(place: Place, nodes: Nodes, proxy: Proxy) -> None:
-    """A server-side apply would create it: its uid makes that a conflict."""
+def test_node_deleted_after_the_plan_is_not_recreated(place: Place, nodes: Nodes, proxy: Proxy) -> None:
+    """A server-side apply would create the node again; the uid in the request turns that into a conflict."""
     one = nodes.add()
     labelling = matching("PATCH", f"/nodes/{one}", writes=True)
     gone = nth(1, labelling)
@@ -211,7 +210,7 @@ def test_node_that_goes_away_under_the_plan(place: Place, nodes: Nodes, proxy: P
     assert place.api.request("GET", f"/api/v1/nodes/{one}")[0] == 404
 
 
-def test_label_of_another_manager_is_a_conflict_that_names_it(place: Place, nodes: Nodes) -> None:
+def test_label_conflict_names_the_other_manager(place: Place, nodes: Nodes) -> None:
     one = nodes.add()
     nodes.label(one, "kubectl-label", pool="other", gpu_type="h100")
     before = nodes.labels(one)
@@ -234,8 +233,8 @@ def test_label_of_another_manager_is_a_conflict_that_names_it(place: Place, node
 
 
 @pytest.mark.slow
-def test_labels_of_label_node_are_not_erased(place: Place, nodes: Nodes) -> None:
-    """``label node`` is a merge patch by ``gpuctl-label``: neither it nor the pools takes away what the other set."""
+def test_apply_pool_keeps_labels_of_label_node(place: Place, nodes: Nodes) -> None:
+    """``label node`` sends a merge patch as ``gpuctl-label``: neither it nor the pool removes labels of the other."""
     one = nodes.add()
     place.apply(nodes.pool("a", **{one: "a100"}))
     nodes.label(one, "gpuctl-label", rack="r7")
@@ -256,8 +255,8 @@ def test_node_moves_between_pools(place: Place, nodes: Nodes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["taken first", "given up first"])
-def test_node_moves_between_pools_that_are_applied_apart(place: Place, nodes: Nodes, order: str) -> None:
-    """The old pool's apply must not take off the new pool's label."""
+def test_node_moves_between_separately_applied_pools(place: Place, nodes: Nodes, order: str) -> None:
+    """Applying the old pool must not remove the label of the new pool."""
     one = nodes.add()
     place.apply(nodes.pool("a", **{one: "a100"}))
     steps = [nodes.pool("b", **{one: "a100"}), nodes.pool("a")]
@@ -267,7 +266,7 @@ def test_node_moves_between_pools_that_are_applied_apart(place: Place, nodes: No
 
 
 @pytest.mark.slow
-def test_deleted_pool_leaves_the_gpu_type(place: Place, nodes: Nodes) -> None:
+def test_deleted_pool_keeps_the_gpu_type_label(place: Place, nodes: Nodes) -> None:
     one, two = nodes.add(2)
     file = place.file(nodes.pool("a", **{one: "a100", two: "a100"}))
     place.gpuctl("apply", "-f", file)
@@ -278,7 +277,7 @@ def test_deleted_pool_leaves_the_gpu_type(place: Place, nodes: Nodes) -> None:
 
 
 @pytest.mark.slow
-def test_deleted_pool_leaves_no_node_that_joined_it_otherwise(place: Place, nodes: Nodes) -> None:
+def test_deleted_pool_unlabels_every_member(place: Place, nodes: Nodes) -> None:
     one, two, three = nodes.add(3)
     file = place.file(nodes.pool("a", **{one: "a100"}))
     place.gpuctl("apply", "-f", file)
@@ -290,8 +289,8 @@ def test_deleted_pool_leaves_no_node_that_joined_it_otherwise(place: Place, node
 
 
 @pytest.mark.slow
-def test_broken_definition_in_the_cluster(place: Place, nodes: Nodes) -> None:
-    """Somebody edited it: it is put right, and who had been in it is no longer known."""
+def test_broken_pool_definition_is_repaired_with_adopt(place: Place, nodes: Nodes) -> None:
+    """Another client edited the definition. Apply repairs it; former members are no longer known."""
     one = nodes.add()
     document = nodes.pool("a", **{one: "a100"})
     place.apply(document)
@@ -305,7 +304,7 @@ def test_broken_definition_in_the_cluster(place: Place, nodes: Nodes) -> None:
 
 
 def quota(name: str, *namespaces: str, gpu: int = 8) -> Document:
-    """A quota's document."""
+    """Return a quota's document."""
     users = {namespace: {"cpu": 100, "memory": "100Gi", "gpu": gpu} for namespace in namespaces}
     return {"kind": "quota", "version": "v0.1", "quota": {"name": name}, "users": users}
 
@@ -328,8 +327,8 @@ def test_quota_is_changed_in_place(place: Place, proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_namespaces_are_never_deleted_in_passing(place: Place, api: Api) -> None:
-    """A quota makes the namespaces that it names, and neither its next version nor its end deletes one."""
+def test_quota_changes_never_delete_namespaces(place: Place, api: Api) -> None:
+    """A quota creates the namespaces that it names; neither changing nor deleting it deletes a namespace."""
     made = [f"{place.namespace}-q{number}" for number in range(2)]
     place.apply(quota("q", *made))
     place.apply(training("a", job={"namespace": made[0]}, resources={"gpu": 0, "cpu": 1, "memory": "1Gi"}))

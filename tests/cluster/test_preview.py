@@ -1,4 +1,4 @@
-"""What is previewed is what happens: dry-runs and diff change nothing and say what the apply then does."""
+"""Dry runs and diff change nothing and show exactly the steps that apply then executes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SECOND = (
 
 
 def outline(outcome: Outcome) -> list[tuple[Any, ...]]:
-    """What a plan does, without how it went."""
+    """Return the steps of a plan without their results."""
     return [
         (step["action"], step["kind"], step["name"], step["reason"], str(step["changes"]))
         for step in outcome.value["steps"]
     ]
 
 
-def test_the_preview_is_what_happens(place: Place) -> None:
+def test_preview_equals_the_applied_steps(place: Place) -> None:
     place.apply(*FIRST)
     place.running("train", "serve", "note", "comp")
     place.running("multi", pods=2)
@@ -49,7 +49,7 @@ def test_the_preview_is_what_happens(place: Place) -> None:
     for number, plan in enumerate(plans):
         assert {step["result"] for step in plan.value["steps"]} == {"planned"}
         assert plan.value["summary"] == done.value["summary"]
-        # Compared here alone, defaults of the server are not known: which fields differ is told less exactly.
+        # A client dry run does not see the server's defaults, so its lists of changed fields are less exact.
         fields = 3 if number == 1 else 5
         assert [step[:fields] for step in outline(plan)] == [step[:fields] for step in outline(done)]
     assert {step["result"] for step in done.value["steps"]} == {"done"}
@@ -68,7 +68,7 @@ def test_the_preview_is_what_happens(place: Place) -> None:
     assert place.gpuctl("diff", "-f", file).out.count("unchanged") == len(place.names()) - 2
 
 
-def test_fields_of_the_json(place: Place) -> None:
+def test_fields_of_a_json_step(place: Place) -> None:
     place.apply(training())
     place.running("train")
     value = place.gpuctl("diff", "-f", place.file(training(environment=image("v2"))), "-o", "json", code=1).value
@@ -147,8 +147,8 @@ def test_a_diff_is_a_readable_unified_diff(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_every_difference_is_in_the_diff(place: Place) -> None:
-    """Also the order of variables, and what only a default of the server makes."""
+def test_diff_shows_order_and_server_defaults(place: Place) -> None:
+    """The diff shows changes in the order of variables and changes that come only from server defaults."""
     env = [{"name": name, "value": name} for name in "ABC"]
     place.apply(training(environment={"env": env}), MULTI)
     changed = (training(environment={"env": [env[2], *env[:2]]}), training("multi"))
@@ -193,7 +193,7 @@ def test_secrets_are_masked_everywhere(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--dry-run=client", "--dry-run=server"])
-def test_a_dry_run_of_what_is_new(place: Place, flag: str) -> None:
+def test_dry_run_of_new_objects(place: Place, flag: str) -> None:
     outcome = place.apply(training(), compute(), flags=(flag,))
     assert sorted(outcome.out.splitlines()) == [
         f"create    deployment.apps/comp -n {place.namespace}",
@@ -206,7 +206,7 @@ def test_a_dry_run_of_what_is_new(place: Place, flag: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_json_value_whatever_happens(place: Place) -> None:
+def test_every_command_prints_one_json_value(place: Place) -> None:
     place.apply(training())
     place.running("train")
     (place.directory / "wrong.yaml").write_text("kind: training\nversion: v0.1\njob: {name: x}\n")
@@ -254,8 +254,8 @@ def test_rolling_changes_in_place(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_rolling_while_its_status_moves(place: Place, proxy: Proxy) -> None:
-    """Another version between the look and the change is no other object."""
+def test_rolling_retries_after_a_status_update(place: Place, proxy: Proxy) -> None:
+    """A new resourceVersion between read and write does not make it another object."""
     place.apply(inference())
     moved = meanwhile(
         lambda: place.patch("Deployment", "serve", {"status": {"collisionCount": 7}}, subresource="status")
@@ -268,8 +268,8 @@ def test_rolling_while_its_status_moves(place: Place, proxy: Proxy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False], ids=["same", "other"])
-def test_rolling_twice_at_once(place: Place, proxy: Proxy, same: bool) -> None:
-    """What another run has made of it meanwhile is taken as it is if it is what was wanted, and else left alone."""
+def test_concurrent_rolling_accepts_only_the_same_change(place: Place, proxy: Proxy, same: bool) -> None:
+    """Another run changes the Deployment first: the same change is accepted, a different one is not overwritten."""
     place.apply(inference())
     changed = inference(environment=image("v2"))
     other = place.file(changed if same else inference(environment=image("v3")), name="other.yaml")
@@ -309,7 +309,7 @@ def test_rolling_removes_what_the_document_no_longer_has(place: Place) -> None:
         ("rolling", "rolling", "replace", False),
     ],
 )
-def test_where_the_strategy_comes_from(
+def test_strategy_precedence(
     place: Place, platform: str, annotation: str | None, flag: str | None, rolls: bool
 ) -> None:
     place.platform(f"strategy: {platform}")
@@ -323,7 +323,7 @@ def test_where_the_strategy_comes_from(
 
 
 @pytest.mark.slow
-def test_a_training_is_replaced_whatever_the_strategy(place: Place) -> None:
+def test_training_is_replaced_with_any_strategy(place: Place) -> None:
     place.apply(training())
     assert place.plan(training(environment=image("v2")), flags=("--strategy=rolling",)).actions == {
         "Job/train": "replace"

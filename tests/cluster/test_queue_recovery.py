@@ -1,4 +1,4 @@
-"""What Kueue had admitted, waits or is paused comes back as it was handed in, where its successor cannot be created."""
+"""Jobs in Kueue queues (admitted, waiting or paused) are restored as submitted if their replacement cannot be created."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.queues import Queues
 
 KINDS = {"job": "Job", "jobset": "JobSet"}
 FLAVOR = {"runwhere.ai/pool": "drill", "kubernetes.io/os": "linux"}
-Lose = Callable[[Document], str]
+FailReplacement = Callable[[Document], str]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def proxy(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.Mon
 
 
 def makes_v2(request: Request) -> bool:
-    """Whether a request creates the changed training."""
+    """Return True if a request creates the changed training."""
     created = request.is_write and request.method == "POST" and request.path.endswith(("/jobs", "/jobsets"))
     return created and b"registry.example.com/app:v2" in request.body
 
@@ -39,9 +39,10 @@ REFUSAL = on(
 
 
 @pytest.fixture(params=["refused", "killed"])
-def lose(request: pytest.FixtureRequest, queue_place: Place, proxy: Proxy) -> Lose:
-    """Applies a change whose new object is refused, in one run, or by the recovery of a run killed after its delete; what
-    the apply warned of."""
+def fail_replacement(request: pytest.FixtureRequest, queue_place: Place, proxy: Proxy) -> FailReplacement:
+    """Return a function that applies a change whose new object is refused, and returns the warnings of the apply. The
+    old object is restored in the same run, or by `gpuctl recover` after the run was killed behind its delete.
+    """
     place = queue_place
 
     def refused(document: Document) -> str:
@@ -64,13 +65,13 @@ def lose(request: pytest.FixtureRequest, queue_place: Place, proxy: Proxy) -> Lo
     return {"refused": refused, "killed": killed}[request.param]
 
 
-def rows(place: Place) -> dict[str, str]:
-    """Job -> status word."""
+def statuses(place: Place) -> dict[str, str]:
+    """Return the status of each job."""
     return {row["name"]: row["status"] for row in place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]}
 
 
 def is_settled(place: Place, proxy: Proxy, document: Document) -> bool:
-    """Whether another apply of a document writes nothing."""
+    """Return True if another apply of the document writes nothing."""
     proxy.reset()
     assert set(place.plan(document).actions.values()) == {"unchanged"}
     place.apply(document)
@@ -79,22 +80,22 @@ def is_settled(place: Place, proxy: Proxy, document: Document) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", KINDS)
-def test_what_was_admitted_is_admitted_again(
-    queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose, backend: str
+def test_restored_job_is_admitted_to_any_flavor(
+    queue_place: Place, queues: Queues, proxy: Proxy, fail_replacement: FailReplacement, backend: str
 ) -> None:
-    """By any flavor: the nodes and tolerations that Kueue gave it go with its admission."""
+    """Node selector and tolerations that Kueue injected are removed, so any flavor can admit the restored job."""
     place, kind = queue_place, KINDS[backend]
     flavor = queues.flavor("labelled", FLAVOR, tolerations=[{"key": "special", "operator": "Exists"}])
     queues.team(gpus=2, backend=backend, flavor=flavor)
     document = training(resources={"nodes": 2})
     place.apply(document)
     queues.admitted("train", kind=kind)
-    place.until(lambda: rows(place) == {"train": "Running"}, "it to run")
+    place.until(lambda: statuses(place) == {"train": "Running"}, "it to run")
     spec = place.get(kind, "train")["spec"]
     template = (spec["replicatedJobs"][0]["template"]["spec"] if backend == "jobset" else spec)["template"]
     assert template["spec"]["nodeSelector"] == FLAVOR
     before = place.uid(kind, "train")
-    lose(training(resources={"nodes": 2}, environment=image("v2")))
+    fail_replacement(training(resources={"nodes": 2}, environment=image("v2")))
     assert place.uid(kind, "train") != before
     queues.admitted("train", kind=kind)
     pods = queues.workload("train", kind)["spec"]["podSets"][0]["template"]
@@ -102,20 +103,22 @@ def test_what_was_admitted_is_admitted_again(
     assert not any(item.get("key") == "special" for item in pods["spec"].get("tolerations") or [])
     metadata = pods.get("metadata") or {}
     assert not any("kueue" in key for part in ("labels", "annotations") for key in metadata.get(part) or {})
-    place.until(lambda: rows(place) == {"train": "Running"}, "it to run again")
+    place.until(lambda: statuses(place) == {"train": "Running"}, "it to run again")
     assert is_settled(place, proxy, document)
 
 
-def test_what_waited_waits_again(queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose) -> None:
+def test_restored_job_waits_in_the_queue_again(
+    queue_place: Place, queues: Queues, proxy: Proxy, fail_replacement: FailReplacement
+) -> None:
     place = queue_place
     queues.team(gpus=1)
     place.apply(training("first"))
     place.running("first")
     place.apply(training("second"))
     queues.waits("second")
-    lose(training("second", environment=image("v2")))
+    fail_replacement(training("second", environment=image("v2")))
     queues.waits("second")
-    assert rows(place) == {"first": "Running", "second": "Queued"}
+    assert statuses(place) == {"first": "Running", "second": "Queued"}
     assert is_settled(place, proxy, training("second"))
     place.gpuctl("delete", "job", "first", "--yes")
     place.running("second")
@@ -123,10 +126,10 @@ def test_what_waited_waits_again(queue_place: Place, queues: Queues, proxy: Prox
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", KINDS)
-def test_what_is_paused_stays_paused(
-    queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose, backend: str
+def test_restored_job_stays_paused(
+    queue_place: Place, queues: Queues, proxy: Proxy, fail_replacement: FailReplacement, backend: str
 ) -> None:
-    """The mark of a pause is Kueue's Workload, which goes with the object: Kueue would start the new one."""
+    """The pause is stored in Kueue's Workload, which is deleted with the object: Kueue would start the restored job."""
     place, kind = queue_place, KINDS[backend]
     queues.team(gpus=2, backend=backend)
     document = training(resources={"nodes": 2})
@@ -134,22 +137,22 @@ def test_what_is_paused_stays_paused(
     queues.admitted("train", kind=kind)
     place.gpuctl("pause", "train")
     place.until(lambda: not place.pods("train"), "the pods to go")
-    lose(training(resources={"nodes": 2}, environment=image("v2")))
+    fail_replacement(training(resources={"nodes": 2}, environment=image("v2")))
     assert PAUSED in place.get(kind, "train")["metadata"]["annotations"]
     queues.waits("train", kind=kind)
-    assert rows(place) == {"train": "Paused"}
+    assert statuses(place) == {"train": "Paused"}
     assert not place.pods("train")
     assert is_settled(place, proxy, document)
     place.gpuctl("resume", "train")
-    place.until(lambda: rows(place) == {"train": "Running"}, "it to run")
+    place.until(lambda: statuses(place) == {"train": "Running"}, "it to run")
     assert is_settled(place, proxy, document)
 
 
 @pytest.mark.slow
-def test_who_may_not_read_workloads_is_told_where_the_old_one_may_run(
-    queue_plane: ControlPlane, queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose
+def test_apply_warns_about_the_flavor_without_workload_rights(
+    queue_plane: ControlPlane, queue_place: Place, queues: Queues, proxy: Proxy, fail_replacement: FailReplacement
 ) -> None:
-    """Nothing gets lost but that it might run elsewhere, and that is said before anything is deleted."""
+    """The restored job keeps the node selector of its flavor; apply warns about it before it deletes anything."""
     place = queue_place
     queues.team(gpus=2, flavor=queues.flavor("labelled", FLAVOR))
     place.apply(training())
@@ -157,7 +160,7 @@ def test_who_may_not_read_workloads_is_told_where_the_old_one_may_run(
     before = place.uid("Job", "train")
     place.grant("alice", "edit")
     proxy.kubeconfig(place.directory / "through-proxy", token=queue_plane.tokens["alice"])
-    said = lose(training(environment=image("v2")))
+    said = fail_replacement(training(environment=image("v2")))
     assert place.uid("Job", "train") != before
     assert (
         f"warning: you may not list Kueue's workloads there: if job.batch/train in {place.namespace} is created again as it "
@@ -165,4 +168,4 @@ def test_who_may_not_read_workloads_is_told_where_the_old_one_may_run(
     ) in said
     queues.admitted("train")
     assert place.get("Job", "train")["spec"]["template"]["spec"]["nodeSelector"] == FLAVOR
-    place.until(lambda: rows(place) == {"train": "Running"}, "it to run again")
+    place.until(lambda: statuses(place) == {"train": "Running"}, "it to run again")

@@ -1,4 +1,4 @@
-"""Trainings that Kueue admits: its real controller, webhooks and queues, and the commands of a user."""
+"""Trainings in Kueue queues, with Kueue's real controller and webhooks, and the commands of a user."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ OUTCOME = "gpuctl.test/outcome"
 
 
 def gpus(name: str, count: int, priority: str = "medium", **changes: Any) -> Document:
-    """A training of one node with so many GPUs."""
+    """Return a one-node training with this number of GPUs."""
     job = {**changes.pop("job", {}), "priority": priority}
     return training(name, job=job, resources={"gpu": count}, **changes)
 
 
-def rows(place: Place) -> dict[str, str]:
-    """Job -> status word."""
+def statuses(place: Place) -> dict[str, str]:
+    """Return the status of each job."""
     return {row["name"]: row["status"] for row in place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]}
 
 
 def why(place: Place, name: str) -> Object:
-    """The JSON answer; the text is run, too."""
+    """Return the JSON answer of `gpuctl why`; check that the text names the same cause."""
     answer = dict(place.gpuctl("why", name, "-o", "json").value)
     record(place.namespace, name, answer["cause"])
     assert answer["cause"] in place.gpuctl("why", name).out.splitlines()[0]
     return answer
 
 
-def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Queues) -> None:
+def test_first_job_is_admitted_and_the_next_waits(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     cluster_queue = queues.team(gpus=3)
     first, second, third = gpus("first", 2), gpus("second", 2), gpus("third", 3, "low")
@@ -50,7 +50,7 @@ def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Qu
     place.running("first")
     place.apply(second, third)
     queues.waits("second", "third")
-    assert rows(place) == {"first": "Running", "second": "Queued", "third": "Queued"}
+    assert statuses(place) == {"first": "Running", "second": "Queued", "third": "Queued"}
     answer = why(place, "third")
     assert answer["cause"] == "queued"
     assert answer["message"] == (
@@ -86,7 +86,7 @@ def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Qu
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str) -> None:
-    """Waiting, admitted to a flavor with labels and tolerations of its own, and finished."""
+    """Covers waiting, finished and admitted jobs; the flavor has its own labels and tolerations."""
     place = queue_place
     labels = {"runwhere.ai/pool": "drill", "kubernetes.io/os": "linux"}
     flavor = queues.flavor("labelled", labels, tolerations=[{"key": "special", "operator": "Exists"}])
@@ -99,7 +99,7 @@ def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, write
     queues.admitted("first", kind=kind)
     place.apply(second)
     queues.waits("second", kind=kind)
-    place.until(lambda: rows(place)["first"] == "Running", "first to run")
+    place.until(lambda: statuses(place)["first"] == "Running", "first to run")
     admitted = place.get(kind, "first")["spec"]
     template = (admitted["replicatedJobs"][0]["template"]["spec"] if backend == "jobset" else admitted)["template"]
     assert template["spec"]["nodeSelector"] == labels
@@ -111,16 +111,16 @@ def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, write
     place.gpuctl("delete", "job", "second", "--yes")
     place.apply(done)
     place.gpuctl("wait", "done", "--for", "done", "--timeout", "180")
-    assert rows(place) == {"done": "Succeeded"}
+    assert statuses(place) == {"done": "Succeeded"}
     assert writes_nothing(done)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_has_ended_runs_again_where_there_is_room(
+def test_rerun_drops_the_flavor_of_the_old_admission(
     queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
 ) -> None:
-    """Kueue wrote its Workload's name and the flavor's nodes into the pods of the old one, and starts none with these."""
+    """Kueue wrote its Workload's name and the flavor's node selector into the old pods; a job with these never starts."""
     place = queue_place
     kind = "JobSet" if backend == "jobset" else "Job"
     flavor = queues.flavor(
@@ -137,18 +137,18 @@ def test_what_has_ended_runs_again_where_there_is_room(
     assert pods["spec"]["nodeSelector"] == {"runwhere.ai/pool": "drill"}
     assert not any(item["key"] == "own" for item in pods["spec"]["tolerations"])
     place.gpuctl("wait", "again", "--for", "done", "--timeout", "180")
-    assert rows(place) == {"again": "Succeeded"}
+    assert statuses(place) == {"again": "Succeeded"}
     assert writes_nothing(document)
 
 
-def test_priority_within_a_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+def test_higher_priority_preempts_within_a_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
     place = queue_place
     queues.team(gpus=2, preemption={"withinClusterQueue": "LowerPriority"})
     low, high = gpus("low", 2, "low"), gpus("high", 2, "high")
     place.apply(low)
     place.running("low")
     place.apply(high, flags=("--wait", "--timeout", "180", "--yes"))
-    assert rows(place) == {"high": "Running", "low": "Queued"}
+    assert statuses(place) == {"high": "Running", "low": "Queued"}
     queues.waits("low")
     answer = why(place, "low")
     assert answer["cause"] == "queued"
@@ -161,7 +161,7 @@ def test_priority_within_a_queue(queue_place: Place, queues: Queues, writes_noth
 
 
 @pytest.mark.slow
-def test_quota_that_is_taken_back_in_a_cohort(queue_place: Place, queues: Queues) -> None:
+def test_lender_reclaims_quota_in_a_cohort(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     cohort, flavor = queues.name("lab"), queues.flavor("shared")
     lender = queues.cluster_queue(
@@ -187,12 +187,12 @@ def test_quota_that_is_taken_back_in_a_cohort(queue_place: Place, queues: Queues
     assert f"with what cohort {cohort} lends" in answer["message"]
     place.gpuctl("delete", "job", "late")
     queues.use("lend")
-    # That Kueue stops the guest is asked before.
+    # Apply asks before Kueue evicts the guest.
     guest = f"training/guest in {place.namespace} (1 pod, running for "
     assert f"evicts {guest}" in place.apply(gpus("owner", 2), code=2).err
     place.apply(gpus("owner", 2), flags=("--yes",))
     place.running("owner")
-    place.until(lambda: rows(place)["guest"] == "Queued", "the guest to give back what it borrowed")
+    place.until(lambda: statuses(place)["guest"] == "Queued", "the guest to give back what it borrowed")
     queues.waits("guest")
     answer = why(place, "guest")
     assert f"ago for training/owner in {place.namespace}, a job that takes back lent quota" in answer["message"]
@@ -210,12 +210,12 @@ def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Ju
     [answer] = place.gpuctl("pause", "first", "--json").value["items"]
     assert answer["message"] == "is paused; Kueue ends its pods and gives its GPUs to others"
     place.running("second")
-    assert rows(place) == {"first": "Paused", "second": "Running"}
+    assert statuses(place) == {"first": "Paused", "second": "Running"}
     assert place.gpuctl("pause", "first", "--json").value["items"][0]["changed"] is False
     assert writes_nothing(*documents)
     place.gpuctl("resume", "first")
     queues.waits("first")
-    assert rows(place) == {"first": "Queued", "second": "Running"}
+    assert statuses(place) == {"first": "Queued", "second": "Running"}
     [answer] = place.gpuctl("pause", "first", "--json").value["items"]
     assert answer["message"] == "is paused; it waits no longer in Kueue's queue team"
     place.gpuctl("delete", "job", "second", "--yes")
@@ -228,8 +228,8 @@ def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Ju
 
 
 @pytest.mark.slow
-def test_who_is_paused_does_not_come_back_when_its_pods_have_gone(queue_place: Place, queues: Queues) -> None:
-    """The next job is told that it gets the quota, though the Workload of the first one still has it written down."""
+def test_paused_job_stays_paused_after_its_pods_end(queue_place: Place, queues: Queues) -> None:
+    """The first job's Workload still holds the quota, but `gpuctl fit` reports that the next job is admitted."""
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("first", 2, job={"annotations": {"gpuctl.test/termination": "stuck"}}))
@@ -242,15 +242,13 @@ def test_who_is_paused_does_not_come_back_when_its_pods_have_gone(queue_place: P
     queues.admitted("second")
     place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/termination": None}}})
     place.running("second")
-    assert rows(place) == {"first": "Paused", "second": "Running"}
+    assert statuses(place) == {"first": "Paused", "second": "Running"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
-    queue_place: Place, queues: Queues, backend: str
-) -> None:
-    """As old as it is, and wherever it may run: not only in the flavor in which it ran."""
+def test_resume_reports_evictions_and_wait_reason(queue_place: Place, queues: Queues, backend: str) -> None:
+    """The resumed job keeps its age and may be admitted to any flavor, not only to its former one."""
     place = queue_place
     kind = "JobSet" if backend == "jobset" else "Job"
     flavor = queues.flavor("labelled", {"runwhere.ai/pool": "drill", "kubernetes.io/os": "linux"})
@@ -278,14 +276,14 @@ def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
     refused = place.gpuctl("resume", "urgent", code=2).err
     assert f"training/urgent in {place.namespace} evicts training/small in {place.namespace}" in refused
     assert "cannot ask for confirmation: use --yes" in refused
-    assert rows(place) == {"first": "Queued", "urgent": "Paused", "small": "Running"}
+    assert statuses(place) == {"first": "Queued", "urgent": "Paused", "small": "Running"}
     place.gpuctl("resume", "urgent", "--yes")
     queues.admitted("urgent", kind=kind)
-    place.until(lambda: rows(place) == {"first": "Queued", "urgent": "Running", "small": "Queued"}, "urgent to run")
+    place.until(lambda: statuses(place) == {"first": "Queued", "urgent": "Running", "small": "Queued"}, "urgent to run")
 
 
 @pytest.mark.slow
-def test_resume_tells_of_what_is_partly_done_what_its_rest_waits_for(queue_place: Place, queues: Queues) -> None:
+def test_resume_of_a_partly_completed_job_counts_the_rest(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     team = queues.team(gpus=2)
     place.apply(training("wide", resources={"nodes": 2}))
@@ -308,20 +306,20 @@ def test_resume_tells_of_what_is_partly_done_what_its_rest_waits_for(queue_place
 
 
 @pytest.mark.slow
-def test_resume_leaves_to_each_job_what_it_cannot_resume(queue_place: Place, queues: Queues) -> None:
-    """Those before it are resumed; why it is not, its own answer tells."""
+def test_resume_reports_failures_per_job(queue_place: Place, queues: Queues) -> None:
+    """Jobs before a failing one are resumed; the error names the reason for the failing job."""
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("done", 1, job={"annotations": {OUTCOME: "complete"}}), gpus("first", 1), inference("serve"))
     place.gpuctl("wait", "done", "--for", "done", "--timeout", "180")
     place.running("first", "serve")
-    # Kueue makes no Workload for a Deployment itself.
+    # Kueue itself creates no Workload for a Deployment.
     place.patch("Deployment", "serve", {"metadata": {"labels": {QUEUE: "team"}}})
     place.gpuctl("pause", "first")
     place.until(lambda: not place.pods("first"), "its pod to go")
     assert "Kueue has no Workload for it" in place.gpuctl("resume", "first", "serve", code=1).err
     assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
-    # Kueue deletes the Workloads of what has ended after a while, if it is told to.
+    # Kueue can be configured to delete the Workloads of finished jobs after some time.
     place.api.call("DELETE", queues.path(queues.workload("done")))
     place.until(lambda: not queues.has_workload("done"), "its Workload to go")
     answer = place.gpuctl("resume", "done", code=1).err
@@ -330,8 +328,8 @@ def test_resume_leaves_to_each_job_what_it_cannot_resume(queue_place: Place, que
 
 
 @pytest.mark.slow
-def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Place, queues: Queues) -> None:
-    """A pause that was broken off has written the mark, and the Workload is still active."""
+def test_resume_of_an_active_job_only_removes_the_mark(queue_place: Place, queues: Queues) -> None:
+    """An interrupted pause has written the mark, but the Workload is still active."""
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("first", 2))
@@ -347,10 +345,10 @@ def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Pl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_pause_lasts_through_a_change(
+def test_paused_job_stays_paused_when_replaced(
     queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
 ) -> None:
-    """Kueue starts whatever is new in a queue with room, suspended or not."""
+    """Kueue starts every new job in a queue with free quota, even if it is suspended."""
     place = queue_place
     kind = "JobSet" if backend == "jobset" else "Job"
     queues.team(gpus=4, backend=backend)
@@ -362,25 +360,26 @@ def test_a_pause_lasts_through_a_change(
     changed = training(resources={"nodes": 2}, environment=image("v2"))
     place.apply(changed)
     queues.waits("train", kind=kind)
-    assert rows(place) == {"train": "Paused"}
+    assert statuses(place) == {"train": "Paused"}
     assert not place.pods("train")
     assert why(place, "train")["cause"] == "paused"
     assert writes_nothing(changed)
     assert place.gpuctl("pause", "train", "--json").value["items"][0]["changed"] is False
     [answer] = place.gpuctl("resume", "train", "--json").value["items"]
     assert answer["message"] == "is resumed; it starts when Kueue admits it"
-    place.until(lambda: rows(place) == {"train": "Running"}, "it to run")
+    place.until(lambda: statuses(place) == {"train": "Running"}, "it to run")
     assert place.get(kind, "train")["metadata"]["labels"][QUEUE] == "team"
     assert writes_nothing(changed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("queue", ["team", f"team-{'q' * 58}"], ids=["short", "long"])
-def test_what_had_ended_and_comes_back_does_not_run_again(
+def test_recreated_finished_job_does_not_start(
     queue_place: Place, queues: Queues, writes_nothing: Judge, queue: str
 ) -> None:
-    """The new object is refused after the old one is gone: a quota for Jobs filled up in between. Kueue gives what names
-    no queue that of the namespace's default."""
+    """A finished job is recreated because its replacement was refused after the delete (a quota for Jobs filled up).
+    Kueue assigns jobs without a queue name to the namespace's default queue.
+    """
     place = queue_place
     team = queues.cluster_queue()
     queues.local_queue(queue, team)
@@ -394,7 +393,7 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     place.kubectl("delete", "job", "train")
     place.create(recreatable(live), manager="gpuctl")
     queues.waits("train")
-    assert rows(place) == {"train": "Suspended"}
+    assert statuses(place) == {"train": "Suspended"}
     assert not place.pods("train")
     answer = why(place, "train")
     assert answer["cause"] == "suspended"
@@ -408,8 +407,8 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
 
 
 @pytest.mark.slow
-def test_a_full_quota_of_the_namespace_is_no_reason_to_refuse_what_waits(queue_place: Place, queues: Queues) -> None:
-    """Its pods come when Kueue admits it: then others have given back theirs."""
+def test_full_namespace_quota_does_not_refuse_queued_jobs(queue_place: Place, queues: Queues) -> None:
+    """Pods of a queued job are created at admission, when other jobs have released their quota."""
     place = queue_place
     queues.team(gpus=2)
     place.limit(gpu="2")
@@ -424,7 +423,7 @@ def test_a_full_quota_of_the_namespace_is_no_reason_to_refuse_what_waits(queue_p
 
 
 @pytest.mark.slow
-def test_a_change_of_what_waits_and_of_what_runs(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+def test_replacing_waiting_and_running_jobs(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("first", 2))
@@ -445,8 +444,8 @@ def test_a_change_of_what_waits_and_of_what_runs(queue_place: Place, queues: Que
 
 
 @pytest.mark.slow
-def test_another_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
-    """Kueue lets only what is suspended change its queue."""
+def test_only_suspended_jobs_change_their_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    """Kueue allows only suspended jobs to change their queue."""
     place = queue_place
     queues.team(gpus=1)
     queues.local_queue("other", queues.cluster_queue("other", 3))
@@ -471,7 +470,7 @@ def test_another_queue(queue_place: Place, queues: Queues, writes_nothing: Judge
 
 
 @pytest.mark.slow
-def test_sets_and_pruning(queue_place: Place, queues: Queues) -> None:
+def test_prune_deletes_a_queued_job(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=1)
     first, second = gpus("first", 1), gpus("second", 1)
@@ -480,13 +479,13 @@ def test_sets_and_pruning(queue_place: Place, queues: Queues) -> None:
     place.apply(first, second, flags=("--set", "mine"))
     queues.waits("second")
     place.apply(first, flags=("--set", "mine", "--prune", "--yes"))
-    assert rows(place) == {"first": "Running"}
+    assert statuses(place) == {"first": "Running"}
     place.until(lambda: "second" not in place.kubectl("get", "workloads", "-o", "name"), "its Workload to go")
 
 
 @pytest.mark.slow
-def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
-    """Queues that never admit a job: what is wrong is said, and told apart from waiting."""
+def test_why_names_what_is_wrong_with_a_queue(queue_place: Place, queues: Queues) -> None:
+    """For queues that never admit a job, why names the mistake instead of reporting that the job waits."""
     place = queue_place
     namespace = place.namespace
     full = queues.cluster_queue("full", 1)
@@ -523,7 +522,7 @@ def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
         told: dict[str, Any] = {}
 
         def is_told(name: str = name, message: str = message, told: dict[str, Any] = told) -> bool:
-            # Kueue looks at its queues one after the other.
+            # Kueue processes its queues one after the other.
             told.update(why(place, name))
             return bool(told["message"] == message)
 
@@ -535,13 +534,13 @@ def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
 
 
 @pytest.mark.slow
-def test_a_queue_that_is_drained(queue_place: Place, queues: Queues) -> None:
+def test_hold_and_drain_stops_running_jobs(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     cluster_queue = queues.team(gpus=1)
     place.apply(gpus("train", 1))
     place.running("train")
     queues.change(cluster_queue, {"stopPolicy": "HoldAndDrain"})
-    place.until(lambda: rows(place) == {"train": "Queued"}, "it to be stopped")
+    place.until(lambda: statuses(place) == {"train": "Queued"}, "it to be stopped")
     queues.waits("train")
     assert "is stopped (stopPolicy HoldAndDrain)" in why(place, "train")["message"]
     queues.change(cluster_queue, {"stopPolicy": "None"})
@@ -549,7 +548,7 @@ def test_a_queue_that_is_drained(queue_place: Place, queues: Queues) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_right_to_read_queues(
+def test_why_without_the_right_to_read_queues(
     queue_plane: ControlPlane, queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = queue_place
@@ -577,8 +576,10 @@ def test_without_the_right_to_read_queues(
 
 
 @pytest.mark.slow
-def test_kueue_stands_still(queue_plane: ControlPlane, queue_place: Place, queues: Queues) -> None:
-    """Its webhooks answer no more: nothing is deleted, and what waits is told apart from a queue's turn."""
+def test_apply_changes_nothing_while_kueue_is_down(
+    queue_plane: ControlPlane, queue_place: Place, queues: Queues
+) -> None:
+    """Kueue's webhooks do not answer: apply fails before it deletes anything."""
     place = queue_place
     queues.team(gpus=1)
     place.apply(gpus("train", 1))

@@ -1,4 +1,4 @@
-"""Quotas and namespaces: the commands of the product's documents, and what stands in their cells."""
+"""Commands for quotas and namespaces, with their documented output."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GI = 1 << 30
 
 
 def quota(name: str, **users: Any) -> dict[str, Any]:
-    """A quota's document, as the product's documents write it."""
+    """Return a quota's document, with its header under `metadata` as in the product's documentation."""
     header = {"name": name, "description": DESCRIPTION}
     return {"kind": "quota", "version": "v0.1", "metadata": header, "users": users}
 
 
 def training(name: str, namespace: str, gpus: int) -> dict[str, Any]:
-    """A training for a pool of the world."""
+    """Return a training for the training pool of the test cluster."""
     return {
         "kind": "training",
         "version": "v0.1",
@@ -46,7 +46,7 @@ def training(name: str, namespace: str, gpus: int) -> dict[str, Any]:
 def place(
     world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    """Where two users have quotas, and one of them runs a job."""
+    """A place with quotas for two users, one of whom runs a job."""
     result = node_world.place(world, tmp_path, capsys, monkeypatch)
     result.anywhere("apply", "-f", result.file(quota(QUOTA, **USERS)))
     result.anywhere("apply", "-f", result.file(training("sft", "elon-musk", 1)))
@@ -137,7 +137,7 @@ def test_a_quota_that_is_used_up_is_full(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_no_such_quota(place: Place) -> None:
+def test_unknown_quota_suggests_a_similar_name(place: Place) -> None:
     for words in ("get quotas elon-muks", "describe quota elon-muks", "delete quota elon-muks"):
         failed = place.anywhere(*words.split(), code=1)
         assert failed.err.startswith("error: there is no quota elon-muks\n  = did you mean `elon-musk`?")
@@ -168,7 +168,7 @@ def test_describe_namespace(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_foreign_quota_is_shown_where_it_limits(place: Place) -> None:
+def test_describe_namespace_shows_foreign_quotas(place: Place) -> None:
     hard = {"limits.memory": "64Gi", "pods": "10"}
     metadata = {"name": "by-hand", "namespace": "sam-altman"}
     place.plane.kubectl("delete", "resourcequota", "by-hand", "-n", "sam-altman", "--ignore-not-found")
@@ -192,7 +192,7 @@ def test_delete_quota_leaves_the_namespace(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_delete_quota_by_its_documents_name_and_by_file(place: Place) -> None:
+def test_delete_quota_by_document_name_and_by_file(place: Place) -> None:
     value = place.anywhere("delete", "quota", QUOTA, "--json").value
     assert value["summary"] == {"delete": 4}
     place.anywhere("apply", "-f", place.file(quota(QUOTA, **USERS)))
@@ -201,7 +201,7 @@ def test_delete_quota_by_its_documents_name_and_by_file(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_namespace_too_is_asked_first_and_names_what_is_in_it(place: Place) -> None:
+def test_delete_with_namespace_too_asks_and_lists_contents(place: Place) -> None:
     place.anywhere("apply", "-f", place.file(quota("other", ada={"gpu": 1, "cpu": 4, "memory": "8Gi"})))
     place.anywhere("apply", "-f", place.file(training("mine", "ada", 1)))
     place.plane.kubectl("create", "configmap", "notes", "-n", "ada")
@@ -227,20 +227,20 @@ def test_delete_namespace(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public", "gpuctl-system"])
-def test_namespaces_that_are_never_deleted(name: str, place: Place) -> None:
+def test_system_namespaces_are_never_deleted(name: str, place: Place) -> None:
     assert f"error: namespace {name} " in place.anywhere("delete", "namespace", name, "--yes", code=1).err
     assert place.plane.get("namespace", "default")["status"]["phase"] == "Active"
 
 
 @pytest.mark.slow
-def test_a_namespace_that_does_not_go_is_told(place: Place) -> None:
+def test_stuck_namespace_deletion_is_reported(place: Place) -> None:
     """Kubernetes begins 5 s after the delete (namespace_controller.go, namespaceDeletionGracePeriod)."""
     fresh_namespaces(place.plane, "stays")
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "namespace": "stays"}}
     obj["metadata"]["finalizers"] = ["example.com/held"]  # type: ignore[index]
     place.plane.create(obj)
     try:
-        # Kubernetes says what holds it when it has looked, which takes longer while the machine does other work.
+        # Kubernetes reports the finalizer after its first check, which takes longer on a busy machine.
         for seconds in (9, 60):
             failed = place.anywhere("delete", "namespace", "stays", "--yes", "--timeout", f"{seconds}s", code=1)
             assert f"still exists after {seconds} s" in failed.out
@@ -255,7 +255,7 @@ def test_a_namespace_that_does_not_go_is_told(place: Place) -> None:
 # Rights and requests --------------------------------------------------------------------------------------
 
 
-def test_a_tenant_sees_their_own(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tenant_sees_only_their_namespace(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.anywhere("apply", "-f", place.file(quota("theirs", **{"team-a": {"gpu": 2}})))
     try:
         monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("alice")))
@@ -284,13 +284,13 @@ def test_a_tenant_sees_their_own(place: Place, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_a_hundred_namespaces_cost_no_more_requests(
+def test_number_of_requests_does_not_grow_with_namespaces(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     counts = []
     for number in (0, 20):
         for index in range(number):
-            # A first attempt may have made it.
+            # A failed first attempt may have created the namespace.
             place.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": f"many-{index}"}})
         upstream = Upstream(place.plane.port, place.plane.directory / "certificates" / "apiserver.crt")
         with Proxy(place.plane, upstream) as proxy:
@@ -303,8 +303,8 @@ def test_a_hundred_namespaces_cost_no_more_requests(
 
 
 @pytest.mark.slow
-def test_labels_of_the_world_are_those_of_the_platform(place: Place) -> None:
-    """A platform with another domain sees other pools and quotas."""
+def test_platform_label_domain_selects_pools_and_quotas(place: Place) -> None:
+    """With another label domain in the platform, the pools and quotas of this domain are not shown."""
     place.platform("labels:\n  domain: other.example.com")
     assert "There are no quotas." in place.anywhere("get", "quotas").err
     assert column(place.anywhere("get", "pools").out, "POOL NAME") == ["default"]

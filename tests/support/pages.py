@@ -12,7 +12,7 @@ In a document a fenced block can carry a note, an HTML comment on the line above
 ``collected``, ``deployed``
     in the document on operations: ``tests/usage/test_usage_pages.py`` types it, or looks for what it deploys.
 ``cluster``, ``changes``
-    in the library's document: the block needs a cluster, and ``tests/cluster/test_library_looking.py`` runs it, or
+    in the library's document: the block needs a cluster, and ``tests/cluster/test_library_why_fit.py`` runs it, or
     ``test_library.py`` where it changes one.
 """
 

@@ -1,4 +1,4 @@
-"""``gpuctl.why`` and ``gpuctl.fit`` on a real control plane, and the server that the library's document shows."""
+"""``gpuctl.why`` and ``gpuctl.fit`` on a real control plane, and the example server in docs/library.md."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ server.serve_forever()
 
 
 def example(note: str) -> str:
-    """The block of the library's document that carries a note."""
+    """Return the code block of docs/library.md that carries this note."""
     (found,) = (block.text for block in blocks("docs/library.md") if block.note == note)
     return found
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[str]:
-    """The server of the document, in a process where importing click fails; its address."""
+def documented_server(directory: Path) -> Iterator[str]:
+    """Run the documented server in a process that cannot import click; yield its address."""
     (directory / "why_server.py").write_text(example("file: why_server.py"), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-c", LAUNCHER], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -65,7 +65,7 @@ def served(directory: Path) -> Iterator[str]:
 
 
 def answer(url: str) -> tuple[int, Any]:
-    """Status and JSON of a GET."""
+    """Return status and JSON of a GET request."""
     try:
         with urllib.request.urlopen(url) as response:
             return response.status, json.load(response)
@@ -73,21 +73,21 @@ def answer(url: str) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-def too_large(place: Place) -> None:
-    """A training that no node is large enough for."""
+def apply_too_large_training(place: Place) -> None:
+    """Apply a training that does not fit on any node, and wait for its pod."""
     document = training("too-large", resources={"gpu": 128})
     place.apply(document)
     place.until(lambda: place.pods("too-large"), "the pod of too-large")
 
 
-def test_the_server_of_the_document_answers_as_the_command_does(place: Place) -> None:
-    too_large(place)
+def test_documented_server_answers_like_the_command(place: Place) -> None:
+    apply_too_large_training(place)
     program = example("file: why_server.py")
     assert len([line for line in program.splitlines() if line.strip()]) <= 30
-    with served(place.directory) as address:
+    with documented_server(place.directory) as address:
 
         def alike() -> bool:
-            # How long it has waited is part of the message.
+            # The message contains the waiting time, so the two answers may differ by a second.
             return answer(f"{address}/why/{place.namespace}/too-large") == (
                 200,
                 place.gpuctl("why", "too-large", "-o", "json").value,
@@ -104,18 +104,18 @@ def test_the_server_of_the_document_answers_as_the_command_does(place: Place) ->
 
 
 @pytest.mark.slow
-def test_what_the_server_may_not_read_is_told(
+def test_documented_server_reports_missing_rights(
     plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("nobody")))
-    with served(place.directory) as address:
+    with documented_server(place.directory) as address:
         status, value = answer(f"{address}/why/{place.namespace}/any")
     assert (status, value["error"]) == (403, "Forbidden")
     assert "may not list" in value["message"]
 
 
-def test_the_example_of_why(place: Place) -> None:
-    too_large(place)
+def test_documented_why_example_prints_the_cause(place: Place) -> None:
+    apply_too_large_training(place)
 
     def caused() -> bool:
         return gpuctl.why("too-large", namespace=place.namespace).finding.cause == "gpu-shortage"
@@ -128,7 +128,7 @@ def test_the_example_of_why(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_why_is_what_the_command_says(place: Place) -> None:
+def test_library_why_equals_the_command(place: Place) -> None:
     place.apply(training("well"))
     place.running("well")
     connection = gpuctl.connect()
@@ -138,7 +138,7 @@ def test_why_is_what_the_command_says(place: Place) -> None:
         assert (found.job.identity.name, found.notes) == ("well", ())
 
         def alike() -> bool:
-            # For how long it has run is part of the evidence.
+            # The evidence contains the running time, so the two answers may differ by a second.
             answer = gpuctl.why("well", namespace=place.namespace, cluster=connection)
             return bool(why_answer(answer).as_json() == place.gpuctl("why", "well", "-o", "json").value)
 
@@ -153,7 +153,7 @@ def test_why_is_what_the_command_says(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_fit_is_what_the_command_says(place: Place) -> None:
+def test_library_fit_equals_the_command(place: Place) -> None:
     path = place.file(training("small"), training("huge", resources={"gpu": 999}))
     snapshot = place.directory / "cluster.json"
     snapshot.write_text(place.anywhere("snapshot").out, encoding="utf-8")

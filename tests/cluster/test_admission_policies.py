@@ -1,4 +1,4 @@
-"""Policies of the cluster that look at names, owners and labels: what we try must not be refused for being a trial."""
+"""Admission policies on names, owners and labels: gpuctl's trial pods must not be denied just for being trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Deny = Callable[..., str]
 
 @pytest.fixture
 def deny(place: Place) -> Iterator[Deny]:
-    """Make a policy for the namespace alone, and wait until it is in force; its name."""
+    """Return a function that creates a policy for the test's namespace, waits until it is in force, and returns its
+    name.
+    """
     numbers = itertools.count(1)
     made: list[str] = []
 
@@ -56,13 +58,13 @@ def deny(place: Place) -> Iterator[Deny]:
 
 
 def naked(**metadata: Any) -> dict[str, Any]:
-    """A pod that somebody creates by hand."""
+    """Return a pod without an owner, as a user creates it directly."""
     spec = {"containers": [{"name": "main", "image": "registry.example.com/x:v1"}], "restartPolicy": "Never"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **metadata}, "spec": spec}
 
 
 def job(name: str) -> dict[str, Any]:
-    """A Job that somebody creates by hand."""
+    """Return a Job as a user creates it directly."""
     spec = {"template": {"spec": naked()["spec"]}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
@@ -106,7 +108,7 @@ SHAPES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_the_jobs_obey_does_not_keep_them_from_being_replaced(place: Place, deny: Deny, shape: str) -> None:
+def test_policies_that_jobs_obey_do_not_block_replacement(place: Place, deny: Deny, shape: str) -> None:
     expression, resources, refused = SHAPES[shape]
     place.apply(*ALL)
     place.running("team-train", "team-serve", "team-note", "team-comp")
@@ -126,8 +128,8 @@ def test_what_the_jobs_obey_does_not_keep_them_from_being_replaced(place: Place,
 
 
 @pytest.mark.slow
-def test_the_pods_of_a_jobset(place: Place, deny: Deny) -> None:
-    """JobSet's Jobs and pods are called NAME-PART-NUMBER-..., and there is one Pod for each part."""
+def test_trial_pods_of_a_jobset_have_real_names_and_owners(place: Place, deny: Deny) -> None:
+    """Jobs and pods of a JobSet are named NAME-PART-NUMBER-...; each part has its own trial pod."""
     place.platform("training: {backend: jobset}")
     place.apply(training("team-many", resources={"nodes": 2}))
     owned, name = SHAPES["only controllers of workloads"][0], "^team-many-[a-z]+-0-0-[a-z]{5}$"
@@ -139,7 +141,7 @@ def test_the_pods_of_a_jobset(place: Place, deny: Deny) -> None:
     place.apply(changed, flags=("--yes",))
 
 
-RIGHTLY = {
+DENIED_CHANGES = {
     "privileged": (
         "!object.spec.containers.exists(c, has(c.securityContext) && c.securityContext.?privileged.orValue(false))",
         naked() | {"spec": {"containers": [{"name": "m", "image": "x", "securityContext": {"privileged": True}}]}},
@@ -154,9 +156,9 @@ RIGHTLY = {
 }
 
 
-@pytest.mark.parametrize("reason", RIGHTLY)
-def test_what_pods_may_not_be_is_found_before_anything_is_deleted(place: Place, deny: Deny, reason: str) -> None:
-    expression, refused, change = RIGHTLY[reason]
+@pytest.mark.parametrize("reason", DENIED_CHANGES)
+def test_denied_pods_are_reported_before_deletion(place: Place, deny: Deny, reason: str) -> None:
+    expression, refused, change = DENIED_CHANGES[reason]
     place.apply(training("team-train"))
     place.running("team-train")
     before = place.records()
@@ -170,8 +172,8 @@ def test_what_pods_may_not_be_is_found_before_anything_is_deleted(place: Place, 
 
 
 @pytest.mark.slow
-def test_labels_of_every_job_are_looked_at(place: Place, deny: Deny) -> None:
-    """One of two jobs alike has the label that the policy wants."""
+def test_policy_is_checked_with_the_labels_of_each_job(place: Place, deny: Deny) -> None:
+    """Of two similar jobs only one has the required label."""
     deny("has(object.metadata.labels) && 'cost-centre' in object.metadata.labels", "no label", POD, naked())
     good, bad = training("team-b", job={"labels": {"cost-centre": "7"}}), training("team-a")
     refused = place.apply(good, bad, code=1)
@@ -181,8 +183,8 @@ def test_labels_of_every_job_are_looked_at(place: Place, deny: Deny) -> None:
 
 
 @pytest.mark.slow
-def test_a_name_that_is_refused_itself(place: Place, deny: Deny) -> None:
-    """What exists from before the policy cannot be replaced, and nothing is deleted to find out."""
+def test_denied_workload_name_blocks_replacement(place: Place, deny: Deny) -> None:
+    """A job older than the policy cannot be replaced. gpuctl finds this out without deleting anything."""
     place.apply(training("train"), training("team-train"))
     place.running("train", "team-train")
     before = place.records()
@@ -195,8 +197,8 @@ def test_a_name_that_is_refused_itself(place: Place, deny: Deny) -> None:
 
 
 @pytest.mark.slow
-def test_a_policy_on_who_creates_pods(place: Place, deny: Deny) -> None:
-    """Nothing that we send can be what a controller sends: --no-probe makes a note of it."""
+def test_no_probe_turns_a_denied_trial_into_a_note(place: Place, deny: Deny) -> None:
+    """gpuctl cannot send a pod as a controller; with --no-probe the denied trial is only a note."""
     place.apply(training("team-train"))
     place.running("team-train")
     uid = place.uid("Job", "team-train")
@@ -218,8 +220,8 @@ def test_a_policy_on_who_creates_pods(place: Place, deny: Deny) -> None:
 
 
 @pytest.mark.slow
-def test_a_namespace_to_come_is_not_judged_by_the_policies_of_another(place: Place, deny: Deny) -> None:
-    """What cannot be tried where it will be is tried in `default`, for its form alone."""
+def test_new_namespace_is_not_subject_to_policies_of_default(place: Place, deny: Deny) -> None:
+    """If the job's namespace does not exist yet, the trial in `default` checks only the form of the object."""
     name = f"{place.namespace[-50:].strip('-')}-new"
     home, place.namespace = place.namespace, "default"
     try:
@@ -231,8 +233,8 @@ def test_a_namespace_to_come_is_not_judged_by_the_policies_of_another(place: Pla
         place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
 
-def test_a_successor_that_is_refused_leaves_the_old_one_with_its_service(place: Place, deny: Deny) -> None:
-    """A built training's ranks find each other by the Service under its name with a hash, which had left with it."""
+def test_denied_successor_restores_the_old_job_and_its_service(place: Place, deny: Deny) -> None:
+    """Ranks of a built training find each other by a Service named with a hash, which is deleted with the job."""
     name = half_replaced(place, training(**TWO, **OTHER))
     deny("object.metadata.name != 'train'", "not by this name", (("batch", "jobs"),), job("train"))
     said = place.gpuctl("recover", "--yes").out

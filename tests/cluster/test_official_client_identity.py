@@ -1,4 +1,4 @@
-"""Programs with a configured client of the official package: the API server takes the library for the same user."""
+"""Configured clients of the official Kubernetes package: the library authenticates to the API server as the same user."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 @pytest.fixture
 def settings(plane: ControlPlane) -> Any:
-    """The configuration of the plane's kubeconfig."""
+    """Return a client configuration loaded from the control plane's kubeconfig."""
     configuration = kubernetes.Configuration()
     loading.load_kube_config(str(plane.kubeconfig()), client_configuration=configuration, persist_config=False)
     return configuration
 
 
 def identity(review: Any) -> dict[str, Any]:
-    """The user of a SelfSubjectReview, without what differs with each connection."""
+    """Return the user of a SelfSubjectReview, without the fields that differ per connection."""
     user = review["status"]["userInfo"]
     return {name: user.get(name) for name in ("username", "groups", "uid")}
 
 
-def ours(client: Any) -> dict[str, Any]:
-    """Whom the server takes the library for."""
+def library_user(client: Any) -> dict[str, Any]:
+    """Return the user that the server authenticates for the library."""
     connection = gpuctl.connect(client=client)
     session = Session(connection, alone=True)
     try:
@@ -46,8 +46,8 @@ def ours(client: Any) -> dict[str, Any]:
         session.close()
 
 
-def theirs(client: Any) -> dict[str, Any]:
-    """Whom the server takes the official client for."""
+def official_client_user(client: Any) -> dict[str, Any]:
+    """Return the user that the server authenticates for the official client."""
     return identity(
         kubernetes.AuthenticationV1Api(client).create_self_subject_review(BODY, _preload_content=False).json()
     )
@@ -55,40 +55,45 @@ def theirs(client: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def apis() -> Iterator[list[Any]]:
-    """Clients that end with the test."""
+    """A list of clients that are closed after the test."""
     made: list[Any] = []
     yield made
     for client in made:
         client.close()
 
 
-def test_a_token(settings: Any, apis: list[Any]) -> None:
+def test_token_authenticates_the_same_user(settings: Any, apis: list[Any]) -> None:
     apis.append(client := kubernetes.ApiClient(settings))
-    assert ours(client) == theirs(client)
-    assert ours(client)["username"] == "admin"
+    assert library_user(client) == official_client_user(client)
+    assert library_user(client)["username"] == "admin"
 
 
-def test_a_client_certificate(plane: ControlPlane, settings: Any, apis: list[Any], tmp_path: Path) -> None:
+def test_client_certificate_authenticates_the_same_user(
+    plane: ControlPlane, settings: Any, apis: list[Any], tmp_path: Path
+) -> None:
     certificate, key = plane.client_certificate("carol", "dogs")
     (tmp_path / "carol.crt").write_text(certificate)
     (tmp_path / "carol.key").write_text(key)
     settings.api_key, settings.refresh_api_key_hook = {}, None
     settings.cert_file, settings.key_file = str(tmp_path / "carol.crt"), str(tmp_path / "carol.key")
     apis.append(client := kubernetes.ApiClient(settings))
-    assert ours(client) == theirs(client)
-    assert (ours(client)["username"], ours(client)["groups"]) == ("carol", ["dogs", "system:authenticated"])
+    assert library_user(client) == official_client_user(client)
+    assert (library_user(client)["username"], library_user(client)["groups"]) == (
+        "carol",
+        ["dogs", "system:authenticated"],
+    )
 
 
-def test_headers_that_impersonate(settings: Any, apis: list[Any]) -> None:
+def test_impersonation_headers_are_sent(settings: Any, apis: list[Any]) -> None:
     apis.append(client := kubernetes.ApiClient(settings))
     client.set_default_header("Impersonate-User", "bob")
     client.set_default_header("Impersonate-Group", "cats")
-    assert ours(client) == theirs(client)
-    assert ours(client)["username"] == "bob"
+    assert library_user(client) == official_client_user(client)
+    assert library_user(client)["username"] == "bob"
 
 
-def test_a_token_that_the_hook_renews(plane: ControlPlane, settings: Any, apis: list[Any]) -> None:
-    """The first is refused: the hook is asked again, and the request sent again."""
+def test_refused_token_is_renewed_by_the_hook(plane: ControlPlane, settings: Any, apis: list[Any]) -> None:
+    """The server rejects the first token; the library calls the hook again and repeats the request."""
     tokens = iter(["revoked", plane.tokens["alice"], plane.tokens["alice"]])
 
     def refresh(configuration: Any) -> None:
@@ -96,10 +101,10 @@ def test_a_token_that_the_hook_renews(plane: ControlPlane, settings: Any, apis: 
 
     settings.api_key, settings.refresh_api_key_hook = {"authorization": ""}, refresh
     apis.append(client := kubernetes.ApiClient(settings))
-    assert ours(client)["username"] == "alice"
+    assert library_user(client)["username"] == "alice"
 
 
-def test_the_example_of_the_document(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_example_prints_its_output(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(plane.kubeconfig()))
     example, expected = (block for block in blocks("docs/library.md") if block.note == "client")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -107,7 +112,7 @@ def test_the_example_of_the_document(plane: ControlPlane, monkeypatch: pytest.Mo
     assert printed.getvalue() == expected.text
 
 
-def test_a_plan_through_it(api: Api, settings: Any, apis: list[Any]) -> None:
+def test_plan_through_an_official_client(api: Api, settings: Any, apis: list[Any]) -> None:
     if api.request("GET", "/api/v1/namespaces/official-client")[0] == 404:
         api.create_namespace("official-client")
     apis.append(client := kubernetes.ApiClient(settings))

@@ -1,4 +1,4 @@
-"""What apply reads does not grow with what other people have in the cluster."""
+"""The requests of apply and of lists do not grow with the objects of other users."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from support.cluster_tools import Document, Place, image, inference, notebook, t
 OTHERS = 30
 
 
-def reads(proxy: Proxy, place: Place, *arguments: str) -> tuple[list[str], int]:
-    """The requests of a command, and how many objects their answers held."""
+def requests_of(proxy: Proxy, place: Place, *arguments: str) -> tuple[list[str], int]:
+    """Return a command's requests, and the number of objects in their responses."""
     counted: list[int] = []
 
     def count(exchange: Any) -> None:
         response = exchange.forward()
-        # Of an API group that is not there, such as Kueue's, a page says so.
+        # The response for an API group that does not exist, such as Kueue's, is not JSON.
         value = json.loads(response.body) if response.body.startswith(b"{") else {}
         counted.append(len(value.get("items") or ()) if "items" in value else 1)
         exchange.answer(response)
@@ -33,8 +33,8 @@ def reads(proxy: Proxy, place: Place, *arguments: str) -> tuple[list[str], int]:
     return sorted(f"{record.request.method} {record.request.target}" for record in proxy.records), sum(counted)
 
 
-def crowd(api: Api, namespace: str) -> None:
-    """Create what other users have: jobs of gpuctl's, their pods, and nodes of another pool."""
+def add_foreign_objects(api: Api, namespace: str) -> None:
+    """Create objects of other users: gpuctl jobs, their pods, and nodes of another pool."""
     container = {"name": "main", "image": "registry.example.com/x:v1"}
     labels = {"app.kubernetes.io/managed-by": "gpuctl", "app": "theirs"}
     spec = {"containers": [container], "restartPolicy": "Never"}
@@ -50,7 +50,7 @@ def crowd(api: Api, namespace: str) -> None:
         api.call("POST", "/api/v1/nodes", node)
 
 
-def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> None:
+def test_apply_reads_only_its_own_jobs(place: Place, api: Api, proxy: Proxy) -> None:
     second, other = f"{place.namespace}-b", f"{place.namespace}-other"
     api.create_namespace(second)
     jobs = (training("a"), training("b", job={"namespace": second}))
@@ -66,13 +66,13 @@ def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> N
         ("apply", "-f", new, "-n", place.namespace, "--dry-run=server"),
     )
     try:
-        alone = [reads(proxy, place, *command) for command in commands]
+        alone = [requests_of(proxy, place, *command) for command in commands]
         api.create_namespace(other)
-        crowd(api, other)
-        crowd(api, place.namespace)
-        crowded = [reads(proxy, place, *command) for command in commands]
+        add_foreign_objects(api, other)
+        add_foreign_objects(api, place.namespace)
+        crowded = [requests_of(proxy, place, *command) for command in commands]
         assert crowded[:2] == alone[:2]
-        # Whom changed jobs would evict is known from everybody's pods alone: as many requests, but longer answers.
+        # Evictions depend on the pods of all users: the same requests, but longer responses.
         assert crowded[2][0] == alone[2][0]
         unchanged, looked = alone[0][0], alone[1][0]
         assert not [
@@ -110,13 +110,11 @@ NOT_FOR_LISTS = {
     "gpuctl.apply.plan",
     "gpuctl.apply.run",
 }
-"""What reads documents, and what changes a cluster."""
+"""Modules that read documents, and modules that change a cluster."""
 
 
 @pytest.mark.parametrize("what", ["jobs", "nodes", "pools"])
-def test_a_list_loads_neither_the_compiler_nor_what_changes_a_cluster(
-    plane: ControlPlane, drill_nodes: None, what: str
-) -> None:
+def test_lists_import_neither_compiler_nor_apply(plane: ControlPlane, drill_nodes: None, what: str) -> None:
     code = (
         "import sys\nbefore = {*sys.modules}\n"
         f"sys.argv = ['gpuctl', 'get', {what!r}, '--kubeconfig', {str(plane.kubeconfig())!r}]\n"

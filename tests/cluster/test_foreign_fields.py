@@ -1,4 +1,4 @@
-"""What others put into our objects: what a replacement drops is shown before it goes, and rolling keeps it."""
+"""Fields that other clients wrote into gpuctl's objects: a plan shows what a replacement drops, rolling keeps them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 VOLATILE = frozenset({"controller-uid", "job-name", "deployment.kubernetes.io/revision"})
 
 
-def meddle(place: Place, kind: str, name: str, metadata: Object = METADATA) -> None:
-    """Put many things into an object, as other tools do."""
+def write_foreign_fields(place: Place, kind: str, name: str, metadata: Object = METADATA) -> None:
+    """Write many fields into an object under other field managers."""
     patch = {"metadata": metadata, "spec": SPECS[kind]}
     place.api.call("PATCH", f"{place.path(kind, name)}?fieldManager=meddler", patch, STRATEGIC)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": place.uid("ConfigMap", "owner")}
@@ -58,7 +58,7 @@ def meddle(place: Place, kind: str, name: str, metadata: Object = METADATA) -> N
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
-    """All fields of an object, items of lists by their name."""
+    """Return all fields of an object by path; list items are identified by name."""
     if isinstance(value, dict) and value:
         return {key: leaf for name, below in value.items() for key, leaf in leaves(below, (*path, name)).items()}
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -72,8 +72,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]
     return {path: value}
 
 
-def stated(obj: Object) -> dict[tuple[Any, ...], Any]:
-    """What an object says, without what the server alone writes."""
+def stated_fields(obj: Object) -> dict[tuple[Any, ...], Any]:
+    """Return an object's fields without those that only the server writes."""
     metadata = {
         key: obj["metadata"].get(key) or {} for key in ("labels", "annotations", "finalizers", "ownerReferences")
     }
@@ -86,12 +86,12 @@ def stated(obj: Object) -> dict[tuple[Any, ...], Any]:
 
 @pytest.fixture
 def owner(place: Place) -> None:
-    """Something that others' owner references name."""
+    """Create a ConfigMap for foreign owner references to name."""
     place.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
 
 
-def covered(path: tuple[Any, ...], listed: list[str]) -> bool:
-    """Whether a list of paths has a field, or something that it is in."""
+def is_covered(path: tuple[Any, ...], listed: list[str]) -> bool:
+    """Return True if a field or one of its parents is in a list of paths."""
     text = ""
     for part in path:
         text += f"|{part}"
@@ -115,10 +115,12 @@ def split(path: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "name", "make"), WORKLOADS, ids=[item[0] for item in WORKLOADS])
-def test_what_a_replacement_drops_is_what_was_shown(place: Place, owner: None, kind: str, name: str, make: Any) -> None:
+def test_plan_shows_every_field_that_a_replacement_drops(
+    place: Place, owner: None, kind: str, name: str, make: Any
+) -> None:
     place.apply(make())
     plain_object = place.get(kind, name)
-    meddle(place, kind, name)
+    write_foreign_fields(place, kind, name)
     before = place.get(kind, name)
     changed = make(environment=image("v2"))
     plan = place.plan(changed)
@@ -131,24 +133,24 @@ def test_what_a_replacement_drops_is_what_was_shown(place: Place, owner: None, k
     place.apply(changed, flags=("--yes",))
     after = place.get(kind, name)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
-    one, two = stated(before), stated(after)
+    one, two = stated_fields(before), stated_fields(after)
     differing = {path for path in one if one[path] != two.get(path)}
     shown = [split(item["path"]) for item in (*step["lost"], *step["changes"])]
-    normal = stated(plain_object)
-    assert [path for path in sorted(differing, key=str) if not covered(path, shown)] == []
-    # Nothing is called lost that is there afterwards.
+    normal = stated_fields(plain_object)
+    assert [path for path in sorted(differing, key=str) if not is_covered(path, shown)] == []
+    # No field is listed as lost that still exists afterwards.
     for item in step["lost"]:
-        assert any(covered(path, [split(item["path"])]) for path in differing), item
+        assert any(is_covered(path, [split(item["path"])]) for path in differing), item
     assert [path for path in differing if normal.get(path) == one[path] and "image" not in path] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "make"), WORKLOADS[1:], ids=[item[0] for item in WORKLOADS[1:]])
-def test_rolling_keeps_what_others_put_there(place: Place, owner: None, kind: str, name: str, make: Any) -> None:
+def test_rolling_keeps_foreign_fields(place: Place, owner: None, kind: str, name: str, make: Any) -> None:
     mine = [{"name": "OLD", "value": "1"}, {"name": "MINE", "value": "1"}]
     place.apply(make(environment={"env": mine}, job={"labels": {"team": "x"}}))
     metadata = {key: value for key, value in METADATA.items() if key != "finalizers"}
-    meddle(place, kind, name, metadata)
+    write_foreign_fields(place, kind, name, metadata)
     place.kubectl("rollout", "restart", f"{kind.lower()}/{name}")
     before = place.get(kind, name)
     changed = make(environment={**image("v2"), "env": [{"name": "NEW", "value": "3"}, {"name": "MINE", "value": "2"}]})
@@ -158,12 +160,12 @@ def test_rolling_keeps_what_others_put_there(place: Place, owner: None, kind: st
     place.apply(changed, flags=("--strategy=rolling",))
     after = place.get(kind, name)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    one, two = stated(before), stated(after)
+    one, two = stated_fields(before), stated_fields(after)
     differing = {path for path in one.keys() | two.keys() if one.get(path) != two.get(path)}
     shown = [split(item["path"]) for item in step["changes"]]
-    assert [path for path in sorted(differing, key=str) if not covered(path, shown)] == []
+    assert [path for path in sorted(differing, key=str) if not is_covered(path, shown)] == []
     for path in shown:
-        assert any(covered(other, [path]) for other in differing), path
+        assert any(is_covered(other, [path]) for other in differing), path
     (main,) = [item for item in after["spec"]["template"]["spec"]["containers"] if item["name"] == "main"]
     env = {item["name"]: item.get("value") for item in main["env"]}
     assert (env["EXTRA"], env["MINE"], env["NEW"]) == ("1", "2", "3")
@@ -174,7 +176,7 @@ def test_rolling_keeps_what_others_put_there(place: Place, owner: None, kind: st
 
 
 @pytest.mark.slow
-def test_rolling_is_stopped_by_what_another_manager_holds(place: Place) -> None:
+def test_rolling_refuses_a_field_held_by_another_manager(place: Place) -> None:
     place.apply(inference())
     place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/hotfix:1")
     before = place.records()
@@ -190,7 +192,7 @@ def test_rolling_is_stopped_by_what_another_manager_holds(place: Place) -> None:
 
 @pytest.mark.slow
 def test_rolling_changes_the_source_of_a_volume(place: Place) -> None:
-    """A union: the old member has to go for the new one to be valid."""
+    """Volume sources are a union: the new member is valid only without the old one."""
 
     def with_data(**source: Any) -> Object:
         return inference(storage={"workdirs": [{"path": "/data", **source}]})
@@ -206,7 +208,7 @@ def test_rolling_changes_the_source_of_a_volume(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_drift_alone_shows_no_loss_of_what_nobody_put_there(place: Place) -> None:
+def test_lost_fields_list_foreign_changes_only(place: Place) -> None:
     place.apply(inference(), notebook(), training())
     place.kubectl("set", "env", "deployment/serve", "statefulset/note", "EXTRA=1")
     changed = [make(environment=image("v2")) for make in (inference, notebook, training)]
@@ -220,7 +222,7 @@ def test_a_drift_alone_shows_no_loss_of_what_nobody_put_there(place: Place) -> N
 
 
 @pytest.mark.slow
-def test_dependents_are_named_and_asked_about(place: Place, owner: None) -> None:
+def test_replacement_names_dependents_and_asks(place: Place, owner: None) -> None:
     place.apply(inference(service={"replicas": 0}))
     uid = place.uid("Deployment", "serve")
     serve = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "serve", "uid": uid}
@@ -241,7 +243,7 @@ def test_dependents_are_named_and_asked_about(place: Place, owner: None) -> None
 
 
 def hpa(name: str, target: Object) -> Object:
-    """An autoscaler that is not gpuctl's."""
+    """Return an autoscaler that gpuctl does not manage."""
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -253,10 +255,10 @@ def hpa(name: str, target: Object) -> Object:
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["replace", "rolling"])
 @pytest.mark.parametrize("replicas", [0, 2])
-def test_replicas_of_somebody_elses_autoscaler_are_not_ours(place: Place, strategy: str, replicas: int) -> None:
+def test_replicas_of_a_foreign_autoscaler_are_kept(place: Place, strategy: str, replicas: int) -> None:
     document = inference(service={"replicas": replicas})
     place.apply(document)
-    # Of another group, and of another name: these scale something else.
+    # Their targets have another group or another name, so they do not scale this Deployment.
     place.create(hpa("a-group", {"apiVersion": "example.com/v1", "kind": "Deployment", "name": "serve"}))
     place.create(hpa("a-name", {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}))
     place.kubectl("scale", "deployment/serve", "--replicas=3")
@@ -275,21 +277,21 @@ def test_replicas_of_somebody_elses_autoscaler_are_not_ours(place: Place, strate
     assert json.dumps(deployment["spec"]["template"]).count("app:v2") == 1
 
 
-def test_ending_ready_pods_is_asked(place: Place) -> None:
+def test_scaling_down_ready_pods_asks(place: Place) -> None:
     place.apply(inference())
     place.kubectl("scale", "deployment/serve", "--replicas=3")
     place.running("serve", pods=3)
     refused = place.apply(inference(), code=2)
     assert f"scales inference/serve in {place.namespace} from 3 to 1: ends 2 ready pods" in refused.err
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 3
-    # More pods end nothing.
+    # Scaling up ends no pods, so it does not ask.
     place.apply(inference(service={"replicas": 4}))
     place.apply(inference(), flags=("--yes",))
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 1
 
 
 @pytest.mark.slow
-def test_a_lower_maximum_of_the_jobs_own_autoscaler_is_asked(place: Place) -> None:
+def test_lower_autoscaler_maximum_asks(place: Place) -> None:
     def scaled(most: int) -> Object:
         return inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": most})
 
@@ -306,7 +308,7 @@ POLICY = "admissionregistration.k8s.io/v1"
 
 @pytest.fixture
 def admission(place: Place) -> Any:
-    """Puts a variable and an annotation into every new Deployment of the namespace, as webhooks do."""
+    """Add a variable and an annotation to every new Deployment of the namespace, as a mutating webhook would."""
     rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]
     name = f"adds-{place.namespace}"
     expression = (
@@ -346,7 +348,7 @@ def admission(place: Place) -> Any:
 
 
 @pytest.mark.slow
-def test_what_admission_adds_to_every_new_object_is_not_lost(place: Place, admission: None) -> None:
+def test_fields_added_by_admission_are_not_listed_as_lost(place: Place, admission: None) -> None:
     document = inference(environment={"env": [{"name": "A", "value": "1"}]})
 
     def injected() -> bool:
@@ -369,8 +371,8 @@ def test_what_admission_adds_to_every_new_object_is_not_lost(place: Place, admis
 
 
 @pytest.mark.slow
-def test_work_that_began_after_the_plan_is_asked_about(place: Place, proxy: Proxy) -> None:
-    """What had ended runs again by the time that the lease is had: nobody has agreed that it ends."""
+def test_apply_refuses_to_replace_a_job_restarted_after_the_plan(place: Place, proxy: Proxy) -> None:
+    """The job had ended at planning time and runs again when apply gets the lease: the user has not agreed to end it."""
     place.apply(training(job=outcome("complete")))
     place.ended("train")
 
