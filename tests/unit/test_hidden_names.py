@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from gpuctl.capacity.quota_charges import Shortfall
-from gpuctl.capacity.waiting_fit import _kind
+from gpuctl.capacity.waiting_fit import _placement_key
 from gpuctl.objects.hidden_names import OTHERS, HiddenName, in_namespace, is_hidden, prefixed, unique_names
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.queue_position import QueueClaim, QueuePosition, claim_of
@@ -102,8 +102,8 @@ def test_a_veiled_object_has_hidden_names(session: RedactingSession) -> None:
 
 def test_pods_that_wait_for_different_hidden_nodes_are_of_two_kinds() -> None:
     one, other = ({"wants": {"nodeSelector": {"host": HiddenName(number)}}} for number in (1, 2))
-    assert _kind(one) != _kind(other)
-    assert _kind(one) == _kind(copy.deepcopy(one))
+    assert _placement_key(one) != _placement_key(other)
+    assert _placement_key(one) == _placement_key(copy.deepcopy(one))
 
 
 def test_answers_merge_what_is_hidden() -> None:

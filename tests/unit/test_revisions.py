@@ -90,7 +90,7 @@ def test_what_is_no_revision(repository: Repository, reference: str) -> None:
     repository.commit()
     found = repository.gpuctl("impact", f"--from={reference}", "a.yaml")
     assert (found.code, found.out) == (2, "")
-    assert re.search("there is no revision `.*` here|`.*` is not a revision|it is empty", found.err)
+    assert re.search("there is no revision `.*` here|`.*` is not a revision|the value is empty", found.err)
     assert "Traceback" not in found.err
 
 

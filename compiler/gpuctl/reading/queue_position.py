@@ -58,7 +58,7 @@ class QueueClaim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FlavorHeadroom:
+class QueueHeadroom:
     """The quota of a ClusterQueue for one resource in one flavor, in cores, bytes or counts.
 
     :param largest: the largest request of one pod set; all pods of a set get the resource from one flavor.
@@ -94,7 +94,7 @@ class QueuePosition:
     strategy: str
     priority: int
     asked: Amounts
-    rooms: list[FlavorHeadroom] = field(default_factory=list)
+    rooms: list[QueueHeadroom] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
     ahead: list[QueueClaim] | None = None
     waiting: int | None = None
@@ -103,16 +103,16 @@ class QueuePosition:
     is_backing_off: bool = False
 
     @property
-    def short(self) -> list[FlavorHeadroom]:
+    def short(self) -> list[QueueHeadroom]:
         """Return the quota of resources of which less is free than the job requests."""
         return self._lacking(lambda room: room.free)
 
     @property
-    def too_small(self) -> list[FlavorHeadroom]:
+    def too_small(self) -> list[QueueHeadroom]:
         """Return the quota of resources that can never satisfy the job; [] before Kueue has recorded its requests."""
         return self._lacking(lambda room: room.most) if self.has_recorded_requests else []
 
-    def _lacking(self, amount: Callable[[FlavorHeadroom], Fraction | None]) -> list[FlavorHeadroom]:
+    def _lacking(self, amount: Callable[[QueueHeadroom], Fraction | None]) -> list[QueueHeadroom]:
         found = []
         for resource in dict.fromkeys(room.slot.resource for room in self.rooms):
             rooms = [room for room in self.rooms if room.slot.resource == resource]
@@ -196,7 +196,7 @@ def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueueP
     )
 
 
-def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[FlavorHeadroom]:
+def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[QueueHeadroom]:
     own = cluster_queue(obj)
     node: CohortNode | None = own
     if cohort_of(obj):
@@ -211,7 +211,7 @@ def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[FlavorH
         largest = max(item.get(slot.resource, ZERO) for item in sets)
         free = max(ZERO, node.available(slot)) if node is not None else None
         most = node.potential(slot) if node is not None else None
-        yield FlavorHeadroom(slot, want, largest, quota, own.used.get(slot, ZERO), free, most)
+        yield QueueHeadroom(slot, want, largest, quota, own.used.get(slot, ZERO), free, most)
 
 
 def _is_stopped(queue: Object) -> bool:

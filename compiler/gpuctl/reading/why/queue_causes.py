@@ -13,9 +13,9 @@ from gpuctl.objects.hidden_names import in_namespace, unique_names
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queue_position import (
-    FlavorHeadroom,
     KueueLists,
     QueueClaim,
+    QueueHeadroom,
     QueuePosition,
     claim_of,
     queue_position,
@@ -327,7 +327,7 @@ def _numbers(place: QueuePosition) -> Mapping[str, Any]:
     }
 
 
-def _room(room: FlavorHeadroom) -> dict[str, Any]:
+def _room(room: QueueHeadroom) -> dict[str, Any]:
     resource = room.slot.resource
     amounts = {
         "asked": room.asked,
