@@ -1,4 +1,4 @@
-"""``gpuctl explain`` and ``gpuctl schema``, and the reference behind them."""
+"""``gpuctl explain``, ``gpuctl schema``, and the field reference that they print."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return call
 
 
-# Looking up ----------------------------------------------------------------------------------------------------------
+# Topic lookup --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         ("defaults.inference.autoscaling.metric", "inference", "autoscaling.metric"),
     ],
 )
-def test_a_path_leads_to_one_field(topic: str, kinds: str, path: str) -> None:
+def test_topic_path_resolves_to_one_field(topic: str, kinds: str, path: str) -> None:
     (match,) = look_up(topic).matches
     assert (" ".join(match.kinds), match.entry.dotted) == (kinds, path)
 
@@ -84,7 +84,7 @@ def test_a_path_leads_to_one_field(topic: str, kinds: str, path: str) -> None:
         ("className", [f"platform.priorities.{level}.className" for level in ("high", "medium", "low")]),
     ],
 )
-def test_an_ambiguous_topic_has_candidates(topic: str, fields: list[str]) -> None:
+def test_ambiguous_topic_lists_candidates(topic: str, fields: list[str]) -> None:
     assert [f"{match.kinds[0]}.{match.entry.topic}" for match in look_up(topic).matches] == fields
 
 
@@ -102,7 +102,7 @@ def test_an_ambiguous_topic_has_candidates(topic: str, fields: list[str]) -> Non
         ("training.gpu.xyzzy.and.much.more", None),
     ],
 )
-def test_a_misspelt_topic_has_suggestions(topic: str, suggestion: str | None) -> None:
+def test_misspelled_topic_gets_suggestions(topic: str, suggestion: str | None) -> None:
     answer = look_up(topic)
     assert answer.kind is None
     assert answer.matches == ()
@@ -118,7 +118,7 @@ def test_every_field_is_found_by_its_topic(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fields_of_a_block_are_those_directly_below(kind: str) -> None:
+def test_fields_of_a_block_are_its_direct_children(kind: str) -> None:
     below = {entry.path: entry for entry in fields_of(kind)}
     assert next(entry.key for entry in below.values()) == "kind"
     assert all(len(path) == 1 for path in below)
@@ -129,7 +129,7 @@ def test_fields_of_a_block_are_those_directly_below(kind: str) -> None:
             ]
 
 
-# Words ---------------------------------------------------------------------------------------------------------------
+# Types and values as text --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_fields_of_a_block_are_those_directly_below(kind: str) -> None:
         ("platform.defaults.training", "partial training document"),
     ],
 )
-def test_types_in_words(topic: str, words: str) -> None:
+def test_field_types_as_text(topic: str, words: str) -> None:
     (match,) = look_up(topic).matches
     assert match.entry.type_text == words
 
@@ -190,7 +190,7 @@ def test_types_in_words(topic: str, words: str) -> None:
         ({"path": "/a", "list": [1, "2"]}, '{path: /a, list: [1, "2"]}'),
     ],
 )
-def test_values_in_yaml(value: object, text: str) -> None:
+def test_values_are_quoted_as_yaml_needs(value: object, text: str) -> None:
     assert in_yaml(value) == text
     assert yaml.safe_load(text) == value
 
@@ -201,14 +201,14 @@ def test_quantities_are_not_quoted() -> None:
     assert in_yaml("8", form_of(Resources, "gpu-type")) == '"8"'
 
 
-# What a document needs besides the field that a snippet shows.
+# The required blocks of a document that a snippet is merged into.
 REST = {
     "training": "job: {name: a}\nenvironment: {image: a:1}\n",
     "pool": "pool: {name: a}\n",
     "quota": "quota: {name: a}\nusers: {a: {gpu: 1}}\n",
     "platform": "",
 }
-# Fields whose example needs another field beside it.
+# Fields whose example is valid only together with another field.
 COMPANIONS = {
     "job.checkpoint.timeout": "job: {checkpoint: {signal: USR1}}",
     "environment.env[].name": "environment: {image: a:1, env: [{value: a}]}",
@@ -227,33 +227,33 @@ COMPANIONS = {
 }
 
 
-def merged(base: object, over: object) -> object:
-    """``over`` with what only ``base`` has, item by item."""
+def merge(base: object, over: object) -> object:
+    """Merge two values recursively; ``over`` wins, lists of one item are merged item by item."""
     if isinstance(base, dict) and isinstance(over, dict):
-        both = {key: merged(base[key], over[key]) for key in base if key in over}
+        both = {key: merge(base[key], over[key]) for key in base if key in over}
         return {**base, **over, **both}
     if isinstance(base, list) and isinstance(over, list) and len(base) == len(over) == 1:
-        return [merged(base[0], over[0])]
+        return [merge(base[0], over[0])]
     return over
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_examples_are_documents(kind: str) -> None:
-    """Every example, put where it belongs, is something that the compiler takes."""
+def test_every_example_compiles(kind: str) -> None:
+    """The compiler accepts every example when it is merged into a minimal document."""
     rest = yaml.safe_load(REST.get(kind, REST["training"])) or {}
     header = {"quota": "quota", "pool": "pool"}.get(kind)
     for entry in entries(kind):
         if not entry.examples or entry.key in ("kind", "version"):
             continue
         shown = yaml.safe_load("\n".join(snippet(entry)))
-        document = merged({"kind": kind, "version": "v0.1", **rest}, shown)
+        document = merge({"kind": kind, "version": "v0.1", **rest}, shown)
         assert isinstance(document, dict)
         if header and entry.path[0] == "metadata":
             del document[header]
         if header and entry.path[0] == "namespace":
             del document["users"]
         if entry.dotted in COMPANIONS:
-            document = merged(yaml.safe_load(COMPANIONS[entry.dotted]), document)
+            document = merge(yaml.safe_load(COMPANIONS[entry.dotted]), document)
         _add_required(kind, entry.path, document)
         loaded = load([Source("a.yaml", json.dumps(document))], versions=("1.33", "1.36"))
         errors = [item.message for item in loaded.diagnostics if item.severity.value == "error"]
@@ -261,7 +261,7 @@ def test_examples_are_documents(kind: str) -> None:
 
 
 def _add_required(kind: str, path: tuple[str, ...], document: object) -> None:
-    """Fill in the fields beside the one at ``path`` that its block needs, at every level."""
+    """Set the required fields of every block on the way to ``path`` to their first example."""
     value = document
     for length in range(len(path)):
         if isinstance(value, dict):
@@ -276,7 +276,7 @@ def _add_required(kind: str, path: tuple[str, ...], document: object) -> None:
 # Commands ------------------------------------------------------------------------------------------------------------
 
 
-def test_explain_a_field(gpuctl: Cli) -> None:
+def test_explain_field(gpuctl: Cli) -> None:
     code, out, err = gpuctl("explain", "training.resources.gpuType")
     assert (code, err) == (0, "")
     assert out == (
@@ -291,7 +291,7 @@ def test_explain_a_field(gpuctl: Cli) -> None:
     )
 
 
-def test_explain_a_block(gpuctl: Cli) -> None:
+def test_explain_block_lists_its_fields(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("explain", "training.storage.workdirs")
     assert code == 0
     assert "Example\n  storage:\n    workdirs:\n      - path: /data/models\n" in out
@@ -300,7 +300,7 @@ def test_explain_a_block(gpuctl: Cli) -> None:
     assert "`gpuctl explain training.storage.workdirs.path`" in out
 
 
-def test_explain_a_kind(gpuctl: Cli) -> None:
+def test_explain_kind_by_its_alias(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("explain", "resource")
     assert code == 0
     assert out.startswith("pool\n  A pool of nodes: becomes labels")
@@ -308,7 +308,7 @@ def test_explain_a_kind(gpuctl: Cli) -> None:
     assert "training.resources.pool" in out
 
 
-def test_explain_several(gpuctl: Cli) -> None:
+def test_explain_ambiguous_name_lists_fields(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("explain", "gpu-type")
     assert code == 0
     assert out.startswith("2 fields are called gpu-type\n  training.resources.gpu-type")
@@ -316,14 +316,14 @@ def test_explain_several(gpuctl: Cli) -> None:
     assert "pool.nodes.NAME.gpu-type" in out
 
 
-def test_explain_a_field_of_several_kinds(gpuctl: Cli) -> None:
+def test_explain_field_of_several_kinds(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("explain", "job.name")
     assert code == 0
     assert "Default  none: the field is required" in out
     assert "Kinds    training, inference, notebook, compute" in out
 
 
-def test_explain_nothing_lists_the_kinds(gpuctl: Cli) -> None:
+def test_explain_without_topic_lists_the_kinds(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("explain")
     assert code == 0
     assert all(f"\n  {kind} " in out for kind in KINDS)
@@ -337,7 +337,7 @@ def test_explain_nothing_lists_the_kinds(gpuctl: Cli) -> None:
         ("xyzzy", "`gpuctl explain` lists the kinds"),
     ],
 )
-def test_explain_what_is_unknown(gpuctl: Cli, topic: str, message: str) -> None:
+def test_explain_unknown_topic_fails_with_a_hint(gpuctl: Cli, topic: str, message: str) -> None:
     code, out, err = gpuctl("explain", topic)
     assert (code, out) == (1, "")
     assert err.startswith(f"gpuctl: no field, kind or code is called `{topic}`. ")
@@ -345,7 +345,7 @@ def test_explain_what_is_unknown(gpuctl: Cli, topic: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("width", ["20", "60", "80", "200"])
-def test_explain_keeps_to_the_width(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+def test_explain_wraps_at_the_terminal_width(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
     monkeypatch.setenv("COLUMNS", width)
     for topic in ("training", "training.job.name", "training.resources", "platform.autoscaling.metrics"):
         _, out, _ = gpuctl("explain", topic)
@@ -354,7 +354,7 @@ def test_explain_keeps_to_the_width(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch
 
 
 class Rule(NamedTuple):
-    """The form of a diagnostic's entry in ``gpuctl.frontend.codes``."""
+    """An entry of ``gpuctl.frontend.codes.CODES``."""
 
     code: str
     severity: str
@@ -366,7 +366,7 @@ class Rule(NamedTuple):
 
 
 @pytest.fixture
-def one_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def only_code_gpu203(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = Rule(
         "GPU203",
         "error",
@@ -379,9 +379,9 @@ def one_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuctl.cli.commands.explain.CODES", {"GPU203": rule})
 
 
-@pytest.mark.usefixtures("one_code")
+@pytest.mark.usefixtures("only_code_gpu203")
 @pytest.mark.parametrize("topic", ["GPU203", "gpu203", " Gpu203 "])
-def test_explain_a_code(gpuctl: Cli, topic: str) -> None:
+def test_explain_diagnostic_code(gpuctl: Cli, topic: str) -> None:
     code, out, err = gpuctl("explain", topic)
     assert (code, err) == (0, "")
     assert out == (
@@ -402,13 +402,13 @@ def test_explain_a_code(gpuctl: Cli, topic: str) -> None:
     )
 
 
-@pytest.mark.usefixtures("one_code")
-def test_explain_an_unknown_code(gpuctl: Cli) -> None:
+@pytest.mark.usefixtures("only_code_gpu203")
+def test_explain_unknown_code_suggests_another(gpuctl: Cli) -> None:
     code, out, err = gpuctl("explain", "gpu230")
     assert (code, out, err) == (1, "", "gpuctl: there is no diagnostic `GPU230`. Did you mean `GPU203`?\n")
 
 
-def test_every_code_is_explained(gpuctl: Cli) -> None:
+def test_every_diagnostic_code_is_explained(gpuctl: Cli) -> None:
     from gpuctl.frontend.codes import CODES
 
     assert CODES
@@ -419,13 +419,13 @@ def test_every_code_is_explained(gpuctl: Cli) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_schema_of_a_kind(gpuctl: Cli, kind: str) -> None:
+def test_schema_of_one_kind(gpuctl: Cli, kind: str) -> None:
     code, out, err = gpuctl("schema", kind)
     assert (code, err) == (0, "")
     assert json.loads(out) == schema_of(kind)
 
 
-def test_schema_of_everything(gpuctl: Cli) -> None:
+def test_schema_without_kind_is_the_combined_schema(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("schema")
     assert code == 0
     assert json.loads(out) == combined_schema()
@@ -436,7 +436,7 @@ def test_schema_of_everything(gpuctl: Cli) -> None:
     ("kind", "hint"),
     [("trainng", "Did you mean `gpuctl schema training`?"), ("xyzzy", "The kinds are training, inference")],
 )
-def test_schema_of_an_unknown_kind(gpuctl: Cli, kind: str, hint: str) -> None:
+def test_schema_of_unknown_kind_fails_with_a_hint(gpuctl: Cli, kind: str, hint: str) -> None:
     code, out, err = gpuctl("schema", kind)
     assert (code, out) == (2, "")
     assert f"There is no kind `{kind}`. {hint}" in err
@@ -453,7 +453,7 @@ def test_help_has_an_example(gpuctl: Cli, command: str, example: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["out-of-memory", " Out-Of-Memory "])
-def test_explain_a_cause_of_why(gpuctl: Cli, topic: str) -> None:
+def test_explain_cause_printed_by_why(gpuctl: Cli, topic: str) -> None:
     code, out, err = gpuctl("explain", topic)
     assert (code, err) == (0, "")
     assert "it used more memory than its limit" in out

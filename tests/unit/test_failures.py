@@ -1,4 +1,4 @@
-"""Which error means what: every one that can reach a caller is in the table, and the table knows no others."""
+"""The table of error meanings: every exception that can reach a caller is in it, and it has no other entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.api.error_meanings import MEANINGS, ErrorMeaning, meaning_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 
-NEVER_LEAVE = {
+INTERNAL_EXCEPTIONS = {
     "DamagedSecret": "a Secret that is passed over, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "InvalidEntry": "becomes a problem of the recovery",
@@ -26,12 +26,12 @@ NEVER_LEAVE = {
     "UnexpectedNode": "becomes a failure in the report about nodes",
     "UnknownFieldRead": "becomes a diagnostic",
 }
-"""Exceptions that one part of a room raises for another, and why nobody else sees them."""
+"""Exceptions that are caught inside gpuctl, and what they become."""
 STATUSES = {400, 401, 403, 404, 409, 413, 429, 500, 503}
 
 
-def ours(kind: type[BaseException] = Exception) -> Iterator[type[BaseException]]:
-    """Every public class of exceptions of the package, of whatever ancestry."""
+def exception_classes(kind: type[BaseException] = Exception) -> Iterator[type[BaseException]]:
+    """Yield every exception class of the package, at any depth of inheritance."""
     for module in pkgutil.walk_packages(gpuctl.__path__, "gpuctl."):
         if not module.name.startswith("gpuctl.cli") and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -43,23 +43,25 @@ def ours(kind: type[BaseException] = Exception) -> Iterator[type[BaseException]]
 
 
 def test_every_exception_has_a_meaning() -> None:
-    names = {one.__name__ for one in ours() if not one.__name__.startswith("_")}
-    assert names - NEVER_LEAVE.keys() == MEANINGS.keys()
-    assert names > NEVER_LEAVE.keys()
-    assert MEANINGS.keys().isdisjoint(NEVER_LEAVE)
+    names = {one.__name__ for one in exception_classes() if not one.__name__.startswith("_")}
+    assert names - INTERNAL_EXCEPTIONS.keys() == MEANINGS.keys()
+    assert names > INTERNAL_EXCEPTIONS.keys()
+    assert MEANINGS.keys().isdisjoint(INTERNAL_EXCEPTIONS)
 
 
 @pytest.mark.parametrize("name", MEANINGS)
-def test_meanings_are_those_that_the_documents_have(name: str) -> None:
+def test_meanings_have_documented_exit_codes_and_statuses(name: str) -> None:
     meaning = MEANINGS[name]
     assert meaning.exit_code in {1, 2, 3}
     assert meaning.status in STATUSES
     assert meaning.name.isidentifier()
-    # What is the cluster's fault, or a lack of rights, is no answer; what is wrong with the question is.
-    assert (meaning.exit_code == 3) == (meaning.status in {403, 500, 503} or name in {"Changed", *FAILED_ON_THE_WAY})
+    # Exit code 3: the cluster failed, or access was denied. Mistakes in the request have other codes.
+    assert (meaning.exit_code == 3) == (
+        meaning.status in {403, 500, 503} or name in {"Changed", *OTHER_CLUSTER_FAILURES}
+    )
 
 
-FAILED_ON_THE_WAY = {"NotForwarded", "NotStarted", "DamagedSnapshot"}
+OTHER_CLUSTER_FAILURES = {"NotForwarded", "NotStarted", "DamagedSnapshot"}
 
 
 @pytest.mark.parametrize(
@@ -76,15 +78,15 @@ FAILED_ON_THE_WAY = {"NotForwarded", "NotStarted", "DamagedSnapshot"}
         (504, "", (503, "ServiceUnavailable")),
     ],
 )
-def test_an_answer_of_the_api_server_keeps_its_status(status: int, reason: str, expected: tuple[int, str]) -> None:
+def test_api_server_errors_map_to_statuses(status: int, reason: str, expected: tuple[int, str]) -> None:
     assert meaning_of(ApiError(status, reason, "no")) == ErrorMeaning(3, *expected)
 
 
-def test_what_is_none_of_ours_means_nothing() -> None:
-    class ConnectionFailedToo(ConnectionFailed):
-        """An heir in another package."""
+def test_subclasses_inherit_meanings_and_foreign_errors_have_none() -> None:
+    class SubclassOfConnectionFailed(ConnectionFailed):
+        """A subclass defined outside gpuctl."""
 
-    assert meaning_of(ConnectionFailedToo("away")) == MEANINGS["ConnectionFailed"]
+    assert meaning_of(SubclassOfConnectionFailed("away")) == MEANINGS["ConnectionFailed"]
     assert meaning_of(InvalidOptions("no")) == MEANINGS["InvalidOptions"]
     assert meaning_of(ValueError("no")) is None
     assert meaning_of(KeyboardInterrupt()) is None

@@ -1,4 +1,4 @@
-"""No caller takes all slots of the service, nor all the time for compiling."""
+"""One caller can take neither all slots of the service nor all compile time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpuctl_server.compile_limits import CompiledTooLong, CompileLocks, StillCom
 from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
 
 
-def test_one_caller_leaves_slots_and_places_to_others() -> None:
-    """As many requests as the attacker likes: another caller gets a slot at once, and a third a place to wait."""
+def test_one_caller_cannot_take_all_slots_and_queue_places() -> None:
+    """After 50 requests of one caller, a second caller gets a slot at once, and a third can queue."""
 
     async def run() -> None:
         slots = FairSlots(4, 4)
@@ -32,7 +32,7 @@ def test_one_caller_leaves_slots_and_places_to_others() -> None:
         waiting = asyncio.ensure_future(slots.acquire("other"))
         await asyncio.sleep(0)
         assert not waiting.done()
-        # It has none: it is the next one, although the others have waited longer.
+        # `other` holds no slot, so it is next, although requests of `greedy` have waited longer.
         slots.release("greedy")
         await asyncio.wait_for(waiting, 1)
         for request in greedy:
@@ -41,7 +41,7 @@ def test_one_caller_leaves_slots_and_places_to_others() -> None:
     asyncio.run(run())
 
 
-def test_a_single_slot_without_a_queue() -> None:
+def test_single_slot_without_queue_is_released() -> None:
     async def run() -> None:
         slots = FairSlots(1, 0)
         await slots.acquire("a")
@@ -54,8 +54,8 @@ def test_a_single_slot_without_a_queue() -> None:
     asyncio.run(run())
 
 
-def test_requests_that_are_given_up() -> None:
-    """Before their turn, or at the very moment of it: no slot is lost."""
+def test_cancelled_requests_lose_no_slot() -> None:
+    """One request is cancelled before its turn, one at the moment of its turn."""
 
     async def run() -> None:
         slots = FairSlots(1, 10)
@@ -72,7 +72,7 @@ def test_requests_that_are_given_up() -> None:
     asyncio.run(run())
 
 
-def test_one_caller_has_three_quarters_of_the_changes() -> None:
+def test_one_caller_gets_three_quarters_of_the_change_slots() -> None:
     changes = ChangeSlots(4)
     for _ in range(3):
         changes.begin("a")
@@ -87,7 +87,7 @@ def test_one_caller_has_three_quarters_of_the_changes() -> None:
     changes.begin("d")
 
 
-def test_a_service_for_one_change_at_a_time_lets_it_begin() -> None:
+def test_one_caller_may_take_the_only_change_slot() -> None:
     changes = ChangeSlots(1)
     changes.begin("a")
     with pytest.raises(NoFreeSlot):
@@ -96,7 +96,7 @@ def test_a_service_for_one_change_at_a_time_lets_it_begin() -> None:
     changes.begin("b")
 
 
-def test_processor_limit_counts_the_work_of_its_thread() -> None:
+def test_processor_limit_counts_cpu_time_of_its_thread() -> None:
     check = processor_limit(0.05)
     time.sleep(0.1)
     check()
@@ -107,7 +107,7 @@ def test_processor_limit_counts_the_work_of_its_thread() -> None:
         check()
 
 
-def test_documents_of_one_caller_are_compiled_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_of_one_caller_are_compiled_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_limits, "PATIENCE", 0.05)
     turns = CompileLocks()
     results: list[str] = []

@@ -1,4 +1,4 @@
-"""Which object a job is, where only pods of it are seen."""
+"""Lookup of a job's object when only its pods are visible."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def pod(called: str, **owner: Any) -> dict[str, Any]:
     return {"metadata": {"name": called, "ownerReferences": [owner] if owner else []}}
 
 
-@pytest.mark.parametrize("owner", [{}, {"kind": "Job", "name": "train"}], ids=["nobody's", "not controlled"])
-def test_pods_that_nobody_controls_are_left(owner: dict[str, Any]) -> None:
+@pytest.mark.parametrize("owner", [{}, {"kind": "Job", "name": "train"}], ids=["no owner", "no controller"])
+def test_job_with_only_uncontrolled_pods_is_not_found(owner: dict[str, Any]) -> None:
     with pytest.raises(NoSuchJob, match="only pods of train in n are left") as caught:
         workload_of(Job(Identity("n", "train", "training"), None, [pod("a", **owner)]))
     assert caught.value.hint == "`kubectl delete pod a -n n` ends what runs"
 
 
-def test_what_controls_pods_may_not_be_seen_yet() -> None:
-    """No `kubectl delete pod` is printed: a job that is there would make them again."""
+def test_missing_controller_may_not_be_visible_yet() -> None:
+    """The hint has no `kubectl delete pod`: an existing controller would recreate the pods."""
     pods = [pod("a", kind="Job", name="train", controller=True)]
     with pytest.raises(NoSuchJob, match="their controller is gone, or not visible yet") as caught:
         workload_of(Job(Identity("n", "train", "training"), None, pods))

@@ -1,4 +1,4 @@
-"""Trainings that have ended: what a change of their document does to them, without a cluster."""
+"""Finished trainings: the effect of a changed document, without a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ resources: {pool: default, gpu: 1}
 JOBSET = "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\n"
 FORMS = ["Job", "JobSet"]
 ENDS = [("Job", "Complete"), ("Job", "Failed"), ("JobSet", "Completed"), ("JobSet", "Failed")]
-METADATA = {
+METADATA_CHANGES = {
     "a label more": ("team: nlp", "team: nlp, cost-center: '42'"),
     "a label less": ("labels: {team: nlp}, ", ""),
     "another value": ("team: nlp", "team: mm"),
@@ -42,7 +42,7 @@ METADATA = {
 
 
 def lowered(kind: str, text: str = DOCUMENT) -> Object:
-    """The training as apply sends it."""
+    """Return the training's object as apply sends it."""
     if kind == "JobSet":
         text = text.replace("gpu: 1}", "gpu: 1, nodes: 2}")
     platform = Source("platform.yaml", JOBSET) if kind == "JobSet" else None
@@ -51,7 +51,7 @@ def lowered(kind: str, text: str = DOCUMENT) -> Object:
 
 
 def live(kind: str, condition: str | None, *, generation: int = 1) -> Object:
-    """It in the cluster; with a condition it has ended."""
+    """Return the live object. With a condition it has finished."""
     obj = copy.deepcopy(lowered(kind))
     fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in obj["metadata"]["labels"]}}}
     fields["f:metadata"]["f:annotations"] = {f"f:{key}": {} for key in obj["metadata"]["annotations"]}
@@ -64,7 +64,7 @@ def live(kind: str, condition: str | None, *, generation: int = 1) -> Object:
 
 
 def step_for(desired: Object, there: Object) -> Step:
-    """What apply does; the server would accept the object as it is."""
+    """Return the step that apply plans. A dry run is assumed to accept the object unchanged."""
     decision = decide(Target(desired, False, "training/sft", False), there, DecisionOptions(KEYS))
     step = (
         decide_with_answer(decision, decision.target.desired, DecisionOptions(KEYS))
@@ -76,7 +76,7 @@ def step_for(desired: Object, there: Object) -> Step:
 
 
 @pytest.mark.parametrize(("kind", "condition"), ENDS)
-def test_another_image_runs_it_again_and_is_asked(kind: str, condition: str) -> None:
+def test_changed_image_reruns_a_finished_training_after_confirmation(kind: str, condition: str) -> None:
     step = step_for(lowered(kind, DOCUMENT.replace(":v1", ":v2")), live(kind, condition))
     assert step.action == "replace"
     assert step.finished is not None
@@ -85,11 +85,11 @@ def test_another_image_runs_it_again_and_is_asked(kind: str, condition: str) -> 
     assert Plan([step]).questions == [f"replaces training/sft in nlp: {step.finished}"]
 
 
-@pytest.mark.parametrize("change", METADATA)
+@pytest.mark.parametrize("change", METADATA_CHANGES)
 @pytest.mark.parametrize(("kind", "condition"), ENDS)
-def test_labels_and_annotations_do_not_run_it_again(kind: str, condition: str, change: str) -> None:
-    """They are patched on the object; the template's cannot be, and no pod is made of it again."""
-    desired, there = lowered(kind, DOCUMENT.replace(*METADATA[change])), live(kind, condition)
+def test_metadata_change_patches_a_finished_training(kind: str, condition: str, change: str) -> None:
+    """The object is patched. The pod template is immutable, and no pod is created from it again."""
+    desired, there = lowered(kind, DOCUMENT.replace(*METADATA_CHANGES[change])), live(kind, condition)
     step = step_for(desired, there)
     assert (step.action, step.method, step.finished) == ("update", "patch", None)
     assert step.desired is not None
@@ -100,11 +100,11 @@ def test_labels_and_annotations_do_not_run_it_again(kind: str, condition: str, c
         assert step_for(desired, patched).action == "unchanged"
 
 
-@pytest.mark.parametrize("change", METADATA)
+@pytest.mark.parametrize("change", METADATA_CHANGES)
 @pytest.mark.parametrize("kind", FORMS)
-def test_what_runs_again_has_the_labels_of_the_document(kind: str, change: str) -> None:
+def test_rerun_pods_have_the_labels_of_the_document(kind: str, change: str) -> None:
     desired, there = (
-        lowered(kind, DOCUMENT.replace(*METADATA[change])),
+        lowered(kind, DOCUMENT.replace(*METADATA_CHANGES[change])),
         live(kind, ENDS[0][1] if kind == "Job" else "Completed"),
     )
     patch = step_for(desired, there).desired
@@ -117,12 +117,12 @@ def test_what_runs_again_has_the_labels_of_the_document(kind: str, change: str) 
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_running_jobs_are_replaced_for_their_pods_labels(kind: str) -> None:
-    step = step_for(lowered(kind, DOCUMENT.replace(*METADATA["a label more"])), live(kind, None))
+def test_running_training_is_replaced_for_a_pod_label(kind: str) -> None:
+    step = step_for(lowered(kind, DOCUMENT.replace(*METADATA_CHANGES["a label more"])), live(kind, None))
     assert (step.action, step.finished) == ("replace", None)
 
 
-def test_a_paused_one_comes_back_paused() -> None:
+def test_paused_training_is_replaced_paused() -> None:
     there = live("Job", "Failed")
     there["metadata"]["annotations"][KEYS.paused] = "0"
     step = step_for(lowered("Job", DOCUMENT.replace(":v1", ":v2")), there)
@@ -130,14 +130,14 @@ def test_a_paused_one_comes_back_paused() -> None:
     assert step.finished.endswith("(Failed): comes back paused; its pods and logs are deleted")
 
 
-def test_the_age_is_no_new_question() -> None:
+def test_confirmation_holds_when_only_the_age_differs() -> None:
     asked = "replaces training/a in b: finished {} ago (Complete): runs again"
     assert all_confirmed([asked.format("3m")], [asked.format("90s")])
     assert not all_confirmed([asked.format("3m")], ["replaces training/a in b: running for 3m"])
 
 
 def _patched(there: Object, patch: Object) -> Object:
-    """The object after a merge patch of its metadata."""
+    """Apply a merge patch to the labels and annotations of an object."""
     result = copy.deepcopy(there)
     for part in ("labels", "annotations"):
         values: dict[str, Any] = {**result["metadata"].get(part, {}), **patch["metadata"].get(part, {})}

@@ -1,4 +1,4 @@
-"""``snapshot`` and ``fit`` without a cluster: each rule by itself, what is told, and the commands."""
+"""``snapshot`` and ``fit`` without a cluster: each rule by itself, the reported values, and the commands."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Object = dict[str, Any]
 
 
 def answer(snapshot: Snapshot, *jobs: Object) -> Fit:
-    """The answer for the only job."""
+    """Return the answer for a single job."""
     (found,) = fit(snapshot, jobs)
     return found
 
 
-# What the scheduler's rules see of one node; the differential test holds them against the scheduler itself.
-CASES: list[tuple[str, Object, list[Object], Object, str]] = [
+# Rules that filter one node. The differential test compares them with the scheduler.
+NODE_CASES: list[tuple[str, Object, list[Object], Object, str]] = [
     ("room", node("a"), [], job(gpus=8), "fits"),
     ("too large", node("a"), [], job(gpus=9), "never"),
     ("taken", node("a"), [running("x", "a", 4, 10)], job(gpus=5), "fits-when-empty"),
@@ -74,9 +74,9 @@ CASES: list[tuple[str, Object, list[Object], Object, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("have", "pods", "wanted", "verdict"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("have", "pods", "wanted", "verdict"), [case[1:] for case in NODE_CASES], ids=[case[0] for case in NODE_CASES]
 )
-def test_one_node(have: Object, pods: list[Object], wanted: Object, verdict: str) -> None:
+def test_verdict_on_one_node(have: Object, pods: list[Object], wanted: Object, verdict: str) -> None:
     assert answer(cluster([have], pods), wanted).verdict == verdict
 
 
@@ -89,14 +89,14 @@ def test_one_node(have: Object, pods: list[Object], wanted: Object, verdict: str
         (None, "fits"),
     ],
 )
-def test_lost_nodes_are_tolerated_unless_the_pod_says_otherwise(said: Object | None, verdict: str) -> None:
-    """Admission adds its tolerations only for keys of which the pod has none, even if it tolerates nothing."""
+def test_unreachable_taint_is_tolerated_by_default(said: Object | None, verdict: str) -> None:
+    """Admission adds a default toleration unless the pod has one for that key, of whatever value."""
     taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     tolerations = [] if said is None else [{**taint, **said}]
     assert answer(cluster([node("a", taints=[taint])]), job(tolerations=tolerations)).verdict == verdict
 
 
-def test_gang_counts_whole_pods_on_each_node() -> None:
+def test_gang_counts_whole_pods_per_node() -> None:
     nodes = [node("a", 8), node("b", 7), node("c", 3)]
     assert answer(cluster(nodes), job(pods=3, gpus=4)).verdict == "fits"
     found = answer(cluster(nodes), job(pods=4, gpus=4))
@@ -116,15 +116,15 @@ def test_victims_are_the_fewest_and_least_important() -> None:
     assert found.certain
 
 
-def test_equals_are_not_certain_victims() -> None:
+def test_victims_of_equal_importance_are_uncertain() -> None:
     pods = [running("x", "a", 8), running("y", "b", 8)]
     found = answer(cluster([node("a"), node("b")], pods), job(gpus=8))
     assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
     assert "may evict other pods of equal importance" in found.reason
 
 
-def test_equals_on_one_node_are_not_certain_victims() -> None:
-    """Of two that started at the same time the scheduler's own order decides which one leaves."""
+def test_equal_victims_on_one_node_are_uncertain() -> None:
+    """If both victims started at the same time, the order in which the scheduler lists them decides."""
     pods = [running("x", "a", 4), running("y", "a", 4)]
     found = answer(cluster([node("a")], pods), job(gpus=4))
     assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
@@ -133,8 +133,8 @@ def test_equals_on_one_node_are_not_certain_victims() -> None:
     assert (both.verdict, both.certain, len(both.victims)) == ("preempts", True, 2)
 
 
-def test_others_of_another_rank_are_told_apart() -> None:
-    """Two jobs that come in any order: which of them has the less important victim is the order's to decide."""
+def test_unequal_victims_depend_on_the_order_of_the_jobs() -> None:
+    """The order of the two jobs decides which one evicts the less important pod."""
     pods = [running("dear", "a", 8, 5), running("cheap", "b", 8)]
     found = fit(cluster([node("a"), node("b")], pods), [job("one", gpus=8), job("two", gpus=8)])
     assert {item.verdict for item in found} == {"preempts"}
@@ -143,8 +143,8 @@ def test_others_of_another_rank_are_told_apart() -> None:
     assert sorted(victim.pod.name for item in found for victim in item.victims) == ["cheap", "dear"]
 
 
-def test_jobs_that_may_evict_the_same_are_told_to_evict_others() -> None:
-    """What each of them evicts most often may be the same: told is what becomes of all of them in one order."""
+def test_jobs_of_one_call_report_different_victims() -> None:
+    """Each job's most frequent victims may be the same. The reported victims are those of one order of all jobs."""
     names = "abcdefgh"
     snapshot = cluster([node(name) for name in names], [running(f"on-{name}", name, 8) for name in names])
     found = fit(snapshot, [job(f"job-{number}", gpus=8) for number in range(6)])
@@ -153,8 +153,10 @@ def test_jobs_that_may_evict_the_same_are_told_to_evict_others() -> None:
 
 
 @pytest.mark.parametrize(("pods", "certain"), [(1, True), (2, False)])
-def test_pods_that_wait_for_room_are_not_seen_by_the_next_of_their_job(pods: int, certain: bool) -> None:
-    """One that waits until its victims have left counts on its own node only, so that another may go too near."""
+def test_nominated_pods_make_anti_affinity_uncertain(pods: int, certain: bool) -> None:
+    """A pod that waits for its victims to end counts only on its nominated node, so the next pod may violate
+    anti-affinity.
+    """
     nodes = [node("a"), node("b", labels={"zone": "b"})]
     others = [running("x", "a", 8, 0), running("y", "b", 8, 5)]
     found = answer(cluster(nodes, others), job(pods=pods, gpus=8, affinity=apart()))
@@ -172,26 +174,26 @@ def test_pods_that_wait_for_room_are_not_seen_by_the_next_of_their_job(pods: int
     ],
     ids=str,
 )
-def test_a_runtime_chooses_nodes_and_takes_room(scheduling: Object, verdict: str) -> None:
+def test_runtime_class_selects_nodes_and_adds_overhead(scheduling: Object, verdict: str) -> None:
     runtimes = [{"name": "other", "nodeSelector": {"zone": "z"}}, {"name": "kata", **scheduling}]
     assert answer(cluster([node("a")], runtime_classes=runtimes), job(runtimeClassName="kata")).verdict == verdict
 
 
-def test_a_runtime_tolerates_what_its_nodes_are_tainted_with() -> None:
+def test_runtime_class_adds_tolerations() -> None:
     tainted = node("a", taints=[{"key": "sandboxed", "effect": "NoSchedule"}])
     runtimes = [{"name": "kata", "tolerations": [{"key": "sandboxed", "operator": "Exists"}]}, {"name": "runc"}]
     for name, verdict in (("kata", "fits"), ("runc", "never")):
         assert answer(cluster([tainted], runtime_classes=runtimes), job(runtimeClassName=name)).verdict == verdict
 
 
-def test_a_gang_that_cannot_start_evicts_all_the_same() -> None:
+def test_gang_that_cannot_start_still_evicts() -> None:
     found = answer(cluster([node("a", 4)], [running("x", "a", 4)]), job(pods=2, gpus=3))
     assert (found.verdict, found.starts) == ("never", 1)
     assert [victim.pod.name for victim in found.victims] == ["x"]
     assert "1 of 2 pods would still start, and evict others" in found.reason
 
 
-def test_budget_spares_whom_it_can() -> None:
+def test_disruption_budget_is_preferred_over_priority() -> None:
     pods = [running("x", "a", 8, 0), running("y", "b", 8, 5)]
     budget = {"namespace": "team", "name": "x", "selector": {"matchLabels": {"app": "x"}}, "disruptionsAllowed": 0}
     found = answer(cluster([node("a"), node("b")], pods, budgets=[budget]), job(gpus=8))
@@ -199,7 +201,7 @@ def test_budget_spares_whom_it_can() -> None:
 
 
 @pytest.mark.parametrize(("allowed", "victims"), [(2, ["x1", "x2"]), (1, ["y"])])
-def test_budget_allows_as_many_as_it_says(allowed: int, victims: list[str]) -> None:
+def test_disruption_budget_allows_its_number_of_evictions(allowed: int, victims: list[str]) -> None:
     pods = [running("x1", "a", 4, 0), running("x2", "a", 4, 0), running("y", "b", 8, 5)]
     for pod in pods[:2]:
         pod["labels"] = {"app": "x"}
@@ -219,18 +221,18 @@ def test_jobs_are_placed_by_priority() -> None:
     assert [(item.demand.name, item.verdict) for item in found] == [("first", "fits"), ("second", "fits-when-empty")]
 
 
-def test_what_one_job_frees_another_may_take() -> None:
-    """A job that evicts nobody waits, and takes the room as soon as a less important one has made it."""
+def test_room_freed_by_one_job_may_go_to_another() -> None:
+    """A job that evicts no pods waits, and takes the room once the evictions of a less important job have made it."""
     jobs = [job("first", gpus=8, priority="polite"), job("second", gpus=8)]
     found = fit(cluster([node("a")], [running("x", "a", 8)]), jobs)
     assert [(item.verdict, item.certain) for item in found] == [("fits", False), ("fits-when-empty", False)]
     assert [victim.pod.name for victim in found[1].victims] == ["x"]
 
 
-def test_a_later_job_depends_on_the_choice_for_the_first() -> None:
+def test_later_job_depends_on_the_nodes_of_the_first() -> None:
     jobs = [job("first", pods=2, gpus=1, priority="high", amounts={"cpu": "2"}), job("second", gpus=8)]
     found = fit(cluster([node("a"), node("b")]), jobs)
-    # The scheduler takes the node with less on it first, so that both are begun, unless the second comes in between.
+    # The scheduler prefers the emptier node, so the pods use both nodes unless `second` is placed between them.
     assert (found[0].verdict, found[0].certain) == ("fits", True)
     assert not found[1].certain
     assert found[1].depends
@@ -248,8 +250,8 @@ def test_a_later_job_depends_on_the_choice_for_the_first() -> None:
         (9, 1, "never"),
     ],
 )
-def test_later_jobs_where_not_every_choice_can_be_followed(gpus: int, pods: int, verdict: str) -> None:
-    """Twelve pods on twenty nodes that all differ: wherever they go, they take 12 of 140 cards, on 2 to 12 nodes."""
+def test_later_jobs_when_placements_cannot_be_enumerated(gpus: int, pods: int, verdict: str) -> None:
+    """Twelve pods on twenty different nodes: any placement takes 12 of 140 GPUs, on 2 to 12 nodes."""
     nodes = [node(f"n{number}") | {"allocatable": {GPU: "8", "cpu": "32", "pods": "99"}} for number in range(20)]
     others = [running(f"p{number}", f"n{number}", priority=10) for number in range(20)]
     first = job("first", pods=12, gpus=1, priority="high")
@@ -257,7 +259,7 @@ def test_later_jobs_where_not_every_choice_can_be_followed(gpus: int, pods: int,
     assert [item.verdict for item in answers] == ["fits", verdict]
 
 
-def test_own_pods_are_given_back() -> None:
+def test_own_pods_free_their_room() -> None:
     own = running("train-abc", "a", 8, 10, owner={"kind": "Job", "name": "train"})
     assert answer(cluster([node("a")], [own]), job(gpus=8)).verdict == "fits"
     assert answer(cluster([node("a")], [{**own, "namespace": "other"}]), job(gpus=8)).verdict == "fits-when-empty"
@@ -265,8 +267,8 @@ def test_own_pods_are_given_back() -> None:
     assert answer(cluster([node("a")], [volcano]), job(gpus=8)).verdict == "fits-when-empty"
 
 
-def test_pods_of_a_training_that_a_controller_made_are_given_back() -> None:
-    """Their Job has a hash in its name; another job's name may end like one."""
+def test_own_pods_of_a_hashed_job_name_free_their_room() -> None:
+    """The Job that a GitOps controller creates has a hash in its name; another job's name may end in the same way."""
     owner = {"kind": "Job", "name": "train-0a1b2c"}
     own = running("train-0a1b2c-xyz", "a", 8, 10, owner=owner, labels={"app": "train"})
     assert answer(cluster([node("a")], [own]), job(gpus=8)).verdict == "fits"
@@ -274,23 +276,23 @@ def test_pods_of_a_training_that_a_controller_made_are_given_back() -> None:
     assert answer(cluster([node("a")], [other]), job(gpus=8)).verdict == "fits-when-empty"
 
 
-def test_labels_of_pools_in_the_documents_count() -> None:
-    """Applying a pool labels its nodes, on which the jobs of the same documents rely."""
+def test_pool_documents_label_their_nodes() -> None:
+    """Applying a pool labels its nodes, and jobs of the same documents may select these labels."""
     wanted = job(nodeSelector={"pool": "p"})
     label = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"pool": "p"}}}
     assert answer(cluster([node("a")]), wanted).verdict == "never"
     assert answer(cluster([node("a")]), label, wanted).verdict == "fits"
 
 
-def test_priority_class_of_the_documents_counts_until_it_is_there() -> None:
+def test_priority_class_of_the_documents_is_used() -> None:
     planned = {"apiVersion": "v1", "kind": "PriorityClass", "metadata": {"name": "vip"}, "value": 50}
     have = cluster([node("a")], [running("x", "a", 8, 20)])
     assert answer(have, planned, job(gpus=8, priority="vip")).verdict == "preempts"
     assert answer(have, {**planned, "value": 15}, job(gpus=8, priority="vip")).verdict == "fits-when-empty"
 
 
-def scaler_of(least: int, namespace: str = "team", most: int = 9, **target: str) -> Object:
-    """An autoscaler of the Deployment ``chat``."""
+def autoscaler(least: int, namespace: str = "team", most: int = 9, **target: str) -> Object:
+    """Return a HorizontalPodAutoscaler of the Deployment ``chat``."""
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat", **target}
     return {
         "apiVersion": "autoscaling/v2",
@@ -301,42 +303,42 @@ def scaler_of(least: int, namespace: str = "team", most: int = 9, **target: str)
 
 
 def test_autoscaled_deployment_starts_with_its_minimum() -> None:
-    found = answer(cluster([node("a")]), service_of(4), scaler_of(3))
+    found = answer(cluster([node("a")]), service_of(4), autoscaler(3))
     assert (found.verdict, found.demand.pods, found.starts) == ("never", 3, 2)
 
 
 @pytest.mark.parametrize(
     ("scaler", "pods"),
     [
-        (scaler_of(3, namespace="other"), 2),
-        (scaler_of(3, name="web"), 2),
-        (scaler_of(3, kind="StatefulSet"), 2),
-        (scaler_of(3, apiVersion="serving.example.com/v1"), 2),
-        (scaler_of(3, apiVersion=""), 2),
-        (scaler_of(3, apiVersion="apps/v1beta2"), 3),
-        (scaler_of(1, most=1), 1),
+        (autoscaler(3, namespace="other"), 2),
+        (autoscaler(3, name="web"), 2),
+        (autoscaler(3, kind="StatefulSet"), 2),
+        (autoscaler(3, apiVersion="serving.example.com/v1"), 2),
+        (autoscaler(3, apiVersion=""), 2),
+        (autoscaler(3, apiVersion="apps/v1beta2"), 3),
+        (autoscaler(1, most=1), 1),
     ],
 )
-def test_autoscaler_is_of_what_it_names(scaler: Object, pods: int) -> None:
+def test_autoscaler_applies_only_to_its_target(scaler: Object, pods: int) -> None:
     assert answer(cluster([node("a")]), service_of(1, replicas=2), scaler).demand.pods == pods
 
 
-def test_deployments_of_one_name_have_their_own_autoscalers() -> None:
-    objects = [service_of(4), service_of(4, "other"), scaler_of(2), scaler_of(3, "other")]
+def test_autoscalers_apply_only_in_their_namespace() -> None:
+    objects = [service_of(4), service_of(4, "other"), autoscaler(2), autoscaler(3, "other")]
     found = {item.demand.namespace: item.demand.pods for item in fit(cluster([node("a")]), objects)}
     assert found == {"team": 2, "other": 3}
 
 
-def test_autoscaler_leaves_what_is_scaled_to_nothing() -> None:
-    assert answer(cluster([node("a")]), service_of(4, replicas=0), scaler_of(2)).demand.pods == 0
+def test_autoscaler_keeps_zero_replicas() -> None:
+    assert answer(cluster([node("a")]), service_of(4, replicas=0), autoscaler(2)).demand.pods == 0
 
 
-def test_stateful_sets_are_scaled_too() -> None:
+def test_autoscaler_applies_to_stateful_sets() -> None:
     pods = {**service_of(4, replicas=1), "kind": "StatefulSet"}
-    assert answer(cluster([node("a")]), pods, scaler_of(2, kind="StatefulSet")).demand.pods == 2
+    assert answer(cluster([node("a")]), pods, autoscaler(2, kind="StatefulSet")).demand.pods == 2
 
 
-def test_jobset_waits_for_both_kinds_of_pods() -> None:
+def test_jobset_needs_room_for_all_replicated_jobs() -> None:
     def of(gpus: int) -> Object:
         return {"replicas": 1, "template": {"spec": job(gpus=gpus)["spec"]}}
 
@@ -345,15 +347,15 @@ def test_jobset_waits_for_both_kinds_of_pods() -> None:
     both = {"apiVersion": "x", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": jobs}}
     assert answer(cluster([node("a")]), both).verdict == "fits"
     assert answer(cluster([node("a", 7)]), both).verdict == "never"
-    # On these two nodes all depends on which the leader takes: either is as empty as the other.
+    # Both nodes are equally empty, and the leader's choice decides whether the worker fits.
     found = answer(cluster([node("a", 2), node("b", 6)]), both)
     assert not found.certain
     assert found.depends
     assert answer(cluster([node("a", 1), node("b", 6)]), both).verdict == "never"
 
 
-def test_jobset_with_room_whatever_is_taken_first() -> None:
-    """On thirty nodes that all differ the choices cannot all be followed, but none leaves a pod without room."""
+def test_jobset_fits_when_placements_cannot_be_enumerated() -> None:
+    """Thirty different nodes have too many placements to enumerate, but every placement leaves room for all pods."""
     nodes = [node(f"n{number}") for number in range(30)]
     pods = [running(f"p{number}", f"n{number}", priority=10) for number in range(30)]
     roles = (("leader", 1, 1), ("worker", 20, 4))
@@ -367,7 +369,7 @@ def test_jobset_with_room_whatever_is_taken_first() -> None:
     assert (found.verdict, found.demand.pods, found.starts) == ("fits", 21, 21)
 
 
-def test_room_that_is_being_made_for_another_is_not_free() -> None:
+def test_room_of_a_nominated_pod_is_not_free() -> None:
     nominated = {**running("next", "a", 8, 50), "nominatedNode": "a"}
     del nominated["node"]
     have = cluster([node("a")], [nominated])
@@ -383,7 +385,7 @@ def test_room_that_is_being_made_for_another_is_not_free() -> None:
         ("3", "0", "never", "would be 4 of 3"),
     ],
 )
-def test_quota_is_a_limit_like_another(hard: str, used: str, verdict: str, said: str) -> None:
+def test_quota_limits_a_job(hard: str, used: str, verdict: str, said: str) -> None:
     key = f"requests.{GPU}"
     quota = {
         "kind": "ResourceQuota",
@@ -409,7 +411,7 @@ def test_jobs_of_one_call_share_a_quota() -> None:
     assert sorted(item.verdict for item in found) == ["fits", "fits-when-empty"]
 
 
-def test_bound_volume_keeps_to_its_nodes() -> None:
+def test_bound_volume_restricts_the_nodes() -> None:
     terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}]}]
     claims = [{"namespace": "team", "name": "data", "volume": "v"}]
     wanted = job(gpus=8, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
@@ -440,11 +442,13 @@ def test_bound_volume_keeps_to_its_nodes() -> None:
         ([node("a", 0)], [], job(), None),
     ],
 )
-def test_smallest_change(nodes: list[Object], pods: list[Object], wanted: Object, change: str | None) -> None:
+def test_smallest_change_that_makes_a_job_fit(
+    nodes: list[Object], pods: list[Object], wanted: Object, change: str | None
+) -> None:
     assert answer(cluster(nodes, pods), wanted).change == change
 
 
-def test_what_is_told_of_a_shortage() -> None:
+def test_report_of_a_shortage() -> None:
     pods = [
         running("chat-1", "a", 4, 10, owner={"kind": "Deployment", "name": "chat"}),
         running("chat-2", "b", 2, 10, owner={"kind": "Deployment", "name": "chat"}),
@@ -466,8 +470,8 @@ def test_what_is_told_of_a_shortage() -> None:
     assert set(value) >= {"name", "namespace", "verdict", "victims", "pods", "reason", "smallestChange"}
 
 
-def test_snapshot_has_nothing_that_is_not_counted() -> None:
-    """Commands, variables and annotations may hold secrets."""
+def test_snapshot_omits_fields_that_may_hold_secrets() -> None:
+    """Commands, variables and annotations may contain secrets."""
     pod = {
         "metadata": {"namespace": "n", "name": "p", "annotations": {"a": "SECRET"}, "labels": {"app": "x"}},
         "spec": {
@@ -499,7 +503,7 @@ def test_snapshot_has_nothing_that_is_not_counted() -> None:
     }
 
 
-def test_snapshot_of_an_older_gpuctl_is_read(tmp_path: Path) -> None:
+def test_snapshot_of_version_1_is_read(tmp_path: Path) -> None:
     value = json.loads(render(cluster([node("a")])))
     value["version"] = 1
     for name in ("storageClasses", "csiNodes", "attachments"):
@@ -529,35 +533,35 @@ def test_snapshot_of_an_older_gpuctl_is_read(tmp_path: Path) -> None:
         ({"pod-security.kubernetes.io/enforce": "baseline"}, "hostNetwork: true"),
     ],
 )
-def test_pod_security_is_the_namespace_s(labels: dict[str, str], said: str | None) -> None:
+def test_pod_security_level_of_the_namespace_is_enforced(labels: dict[str, str], said: str | None) -> None:
     have = cluster([node("a")], namespaces=[{"name": "team", "labels": labels}, {"name": "other", "labels": labels}])
     found = answer(have, job(hostNetwork=True))
     assert (found.verdict, found.starts) == (("never", 0) if said else ("fits", 1))
     assert (said or "") in found.reason
 
 
-def many(number: int) -> list[Object]:
-    """Jobs of a pod each; of some the memory is eight times that of others."""
+def small_jobs(number: int) -> list[Object]:
+    """Return jobs of one pod each; the largest requests eight times the memory of the smallest."""
     return [job(f"j{index}", gpus=0, amounts={"cpu": "1", "memory": f"{1 + index % 8}Gi"}) for index in range(number)]
 
 
-def roomy(number: int) -> list[Object]:
-    """Large nodes, none like another."""
+def large_nodes(number: int) -> list[Object]:
+    """Return large nodes."""
     return [node(f"n{index}", allocatable={"pods": "110", "cpu": "200", "memory": "2Ti"}) for index in range(number)]
 
 
-def test_many_jobs_fit_wherever_each_of_them_goes() -> None:
-    """Small pods beside large ones: what is scarce for one is not for another."""
-    snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
-    assert {found.verdict for found in fit(snapshot, many(200))} == {"fits"}
+def test_many_small_jobs_fit_in_any_placement() -> None:
+    """Small pods beside large ones: each kind is limited by another resource."""
+    snapshot = cluster(large_nodes(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
+    assert {found.verdict for found in fit(snapshot, small_jobs(200))} == {"fits"}
 
 
-def test_ports_are_scarce_though_nothing_else_is() -> None:
-    """Three nodes have three of them, whatever else they have."""
-    jobs = many(12)
+def test_host_ports_limit_jobs_with_enough_other_room() -> None:
+    """Three nodes can serve one host port three times, however much else is free."""
+    jobs = small_jobs(12)
     for item in jobs[8:]:
         item["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
-    snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
+    snapshot = cluster(large_nodes(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
     *_, third, last = fit(snapshot, jobs)
     assert [third.verdict, last.verdict] == ["fits", "fits-when-empty"]
     for found in (third, last):
@@ -566,28 +570,28 @@ def test_ports_are_scarce_though_nothing_else_is() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "looked_at"), [(4, 16), (5, 2)])
-def test_of_few_nodes_any_may_be_left_already(nodes: int, looked_at: int) -> None:
-    """Of more, only what all of them and what none of them has left is looked at."""
+def test_all_sets_of_left_nodes_are_tried_for_few_nodes(nodes: int, looked_at: int) -> None:
+    """With more than four nodes only two cases are tried: all victims have left, or none."""
     state = dataclasses.replace(initial_state([], False), leaving=dict.fromkeys(range(nodes), ()))
     assert len(set(_departures(state))) == looked_at
 
 
-def test_who_keeps_others_off_leaves_with_that() -> None:
-    """What is in the way on one node may be a pod on another, or the victim itself."""
+def test_victims_anti_affinity_ends_with_it() -> None:
+    """A pod's anti-affinity ends with the pod, be it on another node or the victim itself."""
     term = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": "zone"}
     snapshot = cluster([node("a"), node("b", gpus=0)], [running("x", "a", 8, 0, antiAffinity=[term])])
     found = answer(snapshot, job(gpus=8))
     assert (found.verdict, [victim.pod.name for victim in found.victims]) == ("preempts", ["x"])
 
 
-def test_labels_of_namespaces_in_the_documents_count() -> None:
+def test_namespace_labels_of_the_documents_are_used() -> None:
     label = {"pod-security.kubernetes.io/enforce": "baseline"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": label}}
     assert answer(cluster([node("a")]), namespace, job(hostNetwork=True)).verdict == "never"
 
 
-def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
-    """Also where it would fit, and comes first."""
+def test_rejected_job_evicts_no_pods_and_takes_no_room() -> None:
+    """Even if it would have room, and is placed first."""
     limit = {"namespace": "team", "name": "small", "limits": [{"type": "Container", "max": {GPU: "4"}}]}
     have = cluster([node("a")], [running("x", "a", 8, 0)], limit_ranges=[limit])
     first, second = fit(have, [job(gpus=8, priority="high"), job("other", gpus=4)])
@@ -615,7 +619,7 @@ def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
         ),
     ],
 )
-def test_claims_that_are_not_ready(claim: Object, verdict: str, said: str) -> None:
+def test_claims_that_are_not_bound(claim: Object, verdict: str, said: str) -> None:
     have = cluster(
         [node("a")],
         claims=[{"namespace": "team", "name": "data", **claim}],
@@ -629,7 +633,7 @@ def test_claims_that_are_not_ready(claim: Object, verdict: str, said: str) -> No
     assert (found.verdict, found.reason) == (verdict, said)
 
 
-def test_replaced_pods_give_back_what_scoped_quotas_count() -> None:
+def test_replaced_pods_release_scoped_quotas() -> None:
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
     quota = {
         "kind": "ResourceQuota",
@@ -643,7 +647,7 @@ def test_replaced_pods_give_back_what_scoped_quotas_count() -> None:
     assert answer(cluster([node("a")], [other], quotas=[quota]), job()).verdict == "fits-when-empty"
 
 
-def test_snapshot_survives_its_file() -> None:
+def test_snapshot_round_trips_through_a_file() -> None:
     made = cluster(
         [node("a", taints=[{"key": "k", "effect": "NoSchedule"}])], [running("x", "a")], unreadable=["budgets"]
     )
@@ -670,7 +674,7 @@ def test_snapshot_survives_its_file() -> None:
         (lambda text: text.replace('"budgets": []', '"budgets": {}'), "budgets is not a list"),
     ],
 )
-def test_damaged_snapshot_says_where(change: Callable[[str], str], message: str) -> None:
+def test_damaged_snapshot_error_names_the_field(change: Callable[[str], str], message: str) -> None:
     text = render(cluster([node("a")], [running("x", "a")]))
     with pytest.raises(DamagedSnapshot) as caught:
         load(change(text), "c.json")
@@ -686,43 +690,43 @@ resources: {pool: default, gpu: 2, cpu: 1, memory: 1Gi}
 """
 
 
-def words(directory: Path, *more: str, have: Snapshot | None = None, document: str = DOCUMENT) -> list[str]:
-    """Return the words of ``gpuctl fit`` with a document, and a snapshot if there is one."""
+def fit_arguments(directory: Path, *more: str, have: Snapshot | None = None, document: str = DOCUMENT) -> list[str]:
+    """Return the arguments of ``gpuctl fit`` for a document and an optional snapshot."""
     (directory / "job.yaml").write_text(document)
     (directory / "cluster.json").write_text(render(have) if have else "{}")
     return ["fit", "-f", str(directory / "job.yaml"), "--snapshot", str(directory / "cluster.json"), *more]
 
 
-def run(directory: Path, *more: str, have: Snapshot | None = None) -> Result:
-    """Run ``gpuctl fit`` with a document, and a snapshot if there is one."""
-    # Never the command by itself: click would keep its help without the group's `-h`.
-    return CliRunner().invoke(cli, words(directory, *more, have=have), standalone_mode=False)
+def run_fit(directory: Path, *more: str, have: Snapshot | None = None) -> Result:
+    """Run ``gpuctl fit`` with a document and an optional snapshot."""
+    # Invoke the whole group: click caches the help option of a command, and invoked alone it has no `-h`.
+    return CliRunner().invoke(cli, fit_arguments(directory, *more, have=have), standalone_mode=False)
 
 
 @pytest.mark.parametrize(
     ("gpus", "pods", "code", "verdict"),
     [(2, [], 0, "fits"), (2, [running("x", "a", 2)], 0, "preempts"), (1, [], 1, "never"), (None, [], 2, "unknown")],
 )
-def test_command_tells_by_its_exit_code(
+def test_fit_exit_code_follows_the_verdict(
     tmp_path: Path, gpus: int | None, pods: list[Object], code: int, verdict: str
 ) -> None:
     have = node("a", gpus or 0)
     if gpus is None:
         del have["allocatable"][GPU]
-    result = run(tmp_path, "-o", "json", have=cluster([have], pods))
+    result = run_fit(tmp_path, "-o", "json", have=cluster([have], pods))
     assert result.return_value == code, result.output
     (found,) = json.loads(result.stdout)["jobs"]
     assert (found["name"], found["namespace"], found["verdict"]) == ("train", "team", verdict)
 
 
-def test_command_names_whom_it_would_evict(tmp_path: Path) -> None:
-    result = run(tmp_path, have=cluster([node("a", 2)], [running("x", "a", 2)]))
+def test_fit_command_prints_the_victims(tmp_path: Path) -> None:
+    result = run_fit(tmp_path, have=cluster([node("a", 2)], [running("x", "a", 2)]))
     assert "job.batch/train -n team: fits by evicting other pods (1 pod of" in result.stdout
     assert "  evicts: pod x -n team on a (priority 0)" in result.stdout
 
 
-def test_command_says_what_is_wrong_with_the_file(tmp_path: Path) -> None:
-    result = run(tmp_path, "--json")
+def test_fit_command_reports_a_damaged_snapshot(tmp_path: Path) -> None:
+    result = run_fit(tmp_path, "--json")
     assert isinstance(result.exception, ClusterFailure)
     assert result.exception.exit_code == 3
     assert json.loads(result.stdout) == {
@@ -731,31 +735,31 @@ def test_command_says_what_is_wrong_with_the_file(tmp_path: Path) -> None:
     }
 
 
-def test_command_takes_a_snapshot_or_a_cluster(tmp_path: Path) -> None:
-    result = run(tmp_path, "--context", "prod")
+def test_fit_command_rejects_snapshot_with_context(tmp_path: Path) -> None:
+    result = run_fit(tmp_path, "--context", "prod")
     assert isinstance(result.exception, UsageError)
 
 
-def test_command_refuses_wrong_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main.run(words(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x")))
+def test_fit_command_rejects_invalid_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main.run(fit_arguments(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x")))
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
     assert "job.yaml:5" in printed.err
 
 
-def test_holders_of_room_are_the_jobs_before_it() -> None:
+def test_held_by_includes_earlier_jobs_of_the_call() -> None:
     first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
     assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")
     assert [(item["job"], item["nvidia.com/gpu"]) for item in fit_job(second).as_json()["heldBy"]] == [("Job/train", 6)]
 
 
 @pytest.mark.parametrize(("gpus", "code", "verdict"), [(8, 0, "fits"), (16, 1, "never")])
-def test_nodes_know_better_than_documents(
+def test_live_node_capacity_overrides_pool_documents(
     tmp_path: Path, gpus: int, code: int, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pool = "kind: pool\nversion: v0.1\npool: {name: a}\nnodes: {n1: {gpu-type: T4, gpu-count: 4}}\n---\n"
     wanted = pool + DOCUMENT.replace("pool: default, gpu: 2", f"pool: a, gpu: {gpus}")
-    ended = main.run(words(tmp_path, "-o", "json", have=cluster([node("n1", 8)]), document=wanted))
+    ended = main.run(fit_arguments(tmp_path, "-o", "json", have=cluster([node("n1", 8)]), document=wanted))
     printed = capsys.readouterr()
     assert [item["verdict"] for item in json.loads(printed.out)["jobs"]] == [verdict]
     assert (ended, "warning[GPU403]" in printed.err) == (code, True)
@@ -772,24 +776,24 @@ def test_nodes_know_better_than_documents(
     ],
     ids=["first", "no more important", "too large", "elsewhere", "own"],
 )
-def test_room_that_a_pod_that_waits_may_take(pod: Object, verdict: str) -> None:
+def test_pending_pod_may_take_the_room_of_a_victim(pod: Object, verdict: str) -> None:
     found = answer(cluster([node("a")], [running("x", "a", 8, 0), pod]), job(gpus=8, priority="high"))
     assert found.verdict == verdict
     assert [victim.pod.name for victim in found.victims] == ["x"]
 
 
-def test_pods_that_end_already_are_nobody_s_victims() -> None:
+def test_terminating_pods_are_not_victims() -> None:
     found = answer(cluster([node("a")], [running("x", "a", 8, 0, deleting=True)]), job(gpus=8, priority="high"))
     assert (found.verdict, found.victims, found.starts) == ("fits-when-empty", [], 0)
     assert found.reason == "it waits for pods that are terminating"
 
 
-def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:
+def test_nomination_of_an_own_pod_is_ignored() -> None:
     own = {**waiting("train-x", 8, 100), "nominatedNode": "a", "owner": {"kind": "Job", "name": "train"}}
     assert answer(cluster([node("a")], [own]), job(gpus=8, priority="high")).verdict == "fits"
 
 
-def test_which_pods_that_wait_are_seen() -> None:
+def test_pending_pods_that_the_scheduler_considers() -> None:
     spec: Object = {"containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}], "nodeSelector": {"a": "b"}}
     pod: Object = {"metadata": {"namespace": "n", "name": "p"}, "spec": spec, "status": {"phase": "Pending"}}
     assert is_seen_by_scheduler(pod)
@@ -813,12 +817,12 @@ def test_which_pods_that_wait_are_seen() -> None:
         ("Gt", None, False),
     ],
 )
-def test_labels_that_are_compared_as_numbers(operator: str, value: str | None, found: bool) -> None:
+def test_gt_and_lt_compare_labels_as_integers(operator: str, value: str | None, found: bool) -> None:
     labels = {} if value is None else {"cards": value}
     assert requirement_matches({"key": "cards", "operator": operator, "values": ["4"]}, labels) is found
 
 
-def test_nodes_that_one_rule_excludes_are_counted() -> None:
+def test_excluded_nodes_are_counted_per_rule() -> None:
     closed = [node(name, unschedulable=True) for name in "abc"]
     found = answer(cluster([*closed, node("d", gpus=0)]), job())
     assert found.verdict == "never"
@@ -826,14 +830,14 @@ def test_nodes_that_one_rule_excludes_are_counted() -> None:
     assert "1 excluded by " in found.reason
 
 
-def test_what_is_kept_of_a_kind_that_was_added() -> None:
+def test_custom_resource_entry_keeps_served_versions() -> None:
     versions = [{"name": "v1", "served": True}, {"name": "v1alpha1", "served": False}]
     crd = {"metadata": {"name": "jobsets.jobset.x-k8s.io"}, "spec": {"names": {"kind": "JobSet"}, "versions": versions}}
     assert custom_resource_entry(crd) == {"name": "jobsets.jobset.x-k8s.io", "kind": "JobSet", "versions": ["v1"]}
 
 
-def test_volumes_that_a_driver_attaches() -> None:
-    """Those of CSI drivers alone, of claims that are bound; a claim of another namespace is another one."""
+def test_csi_volumes_of_bound_claims() -> None:
+    """Only volumes of CSI drivers, of bound claims in the pod's own namespace."""
     claims = [
         {"namespace": "team", "name": name, "volume": volume}
         for name, volume in (("data", "v1"), ("nfs", "v2"), ("new", ""))
@@ -849,7 +853,7 @@ DEVICES: Object = {
     "device_classes": [{"name": "gpu.example.com", "extendedResource": GPU}],
     "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
 }
-OF_DEVICES = (
+DEVICES_REASON = (
     f"nodes may have more {GPU} than they report: the DeviceClass gpu.example.com offers it from ResourceSlices, whose "
     "devices gpuctl does not count"
 )
@@ -880,22 +884,22 @@ OF_DEVICES = (
         "unread",
     ],
 )
-def test_devices_of_resource_slices_are_not_counted(
+def test_devices_of_resource_slices_make_a_shortage_unknown(
     gpus: int, others: list[Object], more: Object, verdict: str
 ) -> None:
-    """What would not fit may fit on devices; what fits does, and whoever may be evicted is told."""
+    """A job that does not fit may fit on devices. A job that fits is unaffected, and possible victims are reported."""
     found = answer(cluster([node("a", 2), node("dra", 0)], others, **more), job(gpus=gpus))
     assert found.verdict == verdict
     if verdict == "unknown":
-        assert found.reason in (OF_DEVICES, (f"it is unknown whether nodes have more {GPU} than they report: "
+        assert found.reason in (DEVICES_REASON, (f"it is unknown whether nodes have more {GPU} than they report: "
                                 "DeviceClasses could not be read"))  # fmt: skip
     if verdict == "preempts":
-        assert (found.certain, len(found.victims), OF_DEVICES in found.reason) == (False, 1, True)
+        assert (found.certain, len(found.victims), DEVICES_REASON in found.reason) == (False, 1, True)
 
 
 @pytest.mark.parametrize("more", [DEVICES, {"unreadable": ["deviceClasses"]}], ids=["devices", "unread"])
-def test_devices_change_nothing_where_something_else_is_missing(more: Object) -> None:
-    """Labels, taints, cpu or memory that no node has: the job never fits, whatever devices there are."""
+def test_devices_do_not_help_jobs_excluded_by_another_rule(more: Object) -> None:
+    """If no node has the labels, tolerated taints, cpu or memory, the job never fits, with or without devices."""
     taint = {"key": "a", "effect": "NoSchedule"}
     nodes = [
         node("a", 2),
@@ -910,7 +914,7 @@ def test_devices_change_nothing_where_something_else_is_missing(more: Object) ->
     assert answer(cluster(nodes, **more), job(gpus=4)).verdict == "unknown"
 
 
-def test_a_snapshot_of_an_older_gpuctl_knows_no_device_classes() -> None:
+def test_snapshot_without_device_classes_is_unknown_when_short() -> None:
     value = json.loads(render(cluster([node("a", 2)])))
     del value["deviceClasses"], value["resourceSlices"]
     older = load(json.dumps({**value, "version": 3}))
@@ -923,8 +927,8 @@ def test_a_snapshot_of_an_older_gpuctl_knows_no_device_classes() -> None:
     )
 
 
-def test_a_quota_keeps_out_what_devices_could_take() -> None:
-    """A job that its quota never lets through never starts; one that waits for its quota waits."""
+def test_quota_limits_jobs_that_devices_could_run() -> None:
+    """A job above its quota's limit never starts; a job that the used quota leaves no room for waits."""
     hard, used = {f"requests.{GPU}": "3"}, {f"requests.{GPU}": "2"}
     quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}}
     quotas = [{**quota, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}}]
@@ -933,7 +937,7 @@ def test_a_quota_keeps_out_what_devices_could_take() -> None:
     assert answer(have, job(gpus=2)).verdict == "fits-when-empty"
 
 
-def test_the_reason_of_never_is_not_a_quota_that_is_full_now() -> None:
+def test_reason_of_never_omits_a_quota_that_is_only_full_now() -> None:
     hard = {f"requests.{GPU}": "24"}
     quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}, "spec": {"hard": hard}}
     full = {**quota, "status": {"hard": hard, "used": {f"requests.{GPU}": "20"}}}
@@ -946,22 +950,22 @@ def test_the_reason_of_never_is_not_a_quota_that_is_full_now() -> None:
     assert "the largest, a, has 8); quota few: " in found.reason
 
 
-def on_host_network(name: str, on: str, port: int = 29500) -> Object:
+def host_network_pod(name: str, on: str, port: int = 29500) -> Object:
     return running(name, on, 1, 100, hostPorts=[{"ip": "0.0.0.0", "protocol": "TCP", "port": port}])
 
 
-def with_port(pods: int, port: int = 29500) -> Object:
-    """A training whose pods use the network of their nodes."""
+def host_network_training(pods: int, port: int = 29500) -> Object:
+    """Return a training whose pods use the host network."""
     document = job(pods=pods, gpus=2, hostNetwork=True)
     container = document["spec"]["template"]["spec"]["containers"][0]
     container["ports"] = [{"containerPort": port, "hostPort": port, "protocol": "TCP"}]
     return document
 
 
-def test_a_host_port_that_is_taken_is_the_reason() -> None:
-    """Not the GPUs, of which there are enough."""
+def test_host_port_in_use_is_the_reason() -> None:
+    """The GPUs would be enough."""
     nodes = [node(name) for name in "abc"]
-    found = answer(cluster(nodes, [on_host_network("x", "a")]), with_port(3))
+    found = answer(cluster(nodes, [host_network_pod("x", "a")]), host_network_training(3))
     assert (found.verdict, found.reason) == (
         "fits-when-empty",
         (
@@ -969,17 +973,19 @@ def test_a_host_port_that_is_taken_is_the_reason() -> None:
             "`job.master_port` sets the rendezvous port of a training"
         ),
     )
-    # Two pods of one job cannot share a node either.
-    found = answer(cluster(nodes), with_port(4))
+    # Two pods of the job cannot share a node either.
+    found = answer(cluster(nodes), host_network_training(4))
     assert found.verdict == "never"
     assert "each needs the host port 29500, which is free on 3 of 3 nodes with room; `job.master_port`" in found.reason
-    # Where GPUs are short, they are the reason.
+    # If GPUs are short, they are the reason.
     full = [running(f"y{name}", name, 7, 100) for name in "abc"]
-    assert "host port" not in answer(cluster(nodes, [on_host_network("x", "a"), *full]), with_port(2)).reason
-    assert answer(cluster(nodes, [on_host_network("x", "a", 29600)]), with_port(3)).verdict == "fits"
+    assert (
+        "host port" not in answer(cluster(nodes, [host_network_pod("x", "a"), *full]), host_network_training(2)).reason
+    )
+    assert answer(cluster(nodes, [host_network_pod("x", "a", 29600)]), host_network_training(3)).verdict == "fits"
 
 
-def test_a_queue_without_kueue() -> None:
+def test_queue_label_without_kueue_has_no_effect() -> None:
     queued = job()
     queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
     found = answer(cluster([node("a")]), queued)
@@ -988,6 +994,6 @@ def test_a_queue_without_kueue() -> None:
         "Kueue is not installed: queue research has no effect, and the pods are not started together",
     )
     assert answer(cluster([node("a")]), job()).reason == ""
-    # An older snapshot may not tell.
+    # An older snapshot does not record whether Kueue is installed.
     older = dataclasses.replace(cluster([node("a")]), missing=["jobs"])
     assert "no Kueue" not in answer(older, queued).reason

@@ -1,4 +1,4 @@
-"""Jobs that are applied together come one after another: what becomes of them, and what is said of it."""
+"""Jobs that are applied together: the order of their creation, and when the answer depends on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuctl.objects.api_resources import key_of
 from support.fit_objects import CLASSES, cluster, job, node, running
 
 
-def test_what_apply_creates_in_turn_does_not_depend_on_order() -> None:
+def test_jobs_created_in_sequence_do_not_depend_on_order() -> None:
     jobs = [job("one", gpus=5), job("two", gpus=5)]
     answers = fit(cluster([node("a")]), jobs, {key_of(item) for item in jobs})
     assert [(answer.verdict, answer.likelihood) for answer in answers] == [("fits", 1), ("fits-when-empty", 1)]
@@ -18,15 +18,15 @@ def test_what_apply_creates_in_turn_does_not_depend_on_order() -> None:
     assert all("depends on order" in answer.reason for answer in others)
 
 
-def test_the_first_of_two_jobs_takes_the_room_and_the_other_waits_whole() -> None:
+def test_first_of_two_gangs_takes_all_the_room() -> None:
     answers = fit(cluster([node("a", 4)]), [job("one", pods=4), job("two", pods=4)])
     assert [answer.verdict for answer in answers] == ["fits", "fits-when-empty"]
     assert [answer.starts for answer in answers] == [4, 0]
     assert all(not answer.certain and answer.depends for answer in answers)
 
 
-def test_nothing_is_certain_that_depends_on_the_more_important_job_being_first() -> None:
-    """The less important one keeps the free node when it comes first: the other one then evicts who is least."""
+def test_answers_that_depend_on_creation_order_are_uncertain() -> None:
+    """The less important job takes the free node if it comes first; the other then evicts the least important pod."""
     nodes = [node("a", 4), node("b", 4)]
     classes = [*CLASSES, {"name": "late", "value": 10, "preemptionPolicy": "Never"}]
     for first in ("late", "low"):
@@ -41,8 +41,7 @@ def test_nothing_is_certain_that_depends_on_the_more_important_job_being_first()
 
 
 @pytest.mark.parametrize("names", [("one", "two"), ("two", "one")])
-def test_of_two_jobs_the_most_important_takes_the_room(names: tuple[str, str]) -> None:
-    """Neither evicts anybody."""
+def test_more_important_of_two_jobs_takes_the_room(names: tuple[str, str]) -> None:
     classes = [*CLASSES, {"name": "late", "value": 10, "preemptionPolicy": "Never"}]
     least, most = names
     jobs = [job(least, gpus=4, priority="late"), job(most, gpus=4, priority="polite")]
@@ -53,8 +52,8 @@ def test_of_two_jobs_the_most_important_takes_the_room(names: tuple[str, str]) -
     assert not any(answer.certain for answer in answers)
 
 
-def test_of_equal_nodes_either_may_be_taken() -> None:
-    """The first job takes one of two; the second needs one of them."""
+def test_choice_between_equal_nodes_is_open() -> None:
+    """The first job takes one of two nodes; the second job fits only one of them."""
     jobs = [job("one", gpus=8), job("two", gpus=8, nodeSelector={"zone": "b"})]
     nodes = [node("a", labels={"zone": "b"}), node("b")]
     for ordered in (nodes, nodes[::-1]):

@@ -1,4 +1,4 @@
-"""Jobs that cannot meet are judged apart, and those that can are not."""
+"""Components: jobs that cannot affect each other are judged separately, all others together."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def in_pool(pool: str) -> Object:
     return {"nodeSelector": {"pool": pool}}
 
 
-def together(snapshot: Snapshot, *jobs: Object) -> list[list[str]]:
-    """The names of the jobs of each component."""
+def component_names(snapshot: Snapshot, *jobs: Object) -> list[list[str]]:
+    """Return the names of the jobs of each component."""
     found, demands = model_demands(snapshot, jobs)
     groups = [[group for group, _ in demand.groups] for demand in demands]
     parts = components(found, groups, SuitableNodes(found.node_infos))
     return sorted(sorted(demands[number].name for number in part.demands) for part in parts)
 
 
-TWO = [pooled("a", "p", zone="x"), pooled("b", "q", zone="x")]
+TWO_POOLS = [pooled("a", "p", zone="x"), pooled("b", "q", zone="x")]
 
 
-def test_pools_of_their_own_are_judged_apart() -> None:
+def test_jobs_in_120_separate_pools_are_certain() -> None:
     jobs = [job(f"j{number}", pods=3, gpus=4, **in_pool(f"p{number}")) for number in range(120)]
     nodes = [pooled(f"n{number}-{side}", f"p{number}") for number in range(120) for side in "ab"]
     answers = fit(cluster(nodes), jobs)
@@ -50,14 +50,14 @@ def test_pools_of_their_own_are_judged_apart() -> None:
         (job("one", **in_pool("p")), job("two", **in_pool("q")), {}),
         (job("one", gpus=9), job("two", **in_pool("q")), {}),
     ],
-    ids=["pools", "too large for any"],
+    ids=["pools", "too large for any node"],
 )
-def test_apart(first: Object, second: Object, more: Object) -> None:
-    assert together(cluster(TWO, **more), first, second) == [["one"], ["two"]]
+def test_unrelated_jobs_are_in_separate_components(first: Object, second: Object, more: Object) -> None:
+    assert component_names(cluster(TWO_POOLS, **more), first, second) == [["one"], ["two"]]
 
 
 BUDGET = {"namespace": "team", "name": "x", "selector": {"matchLabels": {"app": "x"}}, "disruptionsAllowed": 1}
-FAR = {"labelSelector": {"matchLabels": {"app": "two"}}, "topologyKey": "zone"}
+ZONE_TERM = {"labelSelector": {"matchLabels": {"app": "two"}}, "topologyKey": "zone"}
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ FAR = {"labelSelector": {"matchLabels": {"app": "two"}}, "topologyKey": "zone"}
         (job("one", affinity=apart("two"), **in_pool("p")), job("two", **in_pool("q")), [], {}),
         (
             job("one", **in_pool("p")),
-            job("two", affinity={"podAffinity": {REQUIRED: [{**FAR, "labelSelector": {}}]}}, **in_pool("q")),
+            job("two", affinity={"podAffinity": {REQUIRED: [{**ZONE_TERM, "labelSelector": {}}]}}, **in_pool("q")),
             [],
             {},
         ),
-        # Whoever evicts x opens the zone to the other job.
-        (job("one", **in_pool("p")), job("two", **in_pool("q")), [running("x", "a", 8, antiAffinity=[FAR])], {}),
+        # The eviction of x opens the zone to the other job.
+        (job("one", **in_pool("p")), job("two", **in_pool("q")), [running("x", "a", 8, antiAffinity=[ZONE_TERM])], {}),
         (
             job("one", gpus=8, **in_pool("p")),
             job("two", gpus=8, **in_pool("q")),
@@ -86,28 +86,30 @@ FAR = {"labelSelector": {"matchLabels": {"app": "two"}}, "topologyKey": "zone"}
             {},
         ),
     ],
-    ids=["a node", "anti-affinity", "affinity", "who keeps it off", "a budget", "a pod that waits"],
+    ids=["a shared node", "anti-affinity", "affinity", "a running pod's anti-affinity", "a budget", "a pending pod"],
 )
-def test_together(first: Object, second: Object, pods: list[Object], more: Object) -> None:
-    assert together(cluster(TWO, pods, **more), first, second) == [["one", "two"]]
+def test_related_jobs_share_a_component(first: Object, second: Object, pods: list[Object], more: Object) -> None:
+    assert component_names(cluster(TWO_POOLS, pods, **more), first, second) == [["one", "two"]]
 
 
-def test_what_mends_nothing_joins_nothing() -> None:
-    """A pod that waits where nobody makes room, a budget of pods that nobody may evict, the scheduler's own spread."""
+def test_irrelevant_pods_and_budgets_connect_no_jobs() -> None:
+    """A pending pod that no eviction helps, a budget of pods that cannot be evicted, the scheduler's default spread."""
     others = [running("x", "a", 8, 500), running("y", "b", 8, 500), waiting("w", 8, 200)]
     one, two = job("one", **in_pool("p")), job("two", **in_pool("q"))
-    assert together(cluster(TWO, others, budgets=[{**BUDGET, "selector": {"matchLabels": {}}}]), one, two) == [
+    assert component_names(
+        cluster(TWO_POOLS, others, budgets=[{**BUDGET, "selector": {"matchLabels": {}}}]), one, two
+    ) == [
         ["one"],
         ["two"],
     ]
     service = service_of(1)
     service["spec"]["template"]["spec"].update(in_pool("q"))
-    assert together(cluster(TWO), one, service) == [["chat"], ["one"]]
+    assert component_names(cluster(TWO_POOLS), one, service) == [["chat"], ["one"]]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_apart_as_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds for every choice is the same whether other jobs are looked at or not."""
+def test_component_answers_equal_the_joint_simulation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certain answers of one joint simulation equal those of the separate components."""
     draw = random.Random(seed)
     pools = "pqr"
     nodes = [pooled(f"{pool}{number}", pool, draw.choice((48, 64))) for pool in pools for number in range(2)]
@@ -131,7 +133,7 @@ def test_apart_as_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for number in range(5)
     ]
-    # Of one priority the order would be open, where all are together.
+    # With equal priorities the joint simulation would depend on the order.
     classes = [{"name": f"c{number}", "value": draw.randrange(10) + 20 * number} for number in range(5)]
     snapshot = cluster(nodes, pods, priority_classes=classes)
     alone = {item.demand.name: item for item in fit(snapshot, jobs)}
@@ -145,7 +147,7 @@ def test_apart_as_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         assert told == (apart_.verdict, apart_.starts, {victim.pod.name for victim in apart_.victims})
 
 
-def test_answers_do_not_change_by_themselves() -> None:
+def test_fit_is_deterministic() -> None:
     jobs = [job(f"j{number}", gpus=3) for number in range(8)]
     snapshot = cluster([node("a"), node("b")])
     first = fit(snapshot, jobs)

@@ -1,4 +1,4 @@
-"""``fit`` of jobs that find room for some of their pods, and of nodes that are not ready yet."""
+"""``fit`` of jobs that have room for only some of their pods, and of nodes that are not ready yet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def answer(nodes: list[Object], *jobs: Object, pods: list[Object] | None = None) -> Fit:
-    """The answer for the first job."""
+    """Return the answer for the first job."""
     found, *_ = fit(cluster(nodes, pods, priority_classes=CLASSES), jobs)
     return found
 
 
-def test_what_some_pods_of_a_job_hold_is_told() -> None:
+def test_partial_gang_reports_the_gpus_it_holds() -> None:
     nodes = [node(name) for name in "abcd"]
     found = answer(nodes, job(pods=4, gpus=8), pods=[running("other", "d", 1, 200)])
     assert (found.verdict, found.starts) == ("fits-when-empty", 3)
@@ -31,14 +31,14 @@ def test_what_some_pods_of_a_job_hold_is_told() -> None:
     assert told in list(fit_lines(fit_job(found)))
 
 
-def test_what_some_pods_hold_is_told_where_the_rest_never_starts() -> None:
+def test_partial_gang_that_never_starts_reports_held_gpus() -> None:
     found = answer([node("a")], job(pods=2, gpus=8))
     assert (found.verdict, found.starts, found.held) == ("never", 1, {GPU: 8})
 
 
 @pytest.mark.parametrize("obj", [job(pods=2, gpus=4), job(pods=1, gpus=9), service_of(5, replicas=2)])
-def test_nothing_is_held_in_vain(obj: Object) -> None:
-    """All start, none does, or each is of use by itself."""
+def test_complete_or_unstarted_jobs_hold_no_idle_gpus(obj: Object) -> None:
+    """All pods start, or none, or each pod of a service is useful by itself."""
     assert answer([node("a")], obj).held == {}
 
 
@@ -50,14 +50,14 @@ def test_nothing_is_held_in_vain(obj: Object) -> None:
         "ebs.csi.aws.com/agent-not-ready",
     ],
 )
-def test_a_node_that_has_just_joined_is_not_never(key: str) -> None:
+def test_not_ready_node_may_fit_later(key: str) -> None:
     found = answer([node("a", taints=[{"key": key, "effect": "NoSchedule"}])], job())
     assert found.verdict == "fits-when-empty"
     assert found.reason == f"node a is not ready yet (taint {key})"
     assert found.change is None
 
 
-def test_nodes_that_are_not_ready_are_named_where_they_help() -> None:
+def test_only_useful_not_ready_nodes_are_named() -> None:
     small, first, second = (node(*size, taints=[NOT_READY]) for size in (("small", 1), ("first", 8), ("second", 8)))
     elsewhere = node("elsewhere", taints=[NOT_READY], labels={"zone": "b"})
     found = answer([small, first, second, elsewhere], job(pods=2, gpus=8, nodeSelector={"zone": "a"}))
@@ -65,7 +65,7 @@ def test_nodes_that_are_not_ready_are_named_where_they_help() -> None:
     assert answer([small, elsewhere], job(gpus=2, nodeSelector={"zone": "a"})).verdict == "never"
 
 
-def test_a_node_that_is_not_ready_helps_jobs_with_rules_about_their_neighbours() -> None:
+def test_not_ready_node_helps_jobs_with_topology_rules() -> None:
     spread = [
         {
             "maxSkew": 1,
@@ -80,7 +80,7 @@ def test_a_node_that_is_not_ready_helps_jobs_with_rules_about_their_neighbours()
         assert found.reason == "node b is not ready yet (taint node.kubernetes.io/not-ready)"
 
 
-def test_a_taint_of_the_pool_is_still_never() -> None:
+def test_not_ready_node_with_another_taint_never_fits() -> None:
     found = answer([node("a", taints=[NOT_READY, {"key": "team", "effect": "NoSchedule"}])], job())
     assert found.verdict == "never"
 
@@ -94,7 +94,7 @@ def test_a_taint_of_the_pool_is_still_never() -> None:
         ("volcano.sh/vgpu-number", "4", "5", "never"),
     ],
 )
-def test_parts_of_cards_that_nodes_report_are_judged(name: str, has: str, wants: str, verdict: str) -> None:
+def test_fractional_gpus_that_nodes_report_are_counted(name: str, has: str, wants: str, verdict: str) -> None:
     assert answer([node("a", allocatable={name: has})], job(gpus=0, amounts={name: wants})).verdict == verdict
 
 
@@ -102,7 +102,7 @@ def test_parts_of_cards_that_nodes_report_are_judged(name: str, has: str, wants:
     ("name", "whose"),
     [("nvidia.com/gpumem", "HAMi"), ("nvidia.com/gpucores", "HAMi"), ("volcano.sh/vgpu-memory", "Volcano")],
 )
-def test_parts_of_cards_that_another_scheduler_hands_out_are_not(name: str, whose: str) -> None:
+def test_fractional_gpus_of_another_scheduler_are_unknown(name: str, whose: str) -> None:
     found = answer([node("a")], job(amounts={name: "1"}))
     said = f"no node reports {name} as allocatable: the scheduler of {whose} allocates it"
     assert (found.verdict, found.reason) == ("unknown", said)

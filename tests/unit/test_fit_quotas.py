@@ -1,4 +1,4 @@
-"""Jobs that share a quota which is too small for all of them."""
+"""Jobs that share a quota that is too small for all of them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def quota(name: str = "q", used: str = "0", **hard: str) -> Object:
     return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": limits}, "status": status}
 
 
-def answers(have: Snapshot, *jobs: Object) -> dict[str, Fit]:
+def fit_by_name(have: Snapshot, *jobs: Object) -> dict[str, Fit]:
     return {found.demand.name: found for found in fit(have, jobs)}
 
 
-def roomy(*quotas: Object, pods: list[Object] | None = None) -> Snapshot:
+def free_cluster(*quotas: Object, pods: list[Object] | None = None) -> Snapshot:
     return cluster([node(name) for name in "abcdef"], pods or [], quotas=list(quotas))
 
 
 @pytest.mark.parametrize(("priority", "first"), [("low", "one"), ("high", "two")])
-def test_one_of_two_jobs_gets_the_quota(priority: str, first: str) -> None:
-    """The first that is created, which is the most important one."""
-    found = answers(roomy(quota(gpus="5")), job("one", gpus=3), job("two", gpus=3, priority=priority))
+def test_first_created_job_gets_the_quota(priority: str, first: str) -> None:
+    """The job that is created first gets it, in order of priority."""
+    found = fit_by_name(free_cluster(quota(gpus="5")), job("one", gpus=3), job("two", gpus=3, priority=priority))
     one, two = sorted(found.values(), key=lambda answer: answer.verdict)
     assert (one.verdict, two.verdict) == ("fits", "fits-when-empty")
     assert one.demand.name == first
@@ -46,48 +46,50 @@ def test_one_of_two_jobs_gets_the_quota(priority: str, first: str) -> None:
     assert "quota q: requests.nvidia.com/gpu would be 6 of 5 (in use 0, needed 6)" in two.reason
 
 
-def test_what_any_order_admits_is_certain() -> None:
-    """The large one is refused whoever comes first, and takes nothing from the others."""
-    found = answers(roomy(quota(gpus="5")), job("large", gpus=6), job("one", gpus=3), job("two", gpus=2))
+def test_jobs_admitted_in_every_order_are_certain() -> None:
+    """The large job is refused in every order, and takes nothing from the others."""
+    found = fit_by_name(free_cluster(quota(gpus="5")), job("large", gpus=6), job("one", gpus=3), job("two", gpus=2))
     told = {name: (item.verdict, item.certain) for name, item in found.items()}
     assert told == {"large": ("never", True), "one": ("fits", True), "two": ("fits", True)}
 
 
-def test_what_takes_nothing_of_the_quota_is_certain() -> None:
+def test_job_without_quota_resources_is_certain() -> None:
     jobs = [job("one", gpus=3), job("two", gpus=3), job("plain", gpus=0, amounts={"cpu": "1"})]
-    assert answers(roomy(quota(gpus="5")), *jobs)["plain"].certain
+    assert fit_by_name(free_cluster(quota(gpus="5")), *jobs)["plain"].certain
 
 
-def test_jobs_share_a_quota_pod_by_pod() -> None:
-    """The second gets what the first leaves, and holds it."""
-    found = answers(roomy(quota(gpus="5")), job("one", pods=4, gpus=1), job("two", pods=4, gpus=1))
+def test_quota_is_charged_pod_by_pod() -> None:
+    """The second job gets what the first leaves, and keeps it although it cannot start."""
+    found = fit_by_name(free_cluster(quota(gpus="5")), job("one", pods=4, gpus=1), job("two", pods=4, gpus=1))
     told = {name: (item.verdict, item.starts) for name, item in found.items()}
     assert told == {"one": ("fits", 4), "two": ("fits-when-empty", 1)}
     assert all(item.depends and not item.certain for item in found.values())
 
 
-def test_who_gets_the_quota_gets_the_nodes() -> None:
-    """Only one of the first two comes to the scheduler, so that the third always finds room, and they do not."""
+def test_job_that_gets_the_quota_gets_the_node() -> None:
+    """Only one of the two jobs reaches the scheduler."""
     have = cluster([node("a")], [running("x", "a", 2, 500)], quotas=[quota(gpus="4")])
-    found = answers(have, job("one", gpus=4), job("two", gpus=4))
+    found = fit_by_name(have, job("one", gpus=4), job("two", gpus=4))
     assert {item.verdict for item in found.values()} == {"fits", "fits-when-empty"}
     assert all(item.depends for item in found.values())
 
 
-def test_quotas_that_are_short_in_another_namespace_do_not_matter() -> None:
+def test_quota_of_another_namespace_is_ignored() -> None:
     other = quota(gpus="5")
     other["metadata"]["namespace"] = "others"
-    assert all(item.certain for item in answers(roomy(other), job("one", gpus=3), job("two", gpus=3)).values())
+    assert all(
+        item.certain for item in fit_by_name(free_cluster(other), job("one", gpus=3), job("two", gpus=3)).values()
+    )
 
 
-def test_where_no_order_finds_a_node_it_is_certain() -> None:
+def test_jobs_without_a_node_in_any_order_are_certain() -> None:
     taken = [running(f"x{name}", name, 8, 500) for name in "abcdef"]
-    found = answers(roomy(quota(gpus="5"), pods=taken), job("one", gpus=3), job("two", gpus=3))
+    found = fit_by_name(free_cluster(quota(gpus="5"), pods=taken), job("one", gpus=3), job("two", gpus=3))
     assert {(item.verdict, item.certain) for item in found.values()} == {("fits-when-empty", True)}
 
 
-def _by_hand(hard: dict[str, int], order: list[tuple[int, dict[str, int]]], jobs: int) -> list[int]:
-    """How many pods of each job pass when they are created in this order."""
+def _admitted_in_order(hard: dict[str, int], order: list[tuple[int, dict[str, int]]], jobs: int) -> list[int]:
+    """Return the number of admitted pods of each job if they are created in this order."""
     left, passed = dict(hard), [0] * jobs
     for number, charge in order:
         if all(charge[key] <= left[key] for key in left):
@@ -97,7 +99,7 @@ def _by_hand(hard: dict[str, int], order: list[tuple[int, dict[str, int]]], jobs
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_settled_is_what_every_order_gives(seed: int) -> None:
+def test_settled_admissions_are_equal_in_every_order(seed: int) -> None:
     draw = random.Random(seed)
     hard = {"requests.cpu": draw.randrange(1, 9), KEY: draw.randrange(1, 9)}
     limits = {key: str(amount) for key, amount in hard.items()}
@@ -108,28 +110,28 @@ def test_settled_is_what_every_order_gives(seed: int) -> None:
         job(f"j{number}", count, charge[KEY], amounts={"cpu": str(charge["requests.cpu"])})
         for number, (count, charge) in enumerate(asked)
     ]
-    have = roomy(quota(**limits))
+    have = free_cluster(quota(**limits))
     node_infos, demands = model_demands(have, jobs)
     pods = [(number, charge) for number, (count, charge) in enumerate(asked) for _ in range(count)]
-    every = {tuple(_by_hand(hard, list(order), 3)) for order in itertools.permutations(pods)}
+    every = {tuple(_admitted_in_order(hard, list(order), 3)) for order in itertools.permutations(pods)}
     admissions = quota_admissions(node_infos.quotas, demands)
     for number in range(3):
         numbers = {passed[number] for passed in every}
         if admissions[number].settled:
             assert len(numbers) == 1, (hard, asked, every)
-    assert tuple(item.groups[0][1] for item in admissions) == tuple(_by_hand(hard, pods, 3))
+    assert tuple(item.groups[0][1] for item in admissions) == tuple(_admitted_in_order(hard, pods, 3))
     assert all(item.settled for item in admissions) == (len(every) == 1)
 
 
 @pytest.mark.parametrize("namespace", ["team", "others"])
-def test_an_evicted_pod_may_give_back_what_a_quota_lacks(namespace: str) -> None:
-    """``late`` has room on another node, and none in the quota, of which ``old`` has all until it is evicted."""
+def test_evicted_pod_may_release_the_quota(namespace: str) -> None:
+    """``late`` has room on another node, but the quota is used by ``old`` until ``old`` is evicted."""
     old = {**running("old", "a", 8, 0), "namespace": namespace}
     full = quota(gpus="8", used="8")
     have = cluster([node("a", labels={"kind": "x"}), node("b")], [old], quotas=[full])
     urgent = job("urgent", gpus=8, priority="high", nodeSelector={"kind": "x"})
     urgent["metadata"]["namespace"] = "elsewhere"
-    found = answers(have, urgent, job("late", gpus=1))
+    found = fit_by_name(have, urgent, job("late", gpus=1))
     assert (found["urgent"].verdict, [victim.pod.name for victim in found["urgent"].victims]) == ("preempts", ["old"])
     late = found["late"]
     assert (late.verdict, late.certain) == ("fits-when-empty", namespace != "team")
