@@ -1,4 +1,4 @@
-"""Tokens: what is accepted, what is no longer, and what the service says of it."""
+"""Tokens: which are accepted, when they stop being valid, and what the service reports about the token file."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ AUDIENCE = "gpuctl"
     "header",
     ["", "Bearer", "Basic YTpi", "Bearer x y", "bearer \xff", "Bearer  ,", "Bearer " + "x" * 5000, "Token abc"],
 )
-def test_what_is_no_token(served: Served, header: str) -> None:
-    """Whatever it is, the answer is one and the same."""
+def test_malformed_authorization_headers_get_the_same_401(served: Served, header: str) -> None:
     found = httpx.get(f"{served.url}/api/v1/jobs", headers=[(b"Authorization", header.encode("latin-1"))])
     assert found.status_code == 401
     assert found.json() == {
@@ -43,13 +42,13 @@ def test_what_is_no_token(served: Served, header: str) -> None:
     assert found.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
-    """The file is read again: a new token works at once, one that is taken away or over does not."""
+def test_changes_of_the_token_file_apply_without_restart(plane: ControlPlane, tmp_path: Path) -> None:
+    """A new token works at once; a removed or expired one is rejected."""
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
         path = tmp_path / "tokens.json"
         before = read_tokens(path)
         address = f"{own.url}/api/v1/jobs"
-        # It has to last until it was asked with, which takes longer while the machine does other work.
+        # The token has to be valid until the request is sent, which takes longer on a busy machine.
         for seconds in (2, 10, 60):
             token, entry = new_token("new", "viewer", lasts=timedelta(seconds=seconds))
             ask = {"headers": {"Authorization": f"Bearer {token}"}, "timeout": 60}
@@ -58,7 +57,7 @@ def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
             if (found := httpx.get(address, **ask).status_code) == 200:
                 break
         assert found == 200
-        plane.wait_for(lambda: httpx.get(address, **ask).status_code == 401, "the token to be over")
+        plane.wait_for(lambda: httpx.get(address, **ask).status_code == 401, "the token to expire")
         lasting, entry = new_token("other", "viewer")
         write_tokens(path, [*before, entry])
         ask = {"headers": {"Authorization": f"Bearer {lasting}"}, "timeout": 60}
@@ -70,12 +69,14 @@ def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
         assert token not in "".join(own.log)
 
 
-def _known(own: Served) -> int:
+def _status_for_admin(own: Served) -> int:
     return own.client().get("/jobs").status_code
 
 
-def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Path) -> None:
-    """Its tokens are not believed, neither at the start nor later; what was read before holds, and the log says why."""
+def test_token_file_with_open_permissions_is_not_read(plane: ControlPlane, tmp_path: Path) -> None:
+    """Its tokens are not used, neither at the start nor later. Tokens read before stay valid, and the log states the
+    reason.
+    """
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
         path = tmp_path / "tokens.json"
         for number, mode in enumerate((0o604, 0o640 | 0o020, 0o602, 0o620, 0o666), 1):
@@ -84,20 +85,20 @@ def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Pat
             path.chmod(mode)
             own.tokens = {**own.tokens, entry.name: token}
             own.get("/jobs", entry.name, status=401)
-            assert _known(own) == 200
+            assert _status_for_admin(own) == 200
             with pytest.raises(DamagedTokens, match=r"may be (read|written) by (all users|its group)"):
                 read_tokens(path)
             said = own.until_told("the token file cannot be read", count=number)
             assert len(said) == number
             assert f"chmod 600 {path}" in said[-1]
-            _tells_of_its_tokens(own, readable=False)
+            _check_tokens_readable(own, readable=False)
             path.chmod(0o600)
-            _tells_of_its_tokens(own, readable=True)
+            _check_tokens_readable(own, readable=True)
             own.get("/jobs", entry.name)
 
 
-def _tells_of_its_tokens(own: Served, *, readable: bool) -> None:
-    """Whether revocations count is in /readyz and /metrics."""
+def _check_tokens_readable(own: Served, *, readable: bool) -> None:
+    """Check that /readyz and /metrics report whether the token file is readable (otherwise revocations have no effect)."""
     assert ("tokensReadable" in httpx.get(f"{own.url}/readyz").json()) is not readable
     headers = {"Authorization": f"Bearer {own.tokens['admin']}"}
     problem = httpx.get(f"{own.url}/readyz", headers=headers).json()["problem"]
@@ -106,25 +107,27 @@ def _tells_of_its_tokens(own: Served, *, readable: bool) -> None:
     assert told in httpx.get(f"{own.url}/metrics", headers=headers).text
 
 
-def test_a_file_that_is_deleted_or_has_another_mode(plane: ControlPlane, tmp_path: Path) -> None:
-    """Nobody is let in or out by it, and that is told; once it is back, all is well."""
+def test_missing_token_file_is_reported_until_it_is_back(plane: ControlPlane, tmp_path: Path) -> None:
+    """Until then the tokens that were read before stay valid."""
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
         path = tmp_path / "tokens.json"
-        _tells_of_its_tokens(own, readable=True)
+        _check_tokens_readable(own, readable=True)
         path.chmod(0o644)
-        _tells_of_its_tokens(own, readable=False)
+        _check_tokens_readable(own, readable=False)
         path.chmod(0o600)
-        _tells_of_its_tokens(own, readable=True)
+        _check_tokens_readable(own, readable=True)
         path.rename(tmp_path / "away.json")
-        assert _known(own) == 200
-        _tells_of_its_tokens(own, readable=False)
+        assert _status_for_admin(own) == 200
+        _check_tokens_readable(own, readable=False)
         (tmp_path / "away.json").rename(path)
-        _tells_of_its_tokens(own, readable=True)
+        _check_tokens_readable(own, readable=True)
 
 
-def test_files_that_are_none_of_ours(plane: ControlPlane, tmp_path: Path) -> None:
-    """Somebody else's file, a link to one, a pipe, a directory, half a file, one without an end of brackets: nobody new is
-    let in, nobody is locked out, and nothing waits. A link to a file of one's own is how Kubernetes mounts Secrets."""
+def test_foreign_and_damaged_token_files_are_ignored(plane: ControlPlane, tmp_path: Path) -> None:
+    """Another user's file, a link to one, a pipe, a directory, half a file, unclosed brackets: no new token is
+    accepted, no old one is rejected, and no request blocks. A link to a file of the service's own user works:
+    Kubernetes mounts Secrets so.
+    """
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
         path, kept = tmp_path / "tokens.json", tmp_path / "kept.json"
         whole = path.read_text()
@@ -135,7 +138,7 @@ def test_files_that_are_none_of_ours(plane: ControlPlane, tmp_path: Path) -> Non
         write_tokens(strange, [entry])
 
         def refused() -> None:
-            assert _known(own) == 200
+            assert _status_for_admin(own) == 200
             own.get("/jobs", "stranger", status=401)
             path.unlink() if not path.is_dir() else path.rmdir()
 
@@ -164,8 +167,8 @@ def test_files_that_are_none_of_ours(plane: ControlPlane, tmp_path: Path) -> Non
         assert not any("Traceback" in text for text in own.log)
 
 
-def test_users_of_the_cluster(plane: ControlPlane, tmp_path: Path, place: Place) -> None:
-    """Their own tokens: lists are narrowed to what RBAC lets them list, and roles are none of ours."""
+def test_kubernetes_users_see_what_rbac_lets_them_list(plane: ControlPlane, tmp_path: Path, place: Place) -> None:
+    """Lists contain what the user may list by RBAC; gpuctl's own roles do not apply."""
     place.apply(training("a"), training("b", job={"namespace": "team-b"}))
     with serving(tmp_path, plane.kubeconfig(), {}, auth="kubernetes") as own:
         own.tokens = {name: plane.tokens[name] for name in ("admin", "alice", "bob", "reader", "nobody")}
@@ -192,8 +195,8 @@ def test_users_of_the_cluster(plane: ControlPlane, tmp_path: Path, place: Place)
     place.plane.kubectl("delete", "job", "b", "-n", "team-b")
 
 
-class _Provider:
-    """An OpenID Connect provider: its description and its keys, over HTTP."""
+class _OidcProvider:
+    """An OpenID Connect provider that serves its configuration and its keys over HTTP."""
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -229,16 +232,20 @@ class _Provider:
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[_Provider]:
-    running = _Provider()
+def provider() -> Iterator[_OidcProvider]:
+    running = _OidcProvider()
     yield running
     running.server.shutdown()
     running.server.server_close()
 
 
 @pytest.mark.slow
-def test_users_of_a_provider(plane: ControlPlane, tmp_path: Path, provider: _Provider) -> None:
-    """Issuer, audience, time, signature and algorithm are all looked at; nobody becomes one of Kubernetes' own."""
+def test_oidc_tokens_with_wrong_claims_or_signature_are_rejected(
+    plane: ControlPlane, tmp_path: Path, provider: _OidcProvider
+) -> None:
+    """Issuer, audience, times, signature and algorithm are checked; a `system:` user or group of Kubernetes is
+    rejected.
+    """
     options = {"auth": "oidc", "oidc_issuer": provider.issuer, "oidc_audience": AUDIENCE, "oidc_prefix": ""}
     public = base64.b64encode(hashlib.sha256(b"").digest()).decode()
     now = time.time()

@@ -1,4 +1,4 @@
-"""The mirror: what was written is waited for, over watches that break, and no longer than was said."""
+"""The mirror's wait for a write: over broken watches, and no longer than its timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WATCHED = "ConfigMap"
 
 @contextmanager
 def mirrored(kubeconfig: Path, namespace: str) -> Iterator[Mirror]:
-    """A mirror of a namespace's ConfigMaps that have a label, as soon as it has read them."""
+    """Yield a mirror of a namespace's labelled ConfigMaps, after its first list."""
     connection = connect(kubeconfig=str(kubeconfig))
     mirror = Mirror(Session(connection, threads=1), [WatchedList(WATCHED, namespace, "watched=yes")])
     mirror.start()
@@ -39,7 +39,7 @@ def mirrored(kubeconfig: Path, namespace: str) -> Iterator[Mirror]:
 
 
 def write(place: Place, name: str, value: str) -> tuple[Key, str]:
-    """Write a ConfigMap as somebody else; its key and version."""
+    """Write a ConfigMap with another client; return its key and resource version."""
     path = place.path(WATCHED, name)
     body = {"apiVersion": "v1", "kind": WATCHED, "metadata": {"name": name, "labels": {"watched": "yes"}}}
     obj = place.api.call("PATCH", f"{path}?fieldManager=x&force=true", {**body, "data": {"v": value}}, APPLY)
@@ -49,7 +49,7 @@ def write(place: Place, name: str, value: str) -> tuple[Key, str]:
 APPLY = "application/apply-patch+yaml"
 
 
-def test_what_was_written_is_waited_for(plane: ControlPlane, place: Place) -> None:
+def test_wait_ends_when_the_mirror_has_the_write(plane: ControlPlane, place: Place) -> None:
     with mirrored(plane.kubeconfig(), place.namespace) as mirror:
         for number in range(50):
             key, version = write(place, "one", str(number))
@@ -57,11 +57,10 @@ def test_what_was_written_is_waited_for(plane: ControlPlane, place: Place) -> No
             found = mirror.find(key)
             assert found is not None
             assert found["data"] == {"v": str(number)}
-            assert mirror.wait_for(WATCHED, key, version, 0), "it is known already"
+            assert mirror.wait_for(WATCHED, key, version, 0), "the mirror has this version already"
 
 
-def test_what_is_gone_meanwhile_was_seen(plane: ControlPlane, place: Place) -> None:
-    """Whoever deletes it between the write and the wait keeps nobody waiting."""
+def test_wait_ends_if_the_object_was_deleted_after_the_write(plane: ControlPlane, place: Place) -> None:
     with mirrored(plane.kubeconfig(), place.namespace) as mirror:
         key, version = write(place, "one", "1")
         deleted = place.api.call("DELETE", place.path(WATCHED, "one"))
@@ -73,13 +72,13 @@ def test_what_is_gone_meanwhile_was_seen(plane: ControlPlane, place: Place) -> N
 
 
 @pytest.mark.slow
-def test_it_waits_no_longer_than_said(plane: ControlPlane, place: Place) -> None:
+def test_wait_ends_after_its_timeout(plane: ControlPlane, place: Place) -> None:
     with mirrored(plane.kubeconfig(), place.namespace) as mirror:
         key, version = write(place, "one", "1")
         assert not mirror.wait_for(WATCHED, key, str(int(version) + 10**9), 0.05)
-        assert not mirror.wait_for("Node", Key("Node", "", "n"), version, LONG), "nobody follows nodes"
+        assert not mirror.wait_for("Node", Key("Node", "", "n"), version, LONG), "the mirror does not watch nodes"
         assert not mirror.wait_for(WATCHED, key, "", LONG)
-        # What the selector leaves out never comes.
+        # An object that the selector excludes never reaches the mirror.
         path = place.path(WATCHED, "unseen")
         body = {"apiVersion": "v1", "kind": WATCHED, "metadata": {"name": "unseen"}}
         unseen = place.api.call("PATCH", f"{path}?fieldManager=x", body, APPLY)["metadata"]["resourceVersion"]
@@ -88,8 +87,8 @@ def test_it_waits_no_longer_than_said(plane: ControlPlane, place: Place) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", range(3))
-def test_over_a_watch_that_breaks(broken: int, plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """It goes on where it was, or lists again: the write is found either way."""
+def test_wait_continues_after_broken_watches(broken: int, plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """The mirror continues the watch or lists again: it finds the write either way."""
     upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
     left = [broken]
 

@@ -1,4 +1,4 @@
-"""The service's start: what it needs is not there, or comes later; and under the conditions of its image."""
+"""The service's start: with missing or late dependencies, with wrong settings, and under the conditions of its image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ADMIN = {"admin": ("admin", None, None)}
 
 
-def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_path: Path) -> None:
+def test_start_waits_for_an_unreachable_api_server(proxy: Proxy, place: Place, tmp_path: Path) -> None:
     """The service waits for it and says so, answers nothing that it does not know, and is ready once it is there."""
     place.apply(inference("chat"))
     proxy.reset(on(lambda request: True, cut_before))
@@ -37,12 +37,12 @@ def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_pat
             return dict(answer.json())
 
         assert httpx.get(f"{own.url}/healthz", timeout=30).status_code == 200
-        problem = place.until(lambda: unready()["problem"], "the service to say what is wrong")
-        assert problem == "the Kubernetes API server cannot be reached", "where it is, is in the log"
+        problem = place.until(lambda: unready()["problem"], "readyz to report a problem")
+        assert problem == "the Kubernetes API server cannot be reached", "only the log has the address"
         errors = {
             path: own.call("GET", path, status=503)["error"] for path in ("/jobs", "/jobs/chat", "/nodes", "/quotas")
         }
-        # What the copy would have is not there yet; what it does not have is asked, in vain.
+        # The mirror's lists are not available yet; requests that bypass the mirror fail.
         assert errors == {
             "/jobs": "ServiceUnavailable",
             "/jobs/chat": "ServiceUnavailable",
@@ -56,8 +56,7 @@ def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_pat
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["a process", "a fork"])
-def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path, fresh: bool) -> None:
-    """It says so in a sentence, with what to do, and has made no tokens that nobody has seen."""
+def test_port_in_use_is_reported_and_no_token_file_created(plane: ControlPlane, tmp_path: Path, fresh: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, said = refused_start(tmp_path, plane.kubeconfig(), fresh, port=str(port))
@@ -76,12 +75,12 @@ def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path, fresh: bool) ->
         ("no.such.host.invalid", "cannot listen on no.such.host.invalid: it is not an address of this machine"),
     ],
 )
-def test_an_address_that_is_none(plane: ControlPlane, tmp_path: Path, host: str, message: str) -> None:
+def test_invalid_listen_address_is_reported(plane: ControlPlane, tmp_path: Path, host: str, message: str) -> None:
     assert refused_start(tmp_path, plane.kubeconfig(), host=host) == (3, f"gpuctl-server: {message}\n")
 
 
 @pytest.mark.parametrize(("host", "fresh"), [("::1", True), ("localhost", False)])
-def test_other_addresses(plane: ControlPlane, tmp_path: Path, host: str, fresh: bool) -> None:
+def test_service_listens_on_ipv6_and_localhost(plane: ControlPlane, tmp_path: Path, host: str, fresh: bool) -> None:
     with serving(tmp_path, plane.kubeconfig(), ADMIN, fresh=fresh, host=host) as own:
         assert own.get("/jobs")["total"] >= 0
         assert own.stop() == 0
@@ -97,10 +96,10 @@ def test_other_addresses(plane: ControlPlane, tmp_path: Path, host: str, fresh: 
         ('{"tokens": []}', 0o644, "may be read by all users (mode 0644): `chmod 600"),
     ],
 )
-def test_a_file_of_tokens_that_is_broken(
+def test_start_fails_with_an_invalid_token_file(
     plane: ControlPlane, tmp_path: Path, content: str, mode: int, message: str
 ) -> None:
-    """Nothing is served, and the file is left as it is."""
+    """The service exits and leaves the file unchanged."""
     path = tmp_path / "tokens.json"
     path.write_text(content)
     path.chmod(mode)
@@ -113,15 +112,15 @@ def test_a_file_of_tokens_that_is_broken(
 
 
 def dockerfile() -> list[tuple[str, str]]:
-    """The steps of the image, of both stages."""
+    """Return the steps of both stages of the image."""
     text = (ROOT / "deploy" / "service" / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
 
 
 @pytest.mark.slow
-def test_the_image_has_what_it_takes() -> None:
-    """What is copied is there and enough for an installation, and the user is a number, and not root's."""
+def test_dockerfile_copies_files_and_sets_a_numeric_user() -> None:
+    """The copied files exist and suffice for an installation; the user is a number other than root's."""
     steps = dockerfile()
     copied = [word for step, rest in steps if step == "COPY" and "--from" not in rest for word in rest.split()[:-1]]
     assert all((ROOT / name).exists() for name in copied), copied
@@ -137,29 +136,31 @@ def test_the_image_has_what_it_takes() -> None:
     assert all(part.isdigit() and int(part) > 0 for part in user.split(":"))
 
 
-class Confined(NamedTuple):
-    """An interpreter, and as whom it runs."""
+class UserInterpreter(NamedTuple):
+    """An interpreter and the user to run it as."""
 
     python: str
     options: dict[str, Any]
 
 
-def confined() -> Confined:
-    """The image's user; who is not root runs it as themselves."""
+def interpreter_for_image_user() -> UserInterpreter:
+    """Return an interpreter that the image's user can run; without root, the current one as the current user."""
     if os.geteuid() != 0:
-        return Confined(sys.executable, {})
+        return UserInterpreter(sys.executable, {})
     user, group = next(rest for step, rest in dockerfile() if step == "USER").split(":")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, f"/usr/bin/{version}"):
         path = Path(python).resolve()
         if path.exists() and all(part.stat().st_mode & 0o001 for part in (path, *path.parents)):
-            return Confined(python, {"user": int(user), "group": int(group), "extra_groups": []})
+            return UserInterpreter(python, {"user": int(user), "group": int(group), "extra_groups": []})
     pytest.skip("no interpreter that other users than root may run")
 
 
 @pytest.mark.slow
-def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As a user who owns nothing, in a directory that cannot be written, with the image's environment and no other."""
+def test_service_runs_as_the_image_user_in_a_read_only_directory(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The user owns no file, the working directory is read-only, and only the image's environment is set."""
     (environment,) = [rest for step, rest in dockerfile() if step == "ENV"]
     values = dict(item.split("=", 1) for item in shlex.split(environment))
     assert (values["HOME"], values["GPUCTL_SERVER_HOST"]) == ("/tmp", "0.0.0.0")
@@ -175,7 +176,7 @@ def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.T
     scratch.mkdir()
     scratch.chmod(0o777)
     directory.chmod(0o555)
-    python, options = confined()
+    python, options = interpreter_for_image_user()
     paths = os.pathsep.join(path for path in sys.path if path and Path(path).exists())
     places = {"HOME": str(scratch), "TMPDIR": str(scratch), "KUBECONFIG": str(kubeconfig), "PYTHONPATH": paths}
     process = subprocess.Popen(
@@ -195,7 +196,7 @@ def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.T
             if line.startswith("gpuctl serves "):
                 break
         else:
-            pytest.fail(f"it has ended:\n{''.join(lines)}")
+            pytest.fail(f"the service has exited:\n{''.join(lines)}")
         url = lines[-1].removeprefix("gpuctl serves ").strip().replace("0.0.0.0", "127.0.0.1")
         headers = {"Authorization": f"Bearer {plane.tokens['admin']}"}
         with httpx.Client(headers=headers, timeout=60) as client:

@@ -1,4 +1,6 @@
-"""``gpuctl serve --usage``: the collector beside the service, which neither ends the other's work nor outlives it."""
+"""``gpuctl serve --usage``: the collector process beside the service. A failure of one does not stop the other, and the
+collector exits with the service.
+"""
 
 from __future__ import annotations
 
@@ -32,26 +34,26 @@ NO_DATABASE = (
 )
 
 
-def children(pid: int) -> list[int]:
-    """Processes that a process has begun and that still run."""
+def running_children(pid: int) -> list[int]:
+    """Return the running child processes of a process."""
     found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [child for child in found if stat(child)[1] == str(pid) and runs(child)]
+    return [child for child in found if stat(child)[1] == str(pid) and is_running(child)]
 
 
 def stat(pid: int) -> list[str]:
-    """State and parent of a process."""
+    """Return the state and the parent of a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
         return ["", ""]
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     return stat(pid)[0] not in ("", "Z")
 
 
 def usage(served: Served, name: str = "") -> Any:
-    """What /readyz says of it; the service is ready whatever that is."""
+    """Return the usage part of /readyz; the service is ready whatever its value is."""
     headers = {"Authorization": f"Bearer {served.tokens[name]}"} if name else {}
     answer = httpx.get(f"{served.url}/readyz", headers=headers, timeout=30)
     assert answer.status_code == 200, answer.text
@@ -59,7 +61,7 @@ def usage(served: Served, name: str = "") -> Any:
 
 
 def metrics(served: Served, name: str) -> list[str]:
-    """The lines of /metrics, each with its labels in order."""
+    """Return the lines of /metrics, each with its labels sorted."""
     answer = httpx.get(f"{served.url}/metrics", headers={"Authorization": f"Bearer {served.tokens[name]}"}, timeout=30)
     assert answer.status_code == 200, answer.text
     return [
@@ -68,8 +70,10 @@ def metrics(served: Served, name: str) -> list[str]:
     ]
 
 
-def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """Whatever is wrong with it, the service is of use, and says nothing that is not true."""
+def test_service_answers_while_the_collector_fails_and_restarts(
+    plane: ControlPlane, place: Place, tmp_path: Path
+) -> None:
+    """With a damaged database or a killed collector the service still answers, and reports the state of the collector."""
     place.apply(training(resources={"gpu": 2}))
     place.running("train")
     amount = {GPU: "1"}
@@ -98,31 +102,33 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
         assert own_labels in held
         assert held.endswith('workload="train",workload_kind="Job"} 2.0')
         assert 'gpuctl_usage_collecting{cluster="lab"} 1.0' in part
-        assert not [line for line in part if "namespace=" in line], "of all namespaces, and anna sees one"
-        assert not [line for line in metrics(own, "paula") if "namespace=" in line], "it is not known of which pool"
+        assert not [line for line in part if "namespace=" in line], (
+            "metrics cover all namespaces, and anna may read one"
+        )
+        assert not [line for line in metrics(own, "paula") if "namespace=" in line], "metrics do not name the pool"
         seen = metrics(own, "vera")
         assert held in seen
         assert not [line for line in seen if 'namespace="kube-system"' in line]
         with ThreadPoolExecutor(8) as several:
             assert all(held in lines for lines in several.map(lambda _: metrics(own, "admin"), range(16)))
 
-        [collector] = children(own.process.pid)
+        [collector] = running_children(own.process.pid)
         os.kill(collector, signal.SIGKILL)
         own.until_told("the usage collector has exited; it is restarted", '"exit": -9')
         assert own.get("/jobs", namespace=place.namespace)["total"] == 1
         place.until(lambda: usage(own)["collecting"], "usage to be collected again")
-        [again] = children(own.process.pid)
+        [again] = running_children(own.process.pid)
         assert again != collector
 
         assert own.stop() == 0
-        assert not runs(again)
+        assert not is_running(again)
     place.api.call("DELETE", f"/api/v1/namespaces/kube-system/pods/{place.namespace}")
-    assert any("stopped collecting usage" in line for line in own.log), "it has ended in order"
+    assert any("stopped collecting usage" in line for line in own.log), "the collector was stopped, not killed"
     assert not any("Traceback" in line for line in own.log)
 
 
 @pytest.mark.slow
-def test_it_does_not_outlive_a_service_that_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
+def test_collector_exits_when_the_service_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom gpuctl_server.server_settings import ServerSettings\n"
         "from gpuctl_server.collector_supervisor import CollectorSupervisor\n"
@@ -138,16 +144,16 @@ def test_it_does_not_outlive_a_service_that_is_killed(plane: ControlPlane, tmp_p
     try:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "collecting\n"
-        [collector] = children(parent.pid)
+        [collector] = running_children(parent.pid)
     finally:
         parent.kill()
         parent.wait()
     end = time.monotonic() + 60
-    while runs(collector):
+    while is_running(collector):
         assert time.monotonic() < end
         time.sleep(0.05)
 
 
-def test_without_a_database(plane: ControlPlane, tmp_path: Path) -> None:
+def test_start_fails_without_a_usage_database(plane: ControlPlane, tmp_path: Path) -> None:
     code, said = refused_start(tmp_path, plane.kubeconfig(), usage="true")
     assert (code, said) == (3, f"gpuctl-server: {NO_DATABASE}\n")

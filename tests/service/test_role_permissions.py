@@ -1,16 +1,14 @@
-"""Each role at each operation of the served document: what is theirs, what is not, and what is not there.
+"""The status that each role gets from each operation, for its own objects, for others' objects and for missing ones.
 
 The columns are places, the rows roles. A place means, as far as an operation can name it:
 
-========  =============================================================================================
-own       a job, node or pool of the pool ``who-pool`` in the namespace ``who-a``, the quota of ``who-a``
-foreign   the same in the namespace ``who-b``
-pool      the same in the namespace ``who-a``, of the pool ``who-other``
-system    the same in ``kube-system``
-absent    what is not there, in a namespace or pool that is not there
-========  =============================================================================================
+========  ============================================================================================= own       a job,
+node or pool of the pool ``who-pool`` in the namespace ``who-a``, the quota of ``who-a`` foreign   the same in the
+namespace ``who-b`` pool      the same in the namespace ``who-a``, of the pool ``who-other`` system    the same in
+``kube-system`` absent    an object that does not exist, in a namespace or pool that does not exist ========
+=============================================================================================
 
-Whoever has no token, an expired one or a revoked one is answered with 401 everywhere.
+A request without a token, or with an expired or revoked one, gets 401 everywhere.
 """
 
 from __future__ import annotations
@@ -48,89 +46,90 @@ QUOTA = {
 }
 
 
-class Thing(NamedTuple):
-    """What a place means to the operations: a job's namespace and pool, whether it is there, and a node."""
+class Target(NamedTuple):
+    """The objects of a place: namespace and pool of a job, a node, and whether they exist."""
 
     namespace: str
     pool: str
     node: str
-    is_there: bool = True
+    exists: bool = True
 
 
 PLACES = {
-    "own": Thing(OWN, POOL, "who-0"),
-    "foreign": Thing(FOREIGN, POOL, "who-0"),
-    "pool": Thing(OWN, OTHER_POOL, "who-1"),
-    "system": Thing(SYSTEM, POOL, "who-0"),
-    "absent": Thing(ABSENT, ABSENT_POOL, "who-absent-node", is_there=False),
+    "own": Target(OWN, POOL, "who-0"),
+    "foreign": Target(FOREIGN, POOL, "who-0"),
+    "pool": Target(OWN, OTHER_POOL, "who-1"),
+    "system": Target(SYSTEM, POOL, "who-0"),
+    "absent": Target(ABSENT, ABSENT_POOL, "who-absent-node", exists=False),
 }
 
 
-class Asked(NamedTuple):
-    """Who asks about which place."""
+class Attempt(NamedTuple):
+    """One request: the role that sends it and the place it concerns."""
 
     role: str
     place: str
 
     @property
-    def thing(self) -> Thing:
-        """What the place means."""
+    def target(self) -> Target:
         return PLACES[self.place]
 
     @property
     def job(self) -> str:
-        """The name of the job that is there for this very question."""
+        """The name of the job that exists for this role and place only."""
         return f"who-{self.place}-{self.role or 'nobody'}"
 
     def document(self, name: str = "") -> dict[str, Any]:
-        """A document of a job at the place."""
-        thing = self.thing
-        return training(name or self.job, job={"namespace": thing.namespace}, resources={"pool": thing.pool, "gpu": 0})
+        """Return a document of a job at the place."""
+        target = self.target
+        return training(
+            name or self.job, job={"namespace": target.namespace}, resources={"pool": target.pool, "gpu": 0}
+        )
 
 
 Request = tuple[str, str, dict[str, Any]]
 
 
 class Row(NamedTuple):
-    """An operation: how it is asked, and what is answered."""
+    """An operation: its request, the table of expected statuses, and how to read the status of the answer."""
 
-    ask: Callable[[Asked], Request]
+    ask: Callable[[Attempt], Request]
     table: str
     read: Callable[[int, Any], int] = lambda status, value: status
 
 
-def get(path: str, **query: str) -> Callable[[Asked], Request]:
+def get(path: str, **query: str) -> Callable[[Attempt], Request]:
     return method("GET", path, params=query)
 
 
-def method(name: str, path: str, **rest: Any) -> Callable[[Asked], Request]:
-    """A request whose path, and the texts of whose parameters, are filled in by the place."""
+def method(name: str, path: str, **rest: Any) -> Callable[[Attempt], Request]:
+    """Return a request whose path and parameters are formatted with the names of the place."""
 
-    def filled(value: Any, asked: Asked) -> Any:
+    def filled(value: Any, attempt: Attempt) -> Any:
         if isinstance(value, dict):
-            return {key: filled(item, asked) for key, item in value.items()}
-        thing = asked.thing
-        names = {"job": asked.job, "namespace": thing.namespace, "pool": thing.pool, "node": thing.node}
-        return value.format(**names, role=asked.role or "nobody") if isinstance(value, str) else value
+            return {key: filled(item, attempt) for key, item in value.items()}
+        target = attempt.target
+        names = {"job": attempt.job, "namespace": target.namespace, "pool": target.pool, "node": target.node}
+        return value.format(**names, role=attempt.role or "nobody") if isinstance(value, str) else value
 
-    return lambda asked: (name, filled(path, asked), {key: filled(value, asked) for key, value in rest.items()})
-
-
-def documents(path: str, **body: Any) -> Callable[[Asked], Request]:
-    return lambda asked: ("POST", path, {"json": sent(asked.document("who-new"), **body)})
+    return lambda attempt: (name, filled(path, attempt), {key: filled(value, attempt) for key, value in rest.items()})
 
 
-def named(path: str, **body: Any) -> Callable[[Asked], Request]:
-    return lambda asked: ("POST", path, {"json": {"names": [asked.job], **body}})
+def documents(path: str, **body: Any) -> Callable[[Attempt], Request]:
+    return lambda attempt: ("POST", path, {"json": sent(attempt.document("who-new"), **body)})
 
 
-def failed_with(status: int, value: Any) -> int:
-    """The status that the one entry of a batch would have had."""
+def named(path: str, **body: Any) -> Callable[[Attempt], Request]:
+    return lambda attempt: ("POST", path, {"json": {"names": [attempt.job], **body}})
+
+
+def status_of_failed_entry(status: int, value: Any) -> int:
+    """Return the status that the only entry of a batch would have got."""
     return {"AlreadyExists": 409, "Forbidden": 403}[value["failed"][0]["error"]] if status == 201 else status
 
 
-def waited_for(status: int, value: Any) -> int:
-    """The status of a wait for several jobs, 404 if the one that is asked for is not there."""
+def status_of_wait(status: int, value: Any) -> int:
+    """Return the status of a wait for several jobs; 404 if the requested job does not exist."""
     return 404 if status == 200 and any(item["outcome"] == "gone" for item in value["items"]) else status
 
 
@@ -273,10 +272,10 @@ HOURS = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z
 OF_TEAM = {"dimension_type": "label", "dimension_key": "team"}
 USAGE = "/gpu-aggregation"
 WAIT_NOT = {"condition": "running", "timeout": 0}
-DOCUMENT_OF_JOB: Callable[[Asked], Request] = lambda asked: (  # noqa: E731
+DOCUMENT_OF_JOB: Callable[[Attempt], Request] = lambda attempt: (  # noqa: E731
     "PUT",
-    f"/jobs/{asked.job}",
-    {"json": sent(asked.document(), dryRun=True)},
+    f"/jobs/{attempt.job}",
+    {"json": sent(attempt.document(), dryRun=True)},
 )
 
 ROWS: dict[str, Row] = {
@@ -292,21 +291,21 @@ ROWS: dict[str, Row] = {
     "rollbackJob": Row(method("POST", "/jobs/{job}/rollback", params={"to": 1, "dryRun": True}), CHANGES_JOBS),
     "waitJob": Row(method("POST", "/jobs/{job}/wait", json={"condition": "running", "timeout": 0}), READS_JOBS),
     "waitJobs": Row(
-        lambda asked: ("POST", "/jobs/wait", {"json": {"jobs": [{"job": asked.job}], **WAIT_NOT}}),
+        lambda attempt: ("POST", "/jobs/wait", {"json": {"jobs": [{"job": attempt.job}], **WAIT_NOT}}),
         READS_JOBS,
-        waited_for,
+        status_of_wait,
     ),
     "getJobLogs": Row(get("/jobs/{job}/logs"), READS_JOBS),
-    # Nothing measures here: whose right it is learns that.
+    # No metrics backend is set: a caller with the right gets 503.
     "getJobMetrics": Row(get("/jobs/{job}/metrics"), READS_JOBS.replace("200", "503")),
     "createJobs": Row(
         documents("/jobs", dryRun=True), SENDS_DOCUMENTS.format(new=200, absent=403, viewer=403, system=403)
     ),
     "createJobBatch": Row(
-        lambda asked: ("POST", "/jobs/batch", {"json": {"yamlContents": [text_of(asked.document())]}}),
-        # What exists is refused after the right is known; what does not exist would be created.
+        lambda attempt: ("POST", "/jobs/batch", {"json": {"yamlContents": [text_of(attempt.document())]}}),
+        # An existing job is refused after the right was checked; a missing one would be created.
         SENDS_DOCUMENTS.format(new="-", absent=403, viewer=403, system=403).replace("200", "409"),
-        failed_with,
+        status_of_failed_entry,
     ),
     "applyDocuments": Row(
         documents("/apply", dryRun=True), SENDS_DOCUMENTS.format(new=200, absent=403, viewer=403, system=403)
@@ -317,7 +316,7 @@ ROWS: dict[str, Row] = {
     "updateJob": Row(DOCUMENT_OF_JOB, CHANGES_JOBS),
     "pauseJob": Row(method("POST", "/jobs/{job}/pause"), CHANGES_JOBS),
     "resumeJob": Row(method("POST", "/jobs/{job}/resume"), CHANGES_JOBS),
-    # It has not ended: it is not run again.
+    # The job has not ended, so it cannot be run again.
     "rerunJob": Row(method("POST", "/jobs/{job}/rerun"), CHANGES_JOBS.replace("200", "409")),
     "pauseJobs": Row(named("/jobs/pause"), CHANGES_JOBS),
     "resumeJobs": Row(named("/jobs/resume"), CHANGES_JOBS),
@@ -326,26 +325,26 @@ ROWS: dict[str, Row] = {
     "deleteDocuments": Row(
         documents("/delete", dryRun=True), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=403, system=403)
     ),
-    # Jobs select it: that has to be confirmed.
+    # Jobs select the pool: its deletion has to be confirmed.
     "deletePools": Row(
-        lambda asked: ("POST", "/pools/delete", {"json": {"names": [asked.thing.pool]}}),
+        lambda attempt: ("POST", "/pools/delete", {"json": {"names": [attempt.target.pool]}}),
         CHANGES_POOLS.format(own=409, absent=404),
     ),
     "deleteQuotas": Row(
-        lambda asked: ("POST", "/quotas/delete", {"json": {"names": [asked.thing.namespace], "dryRun": True}}),
+        lambda attempt: ("POST", "/quotas/delete", {"json": {"names": [attempt.target.namespace], "dryRun": True}}),
         QUOTAS.format(there=200, absent=404, local=403, hidden=403, pooled=403, user=403, free=403, gone=403),
     ),
     "recover": Row(method("POST", "/recoveries", params={"namespace": "{namespace}"}), RECOVERS),
     "listRecoveries": Row(get("/recoveries", namespace="{namespace}"), RECOVERS),
     "listPools": Row(get("/pools"), READS_ALL),
     "getPool": Row(get("/pools/{pool}"), BY_POOL.format(absent=404)),
-    # The same.
+    # An absent pool would be created.
     "createPool": Row(method("POST", "/pools", json={"name": "{pool}"}), CHANGES_POOLS.format(own=409, absent="-")),
-    # A document of another pool is refused after the right is known.
+    # A document of another pool is refused after the right was checked.
     "updatePool": Row(
         method("PUT", "/pools/{pool}", json={"name": "who-third"}), CHANGES_POOLS.format(own=400, absent=400)
     ),
-    # It is in a pool already.
+    # The node is in a pool already.
     "addNodes": Row(
         method("POST", "/pools/{pool}/nodes/add", json={"nodeNames": ["who-0"]}),
         CHANGES_POOLS.format(own=200, absent=404),
@@ -362,7 +361,7 @@ ROWS: dict[str, Row] = {
     "listGpuLabels": Row(get("/nodes/labels/all"), READS_ALL),
     "listNodeLabels": Row(get("/nodes/{node}/labels"), READS_NODES),
     "setNodeLabel": Row(
-        # It has another value: nothing is set.
+        # The label has another value: nothing is set.
         method("POST", "/nodes/{node}/labels", json={"key": LABEL, "value": "other"}),
         SETS_LABELS.replace("200", "409"),
     ),
@@ -387,7 +386,7 @@ ROWS: dict[str, Row] = {
     ),
     "createQuota": Row(
         method("POST", "/quotas", json={"name": "who-{namespace}", "users": {"team-of-nobody": {"gpu": "x"}}}),
-        # It is wrong: nothing is created, and only an admin without limits learns that.
+        # The quota is invalid: nothing is created, and only an unlimited admin gets the reason.
         FOR_THE_ADMIN.replace("200", "400"),
     ),
     "listNamespaces": Row(get("/namespaces"), READS_ALL),
@@ -413,7 +412,7 @@ ROWS: dict[str, Row] = {
     "getLatestSnapshot": Row(get(f"{USAGE}/snapshots/latest"), OF_SINGLE_WORKLOADS),
     "listSnapshots": Row(get(f"{USAGE}/snapshots"), OF_SINGLE_WORKLOADS),
     "deletePool": Row(
-        # Jobs select it: that has to be confirmed.
+        # Jobs select the pool: its deletion has to be confirmed.
         method("DELETE", "/pools/{pool}"),
         CHANGES_POOLS.format(own=409, absent=404),
     ),
@@ -425,8 +424,8 @@ ROWS: dict[str, Row] = {
 }
 
 
-def cells(table: str) -> dict[tuple[str, str], int]:
-    """Role and place -> status; what has a dash is not asked."""
+def parse_table(table: str) -> dict[tuple[str, str], int]:
+    """Parse a table into (role, place) -> status; a dash means that no request is sent."""
     head, *lines = (line.split() for line in table.strip().splitlines())
     found = {(line[0], place): status for line in lines for place, status in zip(head, line[1:], strict=True)}
     return {cell: int(status) for cell, status in found.items() if status != "-"}
@@ -434,7 +433,7 @@ def cells(table: str) -> dict[tuple[str, str], int]:
 
 @pytest.fixture(scope="module")
 def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The service with a token of each role, and for each role jobs of its own at each place."""
+    """Start the service with a token for each role, and create a job for each role at each place."""
     directory = tmp_path_factory.mktemp("who")
     fresh_namespaces(plane, OWN, FOREIGN)
     for number in (0, 1):
@@ -450,7 +449,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for name, node in ((POOL, "who-0"), (OTHER_POOL, "who-1")):
             served.call("POST", "/pools", status=201, json={"name": name, "nodes": [node]})
         served.call("POST", "/quotas", status=201, json=QUOTA)
-        there = [Asked(role, place).document() for role in ROLES for place, thing in PLACES.items() if thing.is_there]
+        there = [Attempt(role, place).document() for role in ROLES for place, target in PLACES.items() if target.exists]
         served.call("POST", "/jobs", status=201, json=sent(*there))
         yield served
     for namespace in (OWN, FOREIGN):
@@ -461,15 +460,14 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     plane.kubectl("delete", "configmap", "-n", "gpuctl-system", *pools, "--wait=false", check=False)
 
 
-def test_the_table_has_every_operation(world: Served) -> None:
-    """A route that is added needs a row."""
+def test_every_operation_has_a_row(world: Served) -> None:
     paths = world.get("/openapi.json")["paths"]
     served = {operation["operationId"] for item in paths.values() for operation in item.values()}
     assert set(ROWS) == served
 
 
-def test_a_pool_takes_nodes_only_out_of_its_admin_s_pools(world: Served) -> None:
-    """Whoever is an admin of one pool cannot take a node out of another, by neither road, nor learn what nodes there are."""
+def test_admin_of_a_pool_cannot_take_nodes_from_other_pools(world: Served) -> None:
+    """Neither a pool change nor a document moves the node, and the answer does not reveal which nodes exist."""
     world.call("PUT", f"/pools/{POOL}", "pooled", json={"nodes": ["who-0"]})
     for nodes in (["who-0", "who-1"], ["who-absent-node"]):
         answer = world.call("PUT", f"/pools/{POOL}", "pooled", status=403, json={"nodes": nodes})
@@ -484,11 +482,11 @@ def test_a_pool_takes_nodes_only_out_of_its_admin_s_pools(world: Served) -> None
 
 
 DELETING = frozenset({"deleteJob", "deleteNodeLabel", "deleteQuota"})
-"""Operations after which something of the world is not there any more."""
+"""Operations that delete an object which other rows need."""
 
 
 def restore(served: Served, plane: ControlPlane) -> None:
-    """Have the world whole again: a first attempt has deleted what the second one wants to delete."""
+    """Create again what an earlier operation, or an earlier run of this one, deleted."""
     for number in (0, 1):
         labels = [f"who.example.com/{role}=x" for role in ROLES]
         plane.kubectl("label", "--overwrite", "node", f"who-{number}", *labels)
@@ -497,36 +495,36 @@ def restore(served: Served, plane: ControlPlane) -> None:
         for namespace in (OWN, FOREIGN):
             served.client().delete(f"/quotas/{namespace}", params={"confirm": "true"})
         served.call("POST", "/quotas", status=201, json=QUOTA)
-    asked = [Asked(role, place) for role in ROLES for place, thing in PLACES.items() if thing.is_there]
+    attempts = [Attempt(role, place) for role in ROLES for place, target in PLACES.items() if target.exists]
 
     def whole() -> bool:
         items = [item["metadata"] for item in plane.get("jobs", "-A")["items"]]
         there = {(item["namespace"], item["name"]) for item in items if "deletionTimestamp" not in item}
-        missing = [text_of(one.document()) for one in asked if (one.thing.namespace, one.job) not in there]
+        missing = [text_of(one.document()) for one in attempts if (one.target.namespace, one.job) not in there]
         if missing:
             served.call("POST", "/jobs/batch", status=201, json={"yamlContents": missing})
         return not missing
 
     plane.wait_for(whole, "the jobs")
-    wanted = {one.job for one in asked}
+    wanted = {one.job for one in attempts}
     served.until("/jobs", lambda value: wanted <= {item["name"] for item in value["items"]}, pageSize=1000)
 
 
 @pytest.mark.parametrize("operation", ROWS)
-def test_every_cell(world: Served, plane: ControlPlane, operation: str) -> None:
+def test_each_role_gets_the_expected_status(world: Served, plane: ControlPlane, operation: str) -> None:
     row = ROWS[operation]
     if operation in DELETING:
         restore(world, plane)
-    wanted = cells(row.table)
+    wanted = parse_table(row.table)
     found = {}
     for role, place in wanted:
-        name, path, rest = row.ask(Asked(role, place))
+        name, path, rest = row.ask(Attempt(role, place))
         response = world.client(role).request(name, path, **rest)
         found[role, place] = row.read(response.status_code, response.json())
     assert found == wanted
     for stranger in STRANGERS:
         for place in {place for _, place in wanted}:
-            name, path, rest = row.ask(Asked(stranger, place))
+            name, path, rest = row.ask(Attempt(stranger, place))
             answer = world.call(name, path, stranger, status=401, **rest)
             said = answer["error"] if path.startswith(USAGE) else answer["message"]
             assert said == "the token is missing, invalid or expired"

@@ -1,8 +1,13 @@
-"""Every example that the product's documents print of the API, sent as printed; the answer is the printed one.
+"""Replay every API example that the product's documents print, and compare the answer with the printed one.
 
-``seed_examples/`` has them, a file each: method, path, parameters, body, status and answer, without the comments between
-the lines. ``REPLAYS`` says of each what in this world stands for the names of its path, how the world has to be before
-it, and what is answered otherwise than printed, and why. What answers have beyond it is the subject of the other files.
+``seed_examples/`` holds the examples, one file each: method, path, parameters, body, status and answer, without the
+comments between the lines. For each example ``REPLAYS`` states:
+
+- the objects of this cluster that replace the names in its path,
+- how the cluster is prepared,
+- which values differ from the printed ones, and why.
+
+Other files test answers beyond the printed ones.
 """
 
 from __future__ import annotations
@@ -53,20 +58,20 @@ resources:
   cpu: 32
   memory: 128Gi
 """
-"""What ``...`` stands for in the documents of the examples; the fields are those of the printed answers."""
+"""Text that replaces ``...`` in the documents of the examples; the fields are those of the printed answers."""
 LOG = "2024-06-01 10:06:00 [INFO] Starting training...\n2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87\n"
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
 
 
 class World:
-    """The cluster of the examples, with the service before it."""
+    """The cluster of the examples and a service for it."""
 
     def __init__(self, plane: ControlPlane, api: Api, served: Served, job_id: str) -> None:
         self.plane, self.api, self.served, self.job_id = plane, api, served, job_id
 
     def label(self, node: str, key: str, value: str | None) -> None:
-        """Set or delete a label; the service knows it."""
+        """Set or delete a label through the service, so that its mirror has the change."""
         name = quote(key, safe="")
         if value is None:
             assert self.served.client().delete(f"/nodes/{node}/labels/{name}").status_code in {200, 404}
@@ -75,13 +80,13 @@ class World:
             self.served.call("POST", f"/nodes/{node}/labels", json=body)
 
     def submit(self) -> str:
-        """The job of the examples once more, in the writer's namespace; its id."""
+        """Submit the job of the examples again, in the writer's namespace; return its id."""
         content = f"kind: training\nversion: v0.1\njob:\n  name: {JOB}\n{REST}"
         made = self.served.call("POST", "/jobs", "writer", status=201, content=content, headers=YAML)
         return str(made["jobId"])
 
     def clear(self) -> None:
-        """The writer has no jobs, and no pods that hold GPUs."""
+        """Delete the writer's jobs and wait until they hold no GPUs."""
         for item in self.served.get("/jobs", namespace=WRITER_S)["items"]:
             self.served.client().delete(f"/jobs/{item['jobId']}", params={"force": "true"})
         self.served.until("/jobs", lambda value: value["total"] == 0, namespace=WRITER_S)
@@ -90,23 +95,27 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """What the examples name: pools, nodes, labels, a job that runs and prints, and a Prometheus that measures it."""
+    """Build what the examples name: pools, nodes, labels, a running job with logs, and a Prometheus with its metrics."""
     directory = tmp_path_factory.mktemp("seeds")
     with populated(plane):
         plane.kubectl("delete", "pod", f"{JOB}-abcde", "-n", TEAM, "--force", "--grace-period=0")
         plane.kubectl("label", "node", "node-1", "node-2", "node-6", f"{TYPE}=a100-80g")
         plane.kubectl("label", "node", "node-4", f"{NVIDIA_TYPE}=t4")
         fresh_namespaces(plane, WRITER_S)
-        with serving(_made(directory / "before"), plane.kubeconfig(), USERS) as before:
-            pod, job_id = _submitted(plane, before)
+        with serving(_new_directory(directory / "before"), plane.kubeconfig(), USERS) as before:
+            pod, job_id = _create_pools_and_job(plane, before)
         exporter = Exporter()
-        exporter.lines += _measured(pod)
+        exporter.lines += _exporter_lines(pod)
         latency = {"networkLatency": {"query": 'avg(latency{pod=~"$pods"})', "text": "{value}ms"}}
         latency["throughput"] = {"query": 'sum(tokens{pod=~"$pods"})', "text": "{value} tokens/sec"}
         with (
-            running_prometheus(directory, history=_history(pod), targets=[exporter.address]) as url,
+            running_prometheus(directory, history=_metric_history(pod), targets=[exporter.address]) as url,
             serving(
-                _made(directory / "own"), plane.kubeconfig(), USERS, prometheus=url, metrics=json.dumps(latency)
+                _new_directory(directory / "own"),
+                plane.kubeconfig(),
+                USERS,
+                prometheus=url,
+                metrics=json.dumps(latency),
             ) as own,
         ):
             own.until(f"/jobs/{job_id}", lambda value: value["metrics"]["throughput"] is not None)
@@ -117,13 +126,13 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
         plane.kubectl("delete", "job", JOB, "-n", TEAM, "--cascade=foreground")
 
 
-def _made(directory: Path) -> Path:
+def _new_directory(directory: Path) -> Path:
     directory.mkdir()
     return directory
 
 
-def _submitted(plane: ControlPlane, served: Served) -> tuple[str, str]:
-    """The pools and the job, which runs on node-1 and has printed something: its pod and its id."""
+def _create_pools_and_job(plane: ControlPlane, served: Served) -> tuple[str, str]:
+    """Create the pools and a job that runs on node-1 and has printed logs; return its pod and its id."""
     for document in documents():
         name = document["pool"]["name"]
         pool = {**document["pool"], "description": DESCRIPTIONS.get(name, "")}
@@ -143,8 +152,8 @@ def _has_progress(value: Any) -> bool:
     return any(item["progress"] == 65 for item in value["items"])
 
 
-def _measured(pod: str) -> list[str]:
-    """What an exporter says now. The job has four GPUs; what they do in the mean is what its description prints."""
+def _exporter_lines(pod: str) -> list[str]:
+    """Return the exporter's current metrics. The job has four GPUs; their means are the values that the example prints."""
     lines = [f'latency{{pod="{pod}"}} 1.8', f'tokens{{pod="{pod}"}} 245']
     own = f',exported_namespace="{TEAM}",exported_pod="{pod}"'
     gpus = [(0, 89.2, 72, own), (1, 91.5, 75, own), (2, 0, 0, ""), (3, 88, 62, own), (4, 88.1, 63, own)]
@@ -158,8 +167,8 @@ def _measured(pod: str) -> list[str]:
     return lines
 
 
-def _history(pod: str) -> str:
-    """What was measured at the times of the example."""
+def _metric_history(pod: str) -> str:
+    """Return the measurements at the times of the example."""
     labels = f'{{gpu="0",exported_namespace="{TEAM}",exported_pod="{pod}"}}'
     lines = []
     for name, values in {"GPU_UTIL": (75.2, 89.2), "FB_USED": (65 * 1024, 68 * 1024)}.items():
@@ -173,61 +182,58 @@ def _history(pod: str) -> str:
 Names = Mapping[str, str]
 
 
-def the_job(world: World) -> Names:
-    """That which runs."""
+def running_job(world: World) -> Names:
     return {"jobId": world.job_id}
 
 
-def another_job(world: World) -> Names:
-    """One that may be changed."""
+def new_job(world: World) -> Names:
+    """Create a job that the example may change."""
     return {"jobId": world.submit()}
 
 
-def a_paused_job(world: World) -> Names:
-    """One that can be resumed."""
+def paused_job(world: World) -> Names:
     job_id = world.submit()
     world.served.call("POST", f"/jobs/{job_id}/pause", "writer")
     return {"jobId": job_id}
 
 
-def nothing(world: World) -> Names:
-    """The world as it is."""
+def no_preparation(world: World) -> Names:
+    """Leave the cluster unchanged."""
     return {}
 
 
-def the_pool(world: World) -> Names:
-    """That with everything."""
+def training_pool(world: World) -> Names:
     return {"poolName": "training-pool"}
 
 
-def no_pool(world: World) -> Names:
-    """There are the nodes, and no definition."""
+def pool_without_definition(world: World) -> Names:
+    """Delete the pool's definition; its nodes keep their labels."""
     world.served.client().delete("/pools/experiment-pool", params={"confirm": "true"})
     for node in ("node-4", "node-5"):
         world.label(node, POOL, "experiment-pool")
     return {}
 
 
-def labelled(world: World) -> Names:
-    """The node has the label of the examples."""
+def node_labelled(world: World) -> Names:
+    """Give the node the label of the examples."""
     world.label("node-1", NVIDIA_TYPE, "a100-80g")
     return {"nodeName": "node-1", "key": NVIDIA_TYPE}
 
 
-def labelled_otherwise(world: World) -> Names:
-    """The node has another type."""
+def node_with_other_label(world: World) -> Names:
+    """Give the node another GPU type."""
     world.label("node-1", NVIDIA_TYPE, "a100-40g")
     return {"nodeName": "node-1", "key": NVIDIA_TYPE}
 
 
-def not_labelled(world: World) -> Names:
-    """The node has no such label."""
+def node_without_label(world: World) -> Names:
+    """Remove the label from the node."""
     world.label("node-1", NVIDIA_TYPE, None)
     return {"nodeName": "node-1", "key": NVIDIA_TYPE}
 
 
-def no_models(world: World) -> Names:
-    """The nodes of the batch have no such label."""
+def nodes_without_model(world: World) -> Names:
+    """Remove the label from the nodes of the batch."""
     for node in ("node-2", "node-3"):
         world.label(node, MODEL, None)
     return {}
@@ -235,73 +241,79 @@ def no_models(world: World) -> Names:
 
 @dataclass(frozen=True)
 class Replay:
-    """How an example is sent: ``before`` gives the names of its path, ``otherwise`` is what is not as printed."""
+    """The way to replay an example.
 
-    before: Callable[[World], Names] = nothing
+    before: prepares the cluster and returns the names in the path.
+    otherwise: values that differ from the printed ones, as regular expressions.
+    renamed: printed names and the names to send instead.
+    """
+
+    before: Callable[[World], Names] = no_preparation
     user: str = "admin"
     otherwise: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
 
 
-POOL_OF_LABELS = {"labels[gpuctl/pool]": r".*'key': 'runwhere.ai/pool', 'value': 'training-pool'.*"}
-"""The domain of labels is the platform's, and not ``gpuctl``."""
-ALL_OF_THE_NODES = {"total": r"\d+"}
-"""The world has more than five."""
-COUNTED = {"gpuDetail[gpu-2].status": "used"}
-"""Kubernetes says how many GPUs are taken, and not which: with four of them the third counts as taken."""
+POOL_LABEL = {"labels[gpuctl/pool]": r".*'key': 'runwhere.ai/pool', 'value': 'training-pool'.*"}
+"""The domain of labels is the platform's instead of ``gpuctl``."""
+MORE_NODES = {"total": r"\d+"}
+"""The cluster has more than five nodes."""
+THIRD_GPU_USED = {"gpuDetail[gpu-2].status": "used"}
+"""Kubernetes reports how many GPUs are allocated, not which: with four of them the third is shown as used."""
 
 REPLAYS: dict[str, Replay] = {
     "7.2.1-1-create-job": Replay(user="writer"),
     "7.2.1-2-create-job-batch": Replay(user="writer"),
     "7.2.1-3-list-jobs": Replay(otherwise={"total": r"\d+"}),
-    # A Job is called as the job is, and a training on one node has one pod.
+    # A Job has the job's name, and a training on one node has one pod.
     "7.2.1-4-get-job": Replay(
-        the_job, otherwise={"k8sResources.jobName": JOB, "k8sResources.pods": rf"\['{JOB}-[a-z0-9]{{5}}'\]"}
+        running_job, otherwise={"k8sResources.jobName": JOB, "k8sResources.pods": rf"\['{JOB}-[a-z0-9]{{5}}'\]"}
     ),
-    "7.2.1-5-delete-job": Replay(another_job, "writer"),
-    "7.2.1-6-pause-job": Replay(another_job, "writer"),
-    "7.2.1-6-resume-job": Replay(a_paused_job, "writer"),
+    "7.2.1-5-delete-job": Replay(new_job, "writer"),
+    "7.2.1-6-pause-job": Replay(new_job, "writer"),
+    "7.2.1-6-resume-job": Replay(paused_job, "writer"),
     "7.2.2-1-list-pools": Replay(),
-    "7.2.2-2-get-pool": Replay(the_pool),
-    "7.2.2-3-create-pool": Replay(no_pool),
-    # To the nanosecond, so that ``since`` can go on behind it.
-    "7.2.3-1-job-logs": Replay(the_job, otherwise={"lastTimestamp": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"}),
-    "7.2.3-2-job-metrics": Replay(the_job),
+    "7.2.2-2-get-pool": Replay(training_pool),
+    "7.2.2-3-create-pool": Replay(pool_without_definition),
+    # In nanoseconds, so that ``since`` can continue after it.
+    "7.2.3-1-job-logs": Replay(running_job, otherwise={"lastTimestamp": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"}),
+    "7.2.3-2-job-metrics": Replay(running_job),
     "7.2.4-1-check-right": Replay(user="writer"),
-    "7.2.5-1-list-nodes": Replay(labelled, otherwise=ALL_OF_THE_NODES),
-    # What kwok reports of a node's system is empty.
+    "7.2.5-1-list-nodes": Replay(node_labelled, otherwise=MORE_NODES),
+    # kwok reports empty system information for a node.
     "7.2.5-2-get-node": Replay(
-        labelled, otherwise={**POOL_OF_LABELS, **COUNTED, "k8sStatus.kernelVersion": "", "k8sStatus.osImage": ""}
+        node_labelled,
+        otherwise={**POOL_LABEL, **THIRD_GPU_USED, "k8sStatus.kernelVersion": "", "k8sStatus.osImage": ""},
     ),
     "7.2.5-3-gpu-detail": Replay(
-        otherwise={**ALL_OF_THE_NODES, "items[node-1].gpus[gpu-2].status": COUNTED["gpuDetail[gpu-2].status"]}
+        otherwise={**MORE_NODES, "items[node-1].gpus[gpu-2].status": THIRD_GPU_USED["gpuDetail[gpu-2].status"]}
     ),
-    "7.2.5-4-label-of-all-nodes": Replay(labelled, otherwise=ALL_OF_THE_NODES),
-    "7.2.6-1-set-label": Replay(not_labelled),
-    "7.2.6-1-set-label-conflict": Replay(labelled_otherwise),
-    "7.2.6-2-set-label-batch": Replay(no_models),
-    # The node that is not there is called otherwise, as node-3 is.
-    "7.2.6-2-set-label-batch-partly": Replay(no_models, renamed={"node-3": "node-33"}),
-    "7.2.6-3-get-label": Replay(labelled),
-    "7.2.6-3-get-label-not-found": Replay(not_labelled),
-    "7.2.6-4-gpu-labels": Replay(labelled, otherwise=ALL_OF_THE_NODES),
-    "7.2.6-5-delete-label": Replay(labelled),
-    "7.2.6-5-delete-label-not-found": Replay(not_labelled),
+    "7.2.5-4-label-of-all-nodes": Replay(node_labelled, otherwise=MORE_NODES),
+    "7.2.6-1-set-label": Replay(node_without_label),
+    "7.2.6-1-set-label-conflict": Replay(node_with_other_label),
+    "7.2.6-2-set-label-batch": Replay(nodes_without_model),
+    # The printed name of the missing node is node-3, which exists here.
+    "7.2.6-2-set-label-batch-partly": Replay(nodes_without_model, renamed={"node-3": "node-33"}),
+    "7.2.6-3-get-label": Replay(node_labelled),
+    "7.2.6-3-get-label-not-found": Replay(node_without_label),
+    "7.2.6-4-gpu-labels": Replay(node_labelled, otherwise=MORE_NODES),
+    "7.2.6-5-delete-label": Replay(node_labelled),
+    "7.2.6-5-delete-label-not-found": Replay(node_without_label),
 }
-ELSEWHERE = {
+WITHOUT_EXAMPLE = {
     ("DELETE", "/pools/{poolName}"),
     ("GET", "/quotas"),
     ("GET", "/quotas/{userName}"),
     ("POST", "/quotas"),
     ("DELETE", "/quotas/{userName}"),
 }
-"""Of these the tables have a line, and no example: ``test_what_the_quick_start_creates`` asks them."""
+"""The tables list these operations without an example: ``test_quick_start_pool_and_quota_are_created`` calls them."""
 
 
-def test_the_table_is_complete() -> None:
+def test_every_printed_operation_is_replayed() -> None:
     assert REPLAYS.keys() == EXAMPLES.keys()
     replayed = {(example["method"], example["path"]) for example in EXAMPLES.values()}
-    assert {tuple(operation) for operation in TABLE} - replayed == ELSEWHERE
+    assert {tuple(operation) for operation in TABLE} - replayed == WITHOUT_EXAMPLE
 
 
 # Documents of the quick start ---------------------------------------------------------------------------------
@@ -310,14 +322,14 @@ QUICK_START = ("training-job", "inference-service", "notebook-job", "nginx-job")
 
 
 def printed_document(name: str) -> str:
-    """A document that the quick start prints, to the letter."""
+    """Return a document exactly as the quick start prints it."""
     [path] = (GOLDEN / f"seed-readme-{name}" / "input").iterdir()
     return path.read_text()
 
 
 @pytest.fixture
-def unmade(served: Served) -> Iterator[None]:
-    """What the quick start creates is not there, and does not stay either."""
+def without_quick_start_objects(served: Served) -> Iterator[None]:
+    """Delete the objects that the quick start creates, before and after the test."""
 
     def remove() -> None:
         for path in ("/pools/training-pool", "/quotas/elon-musk", "/quotas/sam-altman"):
@@ -328,9 +340,9 @@ def unmade(served: Served) -> Iterator[None]:
     remove()
 
 
-@pytest.mark.usefixtures("unmade")
-def test_what_the_quick_start_creates(served: Served, api: Api, plane: ControlPlane) -> None:
-    """A pool and a quota, as YAML; and what the tables of the API have besides."""
+@pytest.mark.usefixtures("without_quick_start_objects")
+def test_quick_start_pool_and_quota_are_created(served: Served, api: Api, plane: ControlPlane) -> None:
+    """Create a pool and a quota from YAML, and call the operations that the tables list without an example."""
     made = served.call("POST", "/pools", status=201, content=printed_document("train-pool"), headers=YAML)
     assert differences({**EXAMPLES["7.2.2-3-create-pool"]["answer"], "name": "training-pool"}, made) == []
     assert served.get("/pools/training-pool")["description"] == "训练任务专用资源池"
@@ -348,8 +360,7 @@ def test_what_the_quick_start_creates(served: Served, api: Api, plane: ControlPl
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @pytest.mark.parametrize("name", QUICK_START)
-def test_a_job_of_the_quick_start(served: Served, api: Api, name: str, form: str) -> None:
-    """To the letter, in both forms."""
+def test_quick_start_job_is_created(served: Served, api: Api, name: str, form: str) -> None:
     text = printed_document(name)
     document = yaml.safe_load(text)
     body: dict[str, Any] = {"content": text, "headers": YAML} if form == "yaml" else {"json": {"yamlContent": text}}
@@ -367,8 +378,8 @@ def test_a_job_of_the_quick_start(served: Served, api: Api, name: str, form: str
 # The examples -------------------------------------------------------------------------------------------------
 
 
-def filled(value: Any, renamed: Mapping[str, str]) -> Any:
-    """A printed value with what ``...`` stands for in documents, and with other names."""
+def expand_document(value: Any, renamed: Mapping[str, str]) -> Any:
+    """Return a printed value with ``...`` in documents expanded and with other names."""
     text = json.dumps(value, ensure_ascii=False)
     for name, other in renamed.items():
         text = re.sub(rf"\b{name}\b", other, text)
@@ -380,19 +391,19 @@ def forms_of(example: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "form"), [(name, form) for name in EXAMPLES for form in forms_of(EXAMPLES[name])])
-def test_the_example(world: World, name: str, form: str) -> None:
-    """In JSON; and in YAML: bodies by their type, answers by the header or the parameter."""
+def test_example_gets_the_printed_answer(world: World, name: str, form: str) -> None:
+    """In JSON and in YAML: bodies by their content type, answers by the header or the parameter."""
     example, replay = EXAMPLES[name], REPLAYS[name]
     world.clear()
     names = replay.before(world)
     path = example["path"].format_map({key: quote(value, safe="") for key, value in names.items()})
     given: dict[str, Any] = {"params": dict(example.get("query", {})), "headers": {}}
     if "body" in example:
-        body = filled(example["body"], replay.renamed)
+        body = expand_document(example["body"], replay.renamed)
         if form == "json":
             given["json"] = body
         else:
-            # Documents of jobs are YAML as they are.
+            # The documents of jobs are YAML already.
             content = body.get("yamlContent") or yaml.safe_dump(body, allow_unicode=True)
             given |= {"content": content, "headers": dict(YAML)}
     if form == "accept":
@@ -411,17 +422,17 @@ def test_the_example(world: World, name: str, form: str) -> None:
         query = example.get("query", {})
 
         def is_total(everything: Any) -> bool:
-            # Other tests' jobs may still be going.
+            # Jobs of other tests may still be terminating.
             told = world.served.call("GET", path, replay.user, params=query)["total"]
             return bool(told == len(everything["items"]))
 
-        # Some lists have no pages.
+        # These lists have no pages.
         pages = {} if path in ("/pools", "/quotas") else {"pageSize": 1000}
         world.served.until(path, is_total, replay.user, **{**query, **pages})
 
 
-def test_pausing_keeps_the_job_and_resuming_brings_it_back(world: World) -> None:
-    """What the messages of the examples say in other words."""
+def test_paused_job_is_kept_and_runs_after_resume(world: World) -> None:
+    """The messages of the examples promise the same in other words."""
     world.clear()
     job_id = world.submit()
     for path, status in (("pause", "paused"), ("resume", "running")):
@@ -430,7 +441,7 @@ def test_pausing_keeps_the_job_and_resuming_brings_it_back(world: World) -> None
     world.clear()
 
 
-PRINTED: dict[str, dict[str, tuple[str, ...]]] = {
+PARAMETER_VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "/jobs": {
         "kind": ("training", "inference", "notebook"),
         "pool": ("training-pool",),
@@ -449,12 +460,11 @@ PRINTED: dict[str, dict[str, tuple[str, ...]]] = {
         "accept": ("application/json",),
     },
 }
-"""The parameters of reading, with the values that are printed for them; a pod is called as it is here."""
+"""Query parameters of reads, with the values that are printed for them; ``the-pod`` stands for the job's pod."""
 
 
-@pytest.mark.parametrize("path", PRINTED)
-def test_the_values_of_parameters(world: World, path: str) -> None:
-    """Each by itself narrows what is answered to what it names."""
+@pytest.mark.parametrize("path", PARAMETER_VALUES)
+def test_printed_parameter_values_filter_the_answer(world: World, path: str) -> None:
     where = path.format(jobId=world.job_id)
 
     def everything() -> Any:
@@ -462,7 +472,7 @@ def test_the_values_of_parameters(world: World, path: str) -> None:
         return world.served.call("GET", where, params=query if "logs" not in path else {})
 
     [pod] = world.served.get(f"/jobs/{world.job_id}")["k8sResources"]["pods"]
-    for name, values in PRINTED[path].items():
+    for name, values in PARAMETER_VALUES[path].items():
         for value in (pod if name == "pod" and text == "the-pod" else text for text in values):
             begin = {"startTime": "2024-06-01T10:00:00Z"} if name in {"metric", "endTime"} else {}
             query = {**begin, name: value}
@@ -470,7 +480,7 @@ def test_the_values_of_parameters(world: World, path: str) -> None:
             if name == "metric":
                 assert found.keys() == {value}
             elif "items" in found and name in {"kind", "status"}:
-                # Other tests' jobs may still be going.
+                # Jobs of other tests may still be terminating.
                 world.plane.wait_for(
                     lambda name=name, value=value, query=query: (
                         world.served.call("GET", where, params={**query, "pageSize": 1000})["items"]
@@ -482,8 +492,8 @@ def test_the_values_of_parameters(world: World, path: str) -> None:
                 assert found["total"] < everything()["total"]
 
 
-def test_following_is_a_websocket(world: World) -> None:
-    """The same path with ``follow=true``, with the header: each line of the example is a frame."""
+def test_followed_logs_are_sent_over_a_websocket(world: World) -> None:
+    """The same path with ``follow=true`` and the header: each line of the example is one frame."""
     url = f"{world.served.url.replace('http', 'ws', 1)}/api/v1/jobs/{world.job_id}/logs?follow=true"
     header = {"Authorization": f"Bearer {world.served.tokens['viewer']}"}
     with connect(url, additional_headers=header) as socket:
@@ -494,8 +504,10 @@ def test_following_is_a_websocket(world: World) -> None:
 # The statuses ---------------------------------------------------------------------------------------------------
 
 
-def test_the_statuses(world: World, tmp_path: Path) -> None:
-    """Of "状态码规范", by the causes that are printed; 500 is of a cluster that fails, which is 503 here."""
+def test_statuses_of_the_printed_error_causes(world: World, tmp_path: Path) -> None:
+    """The statuses of "状态码规范" by their printed causes. The document prints 500 for a failing cluster; the service
+    returns 503.
+    """
     served = world.served
     for text in ("kind: training\n  name: [", "kind: training\nversion: v0.1\n"):
         assert served.call("POST", "/jobs", status=400, json={"yamlContent": text})["error"]
