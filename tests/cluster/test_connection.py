@@ -1,6 +1,6 @@
-"""The way to the cluster: kubeconfigs in every state, credentials from every source, proxies, certificates.
+"""The connection to the cluster: kubeconfigs, valid and damaged, credentials of all sources, proxies, certificates.
 
-Every failure has a sentence with cause and place, a hint, exit code 3, and never a token.
+Every failure prints a message with cause and place, a hint, and never a token; the exit code is 3.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ UNREACHABLE = "check the context, the network and the proxy; `kubectl version` s
 
 
 class Outcome(NamedTuple):
-    """What a command answered."""
+    """Exit code and output of a command."""
 
     code: int
     text: str
 
 
 class Client:
-    """A user with one kubeconfig after another."""
+    """A user with a kubeconfig that tests rewrite."""
 
     def __init__(self, plane: ControlPlane, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.plane = plane
@@ -62,11 +62,10 @@ class Client:
 
     @property
     def token(self) -> str:
-        """The admin's token."""
         return self.plane.tokens["admin"]
 
     def config(self, **changes: Any) -> Config:
-        """A good kubeconfig; ``cluster``, ``user`` and ``context`` replace fields (None takes one away)."""
+        """Return a valid kubeconfig; ``cluster``, ``user`` and ``context`` replace fields (None removes a field)."""
         result = copy.deepcopy(self.base)
         for part, fields in changes.items():
             body = result[f"{part}s"][0][part]
@@ -77,13 +76,12 @@ class Client:
         return result
 
     def write(self, config: Config | bytes, name: str = "kubeconfig") -> Path:
-        """Write a kubeconfig."""
         path = self.directory / name
         path.write_bytes(config if isinstance(config, bytes) else json.dumps(config).encode())
         return path
 
     def call(self, *arguments: str, file: bool = True) -> Outcome:
-        """Run a command, as it is and with ``--debug``: the same, and no secret in either."""
+        """Run a command without and with ``--debug``: the outcomes are equal, and neither prints a token."""
         options = ["--kubeconfig", str(self.file)] if file else []
         outcomes = []
         for debug in ([], ["--debug"]):
@@ -99,19 +97,19 @@ class Client:
         assert outcomes[0] == outcomes[1]
         return outcomes[0]
 
-    def look(self, config: Config | bytes | None = None) -> Outcome:
-        """The cheapest command that needs the cluster: one list."""
+    def list_secrets(self, config: Config | bytes | None = None) -> Outcome:
+        """Run the cheapest command that needs the cluster: one list request."""
         if config is not None:
             self.write(config)
         return self.call("recover", "-n", HERE)
 
     def works(self, config: Config | None = None) -> None:
-        """The cluster is reached."""
-        assert self.look(config) == (0, "Nothing to recover.\n")
+        """Assert that the cluster is reached."""
+        assert self.list_secrets(config) == (0, "Nothing to recover.\n")
 
     def fails(self, config: Config | bytes, message: str, hint: str | None = None) -> None:
-        """The command ends with 3, a message (``FILE`` stands for the kubeconfig) and a hint."""
-        code, text = self.look(config)
+        """Assert exit code 3, the message (``FILE`` stands for the kubeconfig) and a hint."""
+        code, text = self.list_secrets(config)
         error, *rest = text.splitlines()
         assert code == 3, text
         assert error == f"error: {message}".replace("FILE", str(self.file))
@@ -121,11 +119,11 @@ class Client:
             assert rest[0] == f"  = {hint}"
 
     def away(self, host: str) -> Config:
-        """Fields of a cluster at another host, which only a proxy can lead to."""
+        """Return the fields of a cluster with another host name, which is reachable only through a proxy."""
         return {"server": f"https://{host}:{self.plane.port}", "tls-server-name": "kubernetes.default.svc"}
 
     def plugin(self, body: str, **fields: Any) -> Config:
-        """A kubeconfig whose user's credentials come from a shell script."""
+        """Return a kubeconfig whose user's credentials come from a shell script."""
         path = self.directory / "plugin"
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -134,7 +132,7 @@ class Client:
 
 
 def credential(token: str, **status: str) -> str:
-    """A script that prints a token as plugins do."""
+    """Return a script that prints a token as an ExecCredential."""
     value = {"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": {"token": token, **status}}
     return f"cat <<'END'\n{json.dumps(value)}\nEND"
 
@@ -147,7 +145,7 @@ def client(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Client:
-    """A client far from anybody's own settings."""
+    """A client without the settings of the user who runs the tests."""
     if api.request("GET", f"/api/v1/namespaces/{HERE}")[0] == 404:
         api.create_namespace(HERE)
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
@@ -160,20 +158,20 @@ def client(
     return Client(plane, tmp_path, capsys)
 
 
-# Which file, which context.
+# Choice of file and context.
 
 
-def test_a_good_kubeconfig(client: Client) -> None:
+def test_valid_kubeconfig_reaches_the_cluster(client: Client) -> None:
     client.works(client.config())
 
 
-def test_the_default_place(client: Client) -> None:
+def test_kubeconfig_in_the_home_directory_is_the_default(client: Client) -> None:
     (client.directory / ".kube").mkdir()
     client.write(client.config(), ".kube/config")
     assert client.call("recover", "-n", HERE, file=False).code == 0
 
 
-def test_no_kubeconfig(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kubeconfig_is_reported(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     home = client.directory / ".kube" / "config"
     hint = "  = name one with --kubeconfig or KUBECONFIG; `make sandbox` starts a cluster to try\n"
     assert client.call("recover", file=False) == (3, f"error: there is no kubeconfig at {home}\n{hint}")
@@ -182,8 +180,8 @@ def test_no_kubeconfig(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, text) == (3, f"error: there is no kubeconfig at /nowhere/a:/nowhere/b\n{hint}")
 
 
-def test_two_files_are_one_and_the_first_counts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in kubectl: the current context, and entries of one name, are the first file's; paths count from their file."""
+def test_kubeconfig_files_are_merged_and_the_first_wins(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first file's current context and entries win, and paths are relative to their file, as in kubectl."""
     far = client.directory / "far"
     far.mkdir()
     (far / "ca.crt").write_bytes((client.plane.directory / "certificates" / "apiserver.crt").read_bytes())
@@ -196,7 +194,7 @@ def test_two_files_are_one_and_the_first_counts(client: Client, monkeypatch: pyt
     client.write(other, "far/config")
     monkeypatch.setenv("KUBECONFIG", ":".join(map(str, files)))
     assert client.call("recover", "-n", HERE, file=False).code == 0
-    # kubectl is of the same opinion.
+    # kubectl chooses the same context.
     assert client.plane.kubectl("config", "current-context", f"--kubeconfig={files[0]}").strip() == "mine"
     first["users"] = [{"name": "admin", "user": {"token": "wrong"}}]
     client.write(first, "first")
@@ -205,7 +203,7 @@ def test_two_files_are_one_and_the_first_counts(client: Client, monkeypatch: pyt
     assert text.startswith("error: the API server does not accept the credentials (401 Unauthorized)\n")
 
 
-def test_context_is_chosen(client: Client) -> None:
+def test_context_option_selects_the_context(client: Client) -> None:
     config = client.config()
     config["contexts"].append({"name": "other", "context": {"cluster": "test", "user": "bob"}})
     config["users"].append({"name": "bob", "user": {"token": client.plane.tokens["bob"]}})
@@ -222,7 +220,7 @@ def test_context_is_chosen(client: Client) -> None:
 
 
 def test_namespace_of_the_context_is_the_default(client: Client) -> None:
-    """For documents that name none; ``-n`` goes before it, and the document's own before both."""
+    """``-n`` takes precedence over the context's namespace, and the document's namespace over both."""
     client.write(client.config(context={"namespace": HERE}))
     job = {"kind": "training", "version": "v0.1", "job": {"name": "here"}, "resources": {"gpu": 0}}
     job["environment"] = {"image": "registry.example.com/a:1", "command": ["x"]}
@@ -255,23 +253,23 @@ def test_namespace_of_the_context_is_the_default(client: Client) -> None:
         (b"contexts: []\n", "the kubeconfig FILE has no current context"),
     ],
 )
-def test_no_kubeconfig_at_all(client: Client, content: bytes, message: str) -> None:
+def test_files_that_are_not_kubeconfigs_are_rejected(client: Client, content: bytes, message: str) -> None:
     client.fails(content, message)
 
 
 @pytest.mark.parametrize("depth", [101, 5000])
-def test_deep_nesting(client: Client, depth: int) -> None:
-    """Some releases of PyYAML reject deep nesting themselves, so the place depends on the release."""
-    code, text = client.look(b"clusters: " + b"[" * depth + b"]" * depth)
+def test_deeply_nested_yaml_is_rejected(client: Client, depth: int) -> None:
+    """Some releases of PyYAML reject deep nesting themselves, so the column depends on the release."""
+    code, text = client.list_secrets(b"clusters: " + b"[" * depth + b"]" * depth)
     assert code == 3
     assert re.match(
         rf"error: the kubeconfig {re.escape(str(client.file))} is not YAML \(line 1, column \d+\)\n  = ", text
     ), text
 
 
-def test_unreadable(client: Client) -> None:
+def test_unreadable_kubeconfig_is_reported(client: Client) -> None:
     client.file.mkdir()
-    code, text = client.look()
+    code, text = client.list_secrets()
     assert code == 3
     assert text.startswith(f"error: the kubeconfig {client.file} cannot be read: is a directory\n  = ")
 
@@ -314,14 +312,14 @@ FIELDS: dict[str, type] = {
     "contexts.0.context.user": str,
     "contexts.0.context.namespace": str,
 }
-# Where null means that there is none.
-NOTHING = {"clusters", "users", "contexts", "users.0.user.exec", "users.0.user.exec.args", "users.0.user.exec.env"}
-NOTHING |= {"current-context"}
+# Fields that may be null.
+NULLABLE = {"clusters", "users", "contexts", "users.0.user.exec", "users.0.user.exec.args", "users.0.user.exec.env"}
+NULLABLE |= {"current-context"}
 
 
 @pytest.mark.parametrize("path", FIELDS)
-def test_wrong_types(client: Client, path: str) -> None:
-    """Each field with values of every other type: the sentence names the field."""
+def test_fields_of_a_wrong_type_are_named(client: Client, path: str) -> None:
+    """Each field gets values of every other type; the message names the field."""
     *above, last = (int(step) if step.isdigit() else step for step in path.split("."))
     kind = {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}[FIELDS[path]]
     named = path.replace("clusters.0.cluster", "clusters[test].cluster").replace("users.0.user", "users[admin].user")
@@ -329,7 +327,7 @@ def test_wrong_types(client: Client, path: str) -> None:
     named = re.sub(r"\.(\d+)", r"[\1]", named)
     tried = 0
     for value in WRONG:
-        if isinstance(value, FIELDS[path]) or (value is None and path in NOTHING):
+        if isinstance(value, FIELDS[path]) or (value is None and path in NULLABLE):
             continue
         config = client.plugin("false", args=["a"], env=[{"name": "A", "value": "b"}])
         target: Any = config
@@ -369,13 +367,13 @@ def test_wrong_types(client: Client, path: str) -> None:
         ),
     ],
 )
-def test_what_is_named_and_not_there(client: Client, changes: dict[str, Any], message: str) -> None:
+def test_dangling_references_are_reported(client: Client, changes: dict[str, Any], message: str) -> None:
     client.fails(client.config(**changes), message)
 
 
-def test_damaged_certificate_authority(client: Client) -> None:
+def test_damaged_certificate_authority_is_rejected(client: Client) -> None:
     for data in ("bm8gY2VydGlmaWNhdGU=", "%%%"):
-        code, text = client.look(
+        code, text = client.list_secrets(
             client.config(cluster={"certificate-authority": None, "certificate-authority-data": data})
         )
         assert code == 3
@@ -385,32 +383,32 @@ def test_damaged_certificate_authority(client: Client) -> None:
 # Credentials.
 
 
-def test_wrong_token(client: Client) -> None:
+def test_wrong_token_is_reported(client: Client) -> None:
     message = "the API server does not accept the credentials (401 Unauthorized)"
     client.fails(
         client.config(user={"token": "wrong"}), message, "log in again, or check the user of the kubeconfig's context"
     )
 
 
-def test_no_credentials(client: Client) -> None:
+def test_missing_credentials_are_reported(client: Client) -> None:
     message = f"user system:anonymous may not list secrets in namespace {HERE}"
     hint = "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
     client.fails(client.config(user={"token": None}), message, hint)
 
 
-def test_token_file(client: Client) -> None:
-    """With the line break that every editor adds."""
+def test_token_file_may_end_with_a_line_break(client: Client) -> None:
+    """Editors add the line break."""
     (client.directory / "token").write_text(f"{client.token}\n")
     client.works(client.config(user={"token": None, "tokenFile": "token"}))
 
 
-def test_token_with_a_line_break_in_it(client: Client) -> None:
-    """It would be an illegal header, which http.client repeats in its message."""
+def test_token_with_a_line_break_is_rejected(client: Client) -> None:
+    """Such a token would be an illegal header, which http.client repeats in its error message."""
     message = "the credentials cannot be sent: they contain a line break, or another character that no token has"
     client.fails(client.config(user={"token": f"{client.token}\nX-Injected: yes"}), message)
 
 
-def test_exec_plugin(client: Client) -> None:
+def test_exec_plugin_supplies_the_token(client: Client) -> None:
     client.works(client.plugin(credential(client.token)))
 
 
@@ -419,7 +417,7 @@ def test_exec_plugin_gets_arguments_and_variables(client: Client) -> None:
     client.works(client.plugin(script, args=["login"], env=[{"name": "WHO", "value": "me"}]))
 
 
-def test_slow_exec_plugin(client: Client) -> None:
+def test_slow_exec_plugin_is_waited_for(client: Client) -> None:
     client.works(client.plugin(f"sleep 0.5\n{credential(client.token)}"))
 
 
@@ -447,27 +445,26 @@ def test_slow_exec_plugin(client: Client) -> None:
         ),
     ],
 )
-def test_exec_plugin_that_fails(client: Client, script: str, said: str) -> None:
-    """Going on without credentials would end in a message about user system:anonymous."""
+def test_exec_plugin_failure_is_reported(client: Client, script: str, said: str) -> None:
+    """Requests without credentials would end in a misleading message about user system:anonymous."""
     config = client.plugin(script.replace("TOKEN", client.token), installHint="install it with `make login`")
     message = f"the credential plugin {client.directory / 'plugin'} of the user admin failed: {said}"
     client.fails(config, message, "install it with `make login`")
 
 
-def test_exec_plugin_that_is_not_there(client: Client) -> None:
+def test_missing_exec_plugin_is_reported(client: Client) -> None:
     config = client.plugin("true", command="gke-auth-plugin")
     client.fails(config, "the credential plugin gke-auth-plugin of the user admin failed: no such file or directory")
 
 
-def test_expired_token_is_renewed(client: Client) -> None:
-    """A credential that has ended is asked for again before each request."""
+def test_expired_token_is_renewed_before_each_request(client: Client) -> None:
     count = client.directory / "count"
     past = credential(client.token, expirationTimestamp="2020-01-01T00:00:00Z")
     client.works(client.plugin(f"echo x >> {count}\n{past}"))
     assert len(count.read_text().split()) == 4, "two commands, of two requests each"
 
 
-def test_renewal_that_fails(client: Client) -> None:
+def test_failed_token_renewal_is_reported(client: Client) -> None:
     again = client.directory / "again"
     past = credential(client.token, expirationTimestamp="2020-01-01T00:00:00Z")
     config = client.plugin(
@@ -480,7 +477,7 @@ def test_renewal_that_fails(client: Client) -> None:
 # The network.
 
 
-def test_nobody_listens(client: Client) -> None:
+def test_refused_connection_is_reported(client: Client) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{closed.getsockname()[1]}"
@@ -488,24 +485,24 @@ def test_nobody_listens(client: Client) -> None:
     client.fails(client.config(cluster={"server": server}), message, UNREACHABLE)
 
 
-def test_no_such_host(client: Client) -> None:
+def test_unknown_host_is_reported(client: Client) -> None:
     server = "https://cluster.invalid:6443"
-    code, text = client.look(client.config(cluster={"server": server}))
+    code, text = client.list_secrets(client.config(cluster={"server": server}))
     assert code == 3
     assert text.startswith(f"error: {server} (context test) cannot be reached: ")
-    assert "name" in text.splitlines()[0], "the name is what is wrong"
+    assert "name" in text.splitlines()[0], "the message does not mention the name"
     assert text.endswith(f"  = {UNREACHABLE}\n")
 
 
-def test_not_a_tls_server(client: Client) -> None:
+def test_server_without_tls_is_reported(client: Client) -> None:
     server = f"https://127.0.0.1:{client.plane.etcd_port}"
-    code, text = client.look(client.config(cluster={"server": server}))
+    code, text = client.list_secrets(client.config(cluster={"server": server}))
     assert code == 3
     assert text.startswith(f"error: {server} (context test) does not speak TLS as expected: ")
     assert text.count("\n") == 2
 
 
-def test_not_an_api_server(client: Client) -> None:
+def test_web_page_instead_of_json_is_reported(client: Client) -> None:
     with page(b"<html><h1>Welcome to nginx</h1></html>") as server:
         message = f"{server} answered GET /api/v1/namespaces/{HERE}/secrets with something that is not Kubernetes' JSON"
         client.fails(
@@ -513,7 +510,7 @@ def test_not_an_api_server(client: Client) -> None:
         )
 
 
-def test_wrong_certificate_authority(client: Client) -> None:
+def test_untrusted_certificate_is_reported(client: Client) -> None:
     path = client.directory / "other"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-days", "1"]
     command += ["-keyout", f"{path}.key", "-out", f"{path}.crt"]
@@ -523,17 +520,17 @@ def test_wrong_certificate_authority(client: Client) -> None:
     client.fails(config, message, "check `certificate-authority` in the kubeconfig")
 
 
-def test_name_that_the_certificate_does_not_have(client: Client) -> None:
+def test_certificate_for_another_name_is_reported(client: Client) -> None:
     server = f"https://localhost:{client.plane.port}"
-    code, text = client.look(client.config(cluster={"server": server}))
+    code, text = client.list_secrets(client.config(cluster={"server": server}))
     assert code == 3
     assert text.startswith(f"error: the certificate of {server} is for another name: ")
     assert text.endswith("  = check the server's name, or set `tls-server-name` in the kubeconfig\n")
     client.works(client.config(cluster={"server": server, "tls-server-name": "kubernetes.default.svc"}))
 
 
-def test_unverified_without_a_warning(client: Client) -> None:
-    """Somebody who switched it off knows."""
+def test_skipped_tls_verification_prints_no_warning(client: Client) -> None:
+    """The user has switched verification off deliberately."""
     client.write(
         client.config(
             cluster={
@@ -552,9 +549,9 @@ def test_unverified_without_a_warning(client: Client) -> None:
 
 
 class Tunnels(socketserver.ThreadingTCPServer):
-    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel.
+    """A proxy that supports only CONNECT. If ``answer`` is set, it is sent instead of opening a tunnel.
 
-    With a ``context`` it is reached by TLS.
+    With a ``context`` the proxy itself is reached by TLS.
     """
 
     daemon_threads = True
@@ -589,7 +586,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
         if self.server.answer is not None:
             self.wfile.write(self.server.answer)
             return
-        # Every host is this one: names that are none reach the API server.
+        # All host names, also invented ones, lead to the API server on this machine.
         with socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2]))) as upstream:
             self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             sides = {self.connection: upstream, upstream: self.connection}
@@ -603,7 +600,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
 
 @pytest.fixture
 def tunnels() -> Iterator[Callable[..., Tunnels]]:
-    """Proxies that end with the test."""
+    """Start proxies that are stopped after the test."""
     with contextlib.ExitStack() as stack:
 
         def start(answer: bytes | None = None, context: ssl.SSLContext | None = None) -> Tunnels:
@@ -617,7 +614,7 @@ def tunnels() -> Iterator[Callable[..., Tunnels]]:
 
 @contextlib.contextmanager
 def page(body: bytes, head: bytes | None = None, requests: list[bytes] | None = None) -> Iterator[str]:
-    """A web server that is no API server; its address. ``requests`` gets what it is asked, each in one piece."""
+    """Run a web server that is not an API server and yield its URL. Its requests are appended to ``requests``."""
     told = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) if head is None else head
 
     class Handler(socketserver.StreamRequestHandler):
@@ -637,13 +634,13 @@ def page(body: bytes, head: bytes | None = None, requests: list[bytes] | None = 
         server.shutdown()
 
 
-def test_proxy_of_the_kubeconfig(client: Client, tunnels: Callable[..., Tunnels]) -> None:
+def test_proxy_of_the_kubeconfig_is_used(client: Client, tunnels: Callable[..., Tunnels]) -> None:
     proxy = tunnels()
     client.works(client.config(cluster={"proxy-url": proxy.url}))
     assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
 
 
-def test_proxy_of_the_environment(
+def test_proxy_of_the_environment_is_used(
     client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, other = tunnels(), tunnels()
@@ -653,7 +650,7 @@ def test_proxy_of_the_environment(
     assert set(proxy.targets) == {f"api.example.com:{client.plane.port}"}
     proxy.targets.clear()
     client.works(client.config(cluster={**away, "proxy-url": other.url}))
-    assert other.targets, "the kubeconfig's goes before the environment's"
+    assert other.targets, "the proxy of the kubeconfig was not used"
     assert not proxy.targets
 
 
@@ -686,25 +683,27 @@ def test_proxy_of_the_environment(
         ("[::1]", ""),
     ],
 )
-def test_proxies_are_used_as_kubectl_uses_them(
+def test_proxy_exceptions_match_kubectl(
     client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch, host: str, exceptions: str
 ) -> None:
-    """Whether the proxy of the environment was asked, by either; neither may reach some of the servers directly."""
+    """gpuctl and kubectl use the proxy for the same servers. Some servers are unreachable without it, so only the use
+    counts.
+    """
     proxy = tunnels()
     client.write(client.config(cluster=client.away(host)))
     environment = {"HTTPS_PROXY": proxy.url, "NO_PROXY": exceptions.replace("PORT", str(client.plane.port))}
     command = [str(client.plane.binaries / "kubectl"), f"--kubeconfig={client.file}", "get", "--raw=/version"]
     command.append("--request-timeout=1s")
     subprocess.run(command, capture_output=True, env={**os.environ, **environment})
-    theirs = bool(proxy.targets)
+    kubectl_uses_proxy = bool(proxy.targets)
     server = client.config(cluster=client.away(host))["clusters"][0]["cluster"]["server"]
-    ours = proxy_for(server, "", environment)
-    assert (ours.url if ours else None) == (proxy.url if theirs else None)
+    chosen = proxy_for(server, "", environment)
+    assert (chosen.url if chosen else None) == (proxy.url if kubectl_uses_proxy else None)
 
 
 @pytest.mark.parametrize("where", ["kubeconfig", "HTTPS_PROXY"])
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h", "ftp"])
-def test_proxies_that_are_not_supported(
+def test_unsupported_proxies_are_rejected(
     client: Client, monkeypatch: pytest.MonkeyPatch, where: str, scheme: str
 ) -> None:
     address = f"{scheme}://me:{client.token}@127.0.0.1:1080"
@@ -718,7 +717,7 @@ def test_proxies_that_are_not_supported(
     client.fails(config, f"the proxy in {name} is {kind}, which is not supported")
 
 
-def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> None:
+def test_proxy_refusal_is_reported(client: Client, tunnels: Callable[..., Tunnels]) -> None:
     proxy = tunnels(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
     server = f"https://127.0.0.1:{client.plane.port}"
     said = "Tunnel connection failed: 407 Proxy Authentication Required"
@@ -726,8 +725,10 @@ def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> 
     client.fails(client.config(cluster={"proxy-url": proxy.url}), message, UNREACHABLE)
 
 
-def test_proxy_behind_tls(client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its certificate is the system's to trust; the server's is inside of that, as without a proxy."""
+def test_proxy_certificate_is_verified_by_the_system_trust_store(
+    client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system trust store verifies the proxy; the kubeconfig's authority verifies the API server inside the tunnel."""
     own = client.directory / "proxy"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=proxy", "-days", "1"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{own}.key", "-out", f"{own}.crt"]
@@ -745,8 +746,8 @@ def test_proxy_behind_tls(client: Client, tunnels: Callable[..., Tunnels], monke
     assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
 
 
-def test_proxy_of_a_server_without_tls(client: Client) -> None:
-    """There is no tunnel: the proxy is asked, by the whole address, and told who asks."""
+def test_proxy_for_plain_http_gets_the_full_url(client: Client) -> None:
+    """Without a tunnel the proxy gets the absolute URL and the proxy credentials in each request."""
     asked: list[bytes] = []
     with page(b'{"metadata": {}, "items": []}', requests=asked) as proxy:
         stated = proxy.replace("//", "//me:secret@")
@@ -757,7 +758,7 @@ def test_proxy_of_a_server_without_tls(client: Client) -> None:
     assert b"Proxy-Authorization: Basic bWU6c2VjcmV0" in lines
 
 
-def test_proxy_that_is_not_there(client: Client) -> None:
+def test_unreachable_proxy_is_reported(client: Client) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         proxy = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -771,7 +772,7 @@ def test_proxy_that_is_not_there(client: Client) -> None:
 
 @pytest.fixture
 def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files and variables that a pod has; where the files are."""
+    """Create the service account files and variables of a pod; return the directory of the files."""
     from gpuctl.kube import configuration
 
     directory = client.directory / "serviceaccount"
@@ -785,14 +786,14 @@ def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_in_a_pod(client: Client, pod: Path) -> None:
-    """Its service account, in its namespace, where the token file may end with a line break."""
+def test_pod_service_account_is_used(client: Client, pod: Path) -> None:
+    """The pod's namespace is the default; the token file may end with a line break."""
     for token in (client.plane.tokens["alice"], client.plane.tokens["alice"] + "\n"):
         (pod / "token").write_text(token)
         assert client.call("recover", file=False) == (0, "Nothing to recover.\n")
 
 
-def test_kubeconfig_goes_before_the_pod(client: Client, pod: Path) -> None:
+def test_kubeconfig_takes_precedence_over_the_pod(client: Client, pod: Path) -> None:
     (pod / "token").write_text("wrong")
     assert client.call("recover", file=False).code == 3
     client.works(client.config())
@@ -805,18 +806,18 @@ def test_kubeconfig_goes_before_the_pod(client: Client, pod: Path) -> None:
         ("ca.crt", "{}: no such file or directory"),
     ],
 )
-def test_pod_without_its_files(client: Client, pod: Path, missing: str, said: str) -> None:
+def test_pod_without_service_account_files_is_reported(client: Client, pod: Path, missing: str, said: str) -> None:
     (pod / missing).unlink()
     code, text = client.call("recover", file=False)
     assert code == 3
     assert text.startswith(f"error: the service account of this pod cannot be used: {said.format(pod / missing)}\n  = ")
 
 
-# Who we are: the server says it, to gpuctl and to kubectl.
+# The user as the API server sees it, for gpuctl and for kubectl.
 
 
-class Who(NamedTuple):
-    """What the server says of a user."""
+class ReviewedUser(NamedTuple):
+    """User info of a SelfSubjectReview."""
 
     name: str
     groups: list[str]
@@ -824,25 +825,25 @@ class Who(NamedTuple):
     extra: dict[str, list[str]]
 
 
-def who(value: Any) -> Who:
-    """What a SelfSubjectReview says; what differs with each connection left out."""
+def reviewed_user(value: Any) -> ReviewedUser:
+    """Return the user of a SelfSubjectReview, without fields that differ between connections."""
     info = value["status"]["userInfo"]
     extra = {key: values for key, values in (info.get("extra") or {}).items() if "credential-id" not in key}
-    return Who(info["username"], info.get("groups") or [], info.get("uid") or "", extra)
+    return ReviewedUser(info["username"], info.get("groups") or [], info.get("uid") or "", extra)
 
 
-def ours(client: Client, impersonated: Impersonation | None = None) -> Who:
-    """Whom the server takes gpuctl for."""
+def gpuctl_user(client: Client, impersonated: Impersonation | None = None) -> ReviewedUser:
+    """Return the user that the server sees for gpuctl."""
     session = open_session(kubeconfig=str(client.file), impersonated=impersonated)
     try:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        return who(session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
+        return reviewed_user(session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
     finally:
         session.close()
 
 
-def official(client: Client) -> Who:
-    """Whom it takes the official Python client for."""
+def official_client_user(client: Client) -> ReviewedUser:
+    """Return the user that the server sees for the official Python client."""
     from kubernetes import client as untyped
     from kubernetes import config as loading
 
@@ -852,27 +853,29 @@ def official(client: Client) -> Who:
     loader.load_kube_config(str(client.file), client_configuration=configuration, persist_config=False)
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     with library.ApiClient(configuration) as api:
-        return who(library.AuthenticationV1Api(api).create_self_subject_review(body, _preload_content=False).json())
+        return reviewed_user(
+            library.AuthenticationV1Api(api).create_self_subject_review(body, _preload_content=False).json()
+        )
 
 
-def theirs(client: Client, *options: str) -> Who | str:
-    """Whom it takes kubectl for, or what kubectl says is wrong."""
+def kubectl_user(client: Client, *options: str) -> ReviewedUser | str:
+    """Return the user that the server sees for kubectl, or kubectl's error."""
     command = [str(client.plane.binaries / "kubectl"), f"--kubeconfig={client.file}", "auth", "whoami", "-o", "json"]
     result = subprocess.run([*command, *options], capture_output=True, text=True)
-    return who(json.loads(result.stdout)) if result.returncode == 0 else result.stderr
+    return reviewed_user(json.loads(result.stdout)) if result.returncode == 0 else result.stderr
 
 
 EXTRA = {"example.com/Team%1": ["a", "b c"], "scopes": ["x"]}
 SHAPES: dict[str, Config] = {
     "token": {},
-    "nobody": {"token": None},
+    "no credentials": {"token": None},
     "as": {"as": "alice"},
     "as with groups": {"as": "alice", "as-groups": ["one", "two, three"], "as-uid": "u-1", "as-user-extra": EXTRA},
     "as a service account": {"as": "system:serviceaccount:team-a:default"},
-    "as nobody": {"as": "system:anonymous"},
+    "as anonymous": {"as": "system:anonymous"},
     "as in another script": {"as": "\u738b\u82b3"},
     "token file before token": {"token": "wrong", "tokenFile": "alice"},
-    "token file that is not there": {"tokenFile": "nowhere"},
+    "missing token file": {"tokenFile": "nowhere"},
     "token file alone": {"token": None, "tokenFile": "alice"},
     "basic": {"token": None, "username": "alice", "password": "secret"},
     "token before exec": {"exec": {"command": "false", "apiVersion": EXEC_VERSION, "interactiveMode": "Never"}},
@@ -888,30 +891,31 @@ SHAPES: dict[str, Config] = {
 }
 
 
-# Nobody may ask who he is; kubectl asks for a name and password where there are none, of nobody here.
-NOBODY = {
-    "nobody": "error: EOF\n",
-    "as nobody": "you do not have permission to call it",
+# kubectl's errors where no user is reviewed: anonymous users may not create a SelfSubjectReview, and without
+# credentials kubectl prompts for a name and password.
+KUBECTL_ERRORS = {
+    "no credentials": "error: EOF\n",
+    "as anonymous": "you do not have permission to call it",
     "basic": "you do not have permission to call it",
     "basic before exec": "you do not have permission to call it",
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_who_we_are(client: Client, shape: str) -> None:
+def test_server_sees_the_same_user_as_for_kubectl(client: Client, shape: str) -> None:
     (client.directory / "alice").write_text(client.plane.tokens["alice"] + "\n")
     script = client.directory / "v1beta1"
     script.write_text("#!/bin/sh\n" + credential(client.plane.tokens["bob"]).replace("/v1", "/v1beta1"))
     script.chmod(0o700)
     client.write(client.config(user=SHAPES[shape]))
-    expected = theirs(client)
+    expected = kubectl_user(client)
     if isinstance(expected, str):
-        assert shape in NOBODY
-        assert NOBODY[shape] in expected
+        assert shape in KUBECTL_ERRORS
+        assert KUBECTL_ERRORS[shape] in expected
         with pytest.raises(ApiError, match="user system:anonymous may not create selfsubjectreviews"):
-            ours(client)
+            gpuctl_user(client)
     else:
-        assert ours(client) == expected
+        assert gpuctl_user(client) == expected
 
 
 @pytest.mark.parametrize(
@@ -922,14 +926,14 @@ def test_who_we_are(client: Client, shape: str) -> None:
         (["--as-group=x"], Impersonation("", ("x",))),
     ],
 )
-def test_who_we_are_by_options(client: Client, options: list[str], impersonated: Impersonation) -> None:
-    """Each option goes before its field of the kubeconfig."""
+def test_impersonation_options_match_kubectl(client: Client, options: list[str], impersonated: Impersonation) -> None:
+    """Each option takes precedence over its kubeconfig field."""
     client.write(client.config(user={"as": "alice", "as-groups": ["one"], "as-user-extra": EXTRA}))
-    assert ours(client, impersonated) == theirs(client, *options)
+    assert gpuctl_user(client, impersonated) == kubectl_user(client, *options)
 
 
-def test_every_road_to_the_server_impersonates(client: Client) -> None:
-    """Lists, watches, logs, exec and port-forward: the server refuses the other user, who is nobody."""
+def test_every_kind_of_request_impersonates(client: Client) -> None:
+    """Lists, watches, logs, exec and port-forward are rejected because the impersonated user has no rights."""
     client.write(client.config(user={"as": "nobody"}))
     pod = f"/api/v1/namespaces/{HERE}/pods/p"
     session = open_session(kubeconfig=str(client.file))
@@ -950,8 +954,8 @@ def test_every_road_to_the_server_impersonates(client: Client) -> None:
         session.close()
 
 
-def test_commands_act_as_somebody_else(client: Client) -> None:
-    """As the kubeconfig says, and as options say: an admin who acts as a tenant may what the tenant may."""
+def test_commands_impersonate_by_kubeconfig_and_options(client: Client) -> None:
+    """An admin who impersonates a tenant has only the rights of the tenant."""
     client.write(client.config(user={"as": "bob"}))
     code, text = client.call("recover", "-n", HERE)
     assert (code, text.splitlines()[0]) == (3, f"error: user bob may not list secrets in namespace {HERE}")
@@ -965,14 +969,14 @@ def test_commands_act_as_somebody_else(client: Client) -> None:
     assert text.startswith("error: a uid or groups to impersonate are given without a user\n")
 
 
-def test_in_a_pod_as_somebody_else(client: Client, pod: Path) -> None:
+def test_commands_in_a_pod_impersonate(client: Client, pod: Path) -> None:
     (pod / "token").write_text(client.token)
     code, text = client.call("recover", "-n", HERE, "--as", "bob", file=False)
     assert (code, text.splitlines()[0]) == (3, f"error: user bob may not list secrets in namespace {HERE}")
 
 
-def test_no_credentials_in_plain_text(client: Client, place: Place) -> None:
-    """As kubectl; whom to act as is no secret."""
+def test_credentials_are_not_sent_without_tls(client: Client, place: Place) -> None:
+    """kubectl does the same. The impersonated user's name is not a secret and is sent."""
     upstream = Upstream(client.plane.port, client.plane.directory / "certificates" / "apiserver.crt")
     with Proxy(client.plane, upstream) as proxy:
         config = client.config(cluster={"server": f"http://127.0.0.1:{proxy.port}"}, user={"as": "alice"})
@@ -981,7 +985,7 @@ def test_no_credentials_in_plain_text(client: Client, place: Place) -> None:
             f"user system:anonymous may not act as another user to list secrets in namespace {HERE}",
             "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://",
         )
-        theirs(client)
+        kubectl_user(client)
         sent = [dict(record.request.headers) for record in proxy.records]
         assert {headers["User-Agent"].partition("/")[0] for headers in sent} == {"gpuctl", "kubectl"}
         assert all("Authorization" not in headers and headers["Impersonate-User"] == "alice" for headers in sent)
@@ -1008,7 +1012,7 @@ def test_no_credentials_in_plain_text(client: Client, place: Place) -> None:
         ({"cluster": {"server": "https://127.0.0.1:x"}}, "the server of the cluster test is https://127.0.0.1:x in the kubeconfig FILE"),
     ],
 )  # fmt: skip
-def test_what_is_not_supported_is_never_passed_over(client: Client, changes: dict[str, Any], message: str) -> None:
+def test_unsupported_kubeconfig_fields_are_rejected(client: Client, changes: dict[str, Any], message: str) -> None:
     client.fails(client.config(**changes), message)
 
 
@@ -1021,11 +1025,11 @@ def test_what_is_not_supported_is_never_passed_over(client: Client, changes: dic
         ({"timeout": 5}, "exec.timeout of the kubeconfig FILE is not a field that gpuctl knows"),
     ],
 )  # fmt: skip
-def test_plugins_that_are_not_supported(client: Client, fields: dict[str, Any], message: str) -> None:
+def test_unsupported_exec_plugin_fields_are_rejected(client: Client, fields: dict[str, Any], message: str) -> None:
     client.fails(client.plugin("true", **fields), f"users[admin].user.{message}")
 
 
-def test_what_another_context_asks_for_is_in_nobodys_way(client: Client) -> None:
+def test_unsupported_fields_of_other_contexts_are_ignored(client: Client) -> None:
     config = client.config()
     config["users"].append({"name": "old", "user": {"auth-provider": {"name": "gcp"}, "unknown": 1}})
     config["preferences"] = {}
@@ -1033,7 +1037,7 @@ def test_what_another_context_asks_for_is_in_nobodys_way(client: Client) -> None
     client.works(config)
 
 
-def test_huge_kubeconfig(client: Client) -> None:
+def test_too_large_kubeconfig_is_rejected(client: Client) -> None:
     client.fails(b"#" * (9 * 2**20), "the kubeconfig FILE is larger than 8 MiB")
 
 
@@ -1050,13 +1054,15 @@ def test_token_file_is_read_again_when_it_changes(client: Client) -> None:
         else:
             path.write_text(token)
         review = session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
-        names.append(who(review).name)
+        names.append(reviewed_user(review).name)
     session.close()
-    assert names == ["alice", "bob", "bob"], "the last one that could be read counts"
+    assert names == ["alice", "bob", "bob"], "the last readable token was not kept"
 
 
-def test_credentials_that_are_refused_are_renewed_once(client: Client) -> None:
-    """A plugin's token without an end that the server no longer takes: it is asked again, and the request too."""
+def test_rejected_plugin_credentials_are_renewed_once(client: Client) -> None:
+    """A plugin's token without an expiration is rejected by the server: the plugin runs again and the request is
+    repeated.
+    """
     count = client.directory / "count"
     script = f"echo x >> {count}\nif [ $(wc -l < {count}) = 1 ]; then\n{credential('revoked')}\nelse\n{credential(client.token)}\nfi"
     client.write(client.plugin(script))
@@ -1070,10 +1076,10 @@ def test_credentials_that_are_refused_are_renewed_once(client: Client) -> None:
     with pytest.raises(ApiError, match="not found"):
         session.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
     session.close()
-    assert count.read_text() == "x\nx\n", "the WebSocket as well"
+    assert count.read_text() == "x\nx\n", "the WebSocket did not renew the token once"
 
 
-def test_plugin_that_is_always_refused(client: Client) -> None:
+def test_plugin_whose_tokens_are_rejected_is_called_twice(client: Client) -> None:
     count = client.directory / "count"
     client.fails(
         client.plugin(f"echo x >> {count}\n{credential('revoked')}"),
@@ -1092,13 +1098,13 @@ def test_plugin_that_is_always_refused(client: Client) -> None:
         ("printf 'TOKEN\\033[31m --token=TOKEN' >&2; exit 3", None),
     ],
 )
-def test_plugins_that_hang_or_flood(
+def test_plugins_that_hang_or_flood_are_stopped(
     client: Client, monkeypatch: pytest.MonkeyPatch, script: str, said: str | None
 ) -> None:
-    # A flood takes its time on a busy machine; what hangs is given up soon.
+    # A flood takes long on a busy machine; plugins that hang are stopped after 1 s.
     monkeypatch.setattr("gpuctl.kube.exec_plugin.LONGEST", 1.0 if "within 1 s" in (said or "") else 120.0)
     client.write(client.plugin(script.replace("TOKEN", "hf_abcdefghijklmnopqrstuvwxyz")))
-    code, text = client.look()
+    code, text = client.list_secrets()
     assert code == 3
     assert "\x1b[" not in text
     assert "hf_abc" not in text
@@ -1106,8 +1112,7 @@ def test_plugins_that_hang_or_flood(
         assert f" failed: {said}" in text.replace("\\x00", "")
 
 
-def test_plugin_is_told_of_the_cluster(client: Client) -> None:
-    """The same for the same kubeconfig as kubectl tells it."""
+def test_plugin_gets_the_same_cluster_info_as_from_kubectl(client: Client) -> None:
     seen = client.directory / "seen"
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
     for version in ("v1", "v1beta1"):
@@ -1119,14 +1124,14 @@ def test_plugin_is_told_of_the_cluster(client: Client) -> None:
         config["clusters"][0]["cluster"] |= {"extensions": [extension], "tls-server-name": "kubernetes.default.svc"}
         client.works(config)
         told = json.loads(seen.read_text())
-        assert theirs(client) == ours(client)
-        theirs(client)
+        assert kubectl_user(client) == gpuctl_user(client)
+        kubectl_user(client)
         assert told == json.loads(seen.read_text())
         assert told["spec"]["cluster"]["config"] == {"audience": "x"}
 
 
-def test_client_certificates(client: Client) -> None:
-    """From the kubeconfig's data, from files beside it, and from a plugin."""
+def test_client_certificates_authenticate_as_in_kubectl(client: Client) -> None:
+    """Certificates from the kubeconfig's data, from files beside it, and from a plugin."""
     certificate, key = client.plane.client_certificate("carol", "dogs")
     data = [base64.b64encode(part.encode()).decode() for part in (certificate, key)]
     (client.directory / "carol.crt").write_text(certificate)
@@ -1140,10 +1145,10 @@ def test_client_certificates(client: Client) -> None:
     ]
     for config in shapes:
         client.write(config)
-        assert ours(client) == theirs(client)
-        assert (ours(client).name, ours(client).groups) == ("carol", ["dogs", "system:authenticated"])
+        assert gpuctl_user(client) == kubectl_user(client)
+        assert (gpuctl_user(client).name, gpuctl_user(client).groups) == ("carol", ["dogs", "system:authenticated"])
     client.write(shapes[0])
-    assert official(client) == ours(client)
+    assert official_client_user(client) == gpuctl_user(client)
     wrong = client.plane.client_certificate("dave", "dogs")[1]
     (client.directory / "carol.key").write_text(wrong)
     message = "the client certificate and key of the user do not belong together, or one of them is not in PEM form"
@@ -1154,8 +1159,8 @@ def test_client_certificates(client: Client) -> None:
     session.close()
 
 
-def test_the_official_client_is_not_imported(client: Client) -> None:
-    """It costs 0.3 s, which is several times a `kubectl get`."""
+def test_official_client_is_not_imported(client: Client) -> None:
+    """The import takes 0.3 s, several times as long as `kubectl get`."""
     client.write(client.config())
     code = (
         "import sys; from gpuctl.cli.main import run; "
@@ -1166,17 +1171,17 @@ def test_the_official_client_is_not_imported(client: Client) -> None:
     assert result.stdout.splitlines()[-1] == "0 []", result.stderr
 
 
-def test_the_official_client_is_taken_for_the_same_user(client: Client) -> None:
+def test_official_client_authenticates_as_the_same_user(client: Client) -> None:
     for user in ({}, {"token": None, "tokenFile": "alice"}):
         (client.directory / "alice").write_text(client.plane.tokens["alice"])
         client.write(client.config(user=user))
-        assert official(client) == ours(client)
+        assert official_client_user(client) == gpuctl_user(client)
 
 
-# Servers that mean harm, or are none.
+# Servers that are malicious, or not API servers.
 
 
-STRANGE = f"answered GET /api/v1/namespaces/{HERE}/secrets with something that is not Kubernetes' JSON"
+NOT_KUBERNETES = f"answered GET /api/v1/namespaces/{HERE}/secrets with something that is not Kubernetes' JSON"
 
 
 @pytest.mark.parametrize(
@@ -1195,9 +1200,9 @@ STRANGE = f"answered GET /api/v1/namespaces/{HERE}/secrets with something that i
         b"\xff\xfe",
     ],
 )
-def test_answers_that_are_none(client: Client, body: bytes) -> None:
+def test_responses_that_are_not_kubernetes_json_are_reported(client: Client, body: bytes) -> None:
     with page(body) as server:
-        client.fails(client.config(cluster={"server": server}), f"{server} {STRANGE}")
+        client.fails(client.config(cluster={"server": server}), f"{server} {NOT_KUBERNETES}")
 
 
 @pytest.mark.parametrize(
@@ -1218,25 +1223,27 @@ def test_answers_that_are_none(client: Client, body: bytes) -> None:
         b"",
     ],
 )
-def test_heads_that_lie(client: Client, head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    # How long such a server is asked again is no matter here.
+def test_invalid_response_headers_are_reported(client: Client, head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Shorten the retries: their duration does not matter here.
     monkeypatch.setitem(ApiRequests.__init__.__kwdefaults__, "patience", 0.5)
     with page(b"{}", head) as server:
-        code, text = client.look(client.config(cluster={"server": server}))
+        code, text = client.list_secrets(client.config(cluster={"server": server}))
         assert code == 3
         assert text.startswith("error: ")
         assert len(text.splitlines()) <= 2
         assert "<" not in text
 
 
-def test_an_answer_without_an_end(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_response_is_rejected(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuctl.kube.transport.LARGEST", 2**20)
     with page(b"x" * 5 * 2**20) as server:
         client.fails(client.config(cluster={"server": server}), f"{server} answered with more than 1 MiB")
 
 
 def test_redirects_are_not_followed(client: Client) -> None:
-    """kubectl follows them, without credentials for another host; nobody needs that, and a WebSocket would give them."""
+    """kubectl follows redirects, without credentials for another host. No cluster needs that, and a WebSocket would
+    send the credentials.
+    """
     asked: list[bytes] = []
     with page(b"{}", requests=asked) as other:
         answer = f"HTTP/1.1 307 Moved\r\nLocation: {other}/login?secret=x\r\nContent-Length: 0\r\n\r\n"
@@ -1254,16 +1261,16 @@ def test_redirects_are_not_followed(client: Client) -> None:
     assert asked == []
 
 
-EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover"
+CONTROL_TEXT = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover"
 
 
 def test_messages_cannot_control_the_terminal(client: Client, api: Api) -> None:
-    """An event's message, a pod's status and a Status of the server: shown as escapes on a terminal."""
+    """Control characters in an event's message, a pod's status or a server's Status are escaped on a terminal."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
-        "message": EVIL,
+        "message": CONTROL_TEXT,
         "reason": "Forbidden",
         "code": 403,
     }
@@ -1279,7 +1286,7 @@ def test_tables_cannot_control_the_terminal(client: Client, place: Place) -> Non
     place.apply(notebook())
     place.running("note")
     pod = next(iter(place.pods("note")))
-    patch = {"status": {"phase": "Failed", "reason": EVIL, "message": EVIL}}
+    patch = {"status": {"phase": "Failed", "reason": CONTROL_TEXT, "message": CONTROL_TEXT}}
     place.plane.kubectl(
         "patch", "pod", pod, "-n", place.namespace, "--subresource=status", "--type=merge", "-p", json.dumps(patch)
     )
@@ -1290,5 +1297,5 @@ def test_tables_cannot_control_the_terminal(client: Client, place: Place) -> Non
         assert not CONTROLS.search(shown), command
 
 
-# Colours, and the line that progress rewrites, are gpuctl's own.
+# gpuctl itself prints only colours and the rewritten progress line.
 CONTROLS = re.compile(r"(?!\x1b\[[0-9;]*m|\r\x1b\[2K|\r?\n)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")

@@ -1,4 +1,4 @@
-"""Simulated pods end as kubelets report it, and a sandbox that was killed leaves nothing behind."""
+"""Simulated pods end as the kubelet reports it, and a killed sandbox leaves no process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDS = {
     ("image-not-found", "Never"): ("Pending", "waiting", "ImagePullBackOff"),
     ("crash", "Always"): ("Running", "waiting", "CrashLoopBackOff"),
 }
-"""Outcome and restart policy -> phase of the pod, state of its container, and the state's reason."""
+"""(outcome, restart policy) -> phase of the pod, state of its container, reason of the state."""
 
 
 def _pod(outcome: str, policy: str) -> Object:
@@ -50,7 +50,7 @@ def _pod(outcome: str, policy: str) -> Object:
 
 @pytest.fixture
 def outcomes(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A node for the pods of this module, and their namespace."""
+    """A node and a namespace for the pods of this module."""
     plane.add_node("outcomes", labels=LABEL, gpus=128)
     plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     yield plane
@@ -66,12 +66,12 @@ def _end(pod: Object) -> tuple[str, str, str | None]:
     return status["phase"], state[0], state[1].get("reason")
 
 
-def test_outcomes(outcomes: ControlPlane) -> None:
+def test_simulated_pods_end_with_their_outcome(outcomes: ControlPlane) -> None:
     outcomes.create(*(_pod(outcome, policy) for outcome, policy in ENDS))
 
     def ended() -> bool:
         pods = outcomes.get("pods", "-n", NAMESPACE)["items"]
-        # A pod in CrashLoopBackOff runs again after 10 s: the first time counts.
+        # A pod in CrashLoopBackOff runs again after 10 s, so each pod counts once it has been seen in its state.
         seen.update(pod["metadata"]["name"] for pod in pods if _end(pod) == wanted[pod["metadata"]["name"]])
         return seen == set(wanted)
 
@@ -80,8 +80,8 @@ def test_outcomes(outcomes: ControlPlane) -> None:
     outcomes.wait_for(ended, "the outcomes of all pods")
 
 
-def _mentions(directory: Path) -> list[int]:
-    """Return the processes whose command line names a directory."""
+def _processes_naming(directory: Path) -> list[int]:
+    """Return the ids of processes whose command line contains a directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -105,10 +105,10 @@ def test_a_killed_sandbox_leaves_no_process(plane: ControlPlane, tmp_path: Path)
         with closing(open_database(str(home / "usage.db"))) as usage:
             plane.wait_for(lambda: len(usage.hours(1, 0, 2**40)) >= 24, "the day of usage that is made up")
             plane.wait_for(lambda: len(usage.open_capacities(1)) == 4, "the nodes that are there now")
-        assert len(_mentions(home)) >= 6
+        assert len(_processes_naming(home)) >= 6
         sandbox.kill()
         sandbox.communicate(timeout=60)
-        plane.wait_for(lambda: not _mentions(home), "the end of what a killed sandbox ran")
+        plane.wait_for(lambda: not _processes_naming(home), "the end of what a killed sandbox ran")
     finally:
         sandbox.kill()
         sandbox.wait()

@@ -1,4 +1,4 @@
-"""Trainings without a queue in a namespace where Kueue's LocalQueue ``default`` takes them, and what decides besides."""
+"""Trainings without a queue in a namespace with Kueue's LocalQueue ``default``, and the configuration of Kueue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def gpus(name: str, count: int, **changes: Any) -> Document:
     return training(name, resources={"gpu": count}, **changes)
 
 
-def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+def test_plan_and_fit_show_the_wait_in_the_default_queue(
+    queue_place: Place, queues: Queues, writes_nothing: Judge
+) -> None:
     place = queue_place
     cluster_queue = queues.cluster_queue("shared", gpus=2)
     queues.default_queue(cluster_queue)
@@ -54,10 +56,12 @@ def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writ
 
 
 @pytest.mark.slow
-def test_a_training_beside_the_queue_of_its_namespace_is_noted(
+def test_training_that_bypasses_the_queue_of_its_namespace_is_noted(
     queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A document outside of the team's directory finds no platform.yaml, and its job passes the queue by."""
+    """A document outside the team's directory is applied without the team's platform.yaml, so its job bypasses the
+    queue.
+    """
     place = queue_place
     queues.local_queue("team", queues.cluster_queue("team", gpus=2))
     planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
@@ -69,8 +73,8 @@ def test_a_training_beside_the_queue_of_its_namespace_is_noted(
 
 
 @pytest.mark.slow
-def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queues) -> None:
-    """Where its manifests put it; what is not worked out is unknown, and what is assumed is said."""
+def test_fit_reads_the_kueue_configuration(queue_place: Place, queues: Queues) -> None:
+    """Configurations that `fit` does not simulate make the answer unknown; assumed defaults are noted."""
     place = queue_place
     queues.team(gpus=4)
     place.apply(gpus("first", 2))
@@ -82,17 +86,17 @@ def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queu
         [answer] = found.value["jobs"]
         return answer["verdict"], answer["reason"], found.err
 
-    with configured(place, {}):
+    with kueue_config_map(place, {}):
         assert told()[0::2] == ("fits", "")
-    with configured(place, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}}):
+    with kueue_config_map(place, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}}):
         verdict, reason, _ = told()
         assert verdict == "unknown"
         assert f"Kueue converts {GPU} to other resources (resources.transformations)" in reason
-    with configured(place, {"waitForPodsReady": {"timeout": "5m", "blockAdmission": True}}):
+    with kueue_config_map(place, {"waitForPodsReady": {"timeout": "5m", "blockAdmission": True}}):
         verdict, reason, _ = told()
         assert verdict == "unknown"
         assert "first waits until the pods of 1 admitted job are ready (waitForPodsReady.blockAdmission)" in reason
-    with configured(place, None):
+    with kueue_config_map(place, None):
         verdict, _, said = told()
         assert verdict == "fits"
         assert "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read" in said
@@ -100,15 +104,15 @@ def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queu
         assert "its defaults are assumed" in planned.err + planned.out
 
 
-def pending(place: Place) -> int:
-    """How many jobs wait in the place's default queue, as Kueue counts."""
+def pending_workloads(place: Place) -> int:
+    """Return Kueue's number of pending workloads in the default queue."""
     path = f"/apis/{API}/namespaces/{place.namespace}/localqueues/default"
     return int(place.api.call("GET", path)["status"].get("pendingWorkloads", 0))
 
 
 @contextmanager
-def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
-    """What stands in Kueue's ConfigMap meanwhile; None: nobody can read it."""
+def kueue_config_map(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
+    """Replace Kueue's ConfigMap inside the block. None writes an unreadable configuration."""
     path = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
     was = place.api.call("GET", path)["data"]
     name = "controller_manager_config.yaml"
@@ -120,8 +124,8 @@ def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
-def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: Queues, strategy: str) -> None:
-    """Kueue does not look at it; in a strict queue it stands in the way of those behind it."""
+def test_job_that_violates_limit_ranges_is_never_admitted(queue_place: Place, queues: Queues, strategy: str) -> None:
+    """Kueue does not check LimitRanges when it queues the job; in a strict queue the job blocks the jobs behind it."""
     place = queue_place
     queues.default_queue(queues.cluster_queue("shared", gpus=4, queueingStrategy=strategy))
     limit = {"type": "Container", "max": {GPU: "1"}}
@@ -136,14 +140,14 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
     [foreseen] = fit(take_snapshot(session), [large])
     place.create(large)
     queues.waits("large")
-    # Of two of one second any may come first.
+    # Jobs that are created in the same second have no defined order.
     created = datetime.fromisoformat(place.get("Job", "large")["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     place.until(lambda: datetime.now(timezone.utc) - created > timedelta(seconds=2), "another second")
     [behind] = fit(take_snapshot(session), [small])
     place.create(small)
     if strategy == "StrictFIFO":
-        # Kueue never comes to look at it.
-        place.until(lambda: pending(place) == 2, "both to wait")
+        # Kueue never considers the second job.
+        place.until(lambda: pending_workloads(place) == 2, "both to wait")
         assert queues.condition("small", "QuotaReserved").get("status") != "True"
     else:
         queues.admitted("small")

@@ -1,4 +1,4 @@
-"""Delete: exactly what documents, or a job's name, stand for."""
+"""Delete: exactly the objects that belong to documents or to a job name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTS = {
 DOCUMENTS = {"train": training(), "multi": MULTI, "serve": AUTOSCALED, "note": notebook(), "comp": compute()}
 
 
-def test_exactly_the_objects_of_a_job_go(place: Place) -> None:
+def test_delete_removes_exactly_the_objects_of_a_job(place: Place) -> None:
     place.apply(*DOCUMENTS.values())
     for name in PARTS:
         place.running(name)
@@ -55,7 +55,7 @@ def test_delete_of_several_names(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_deleting_what_is_not_there(place: Place) -> None:
+def test_missing_job_is_an_error_by_name_and_skipped_by_file(place: Place) -> None:
     absent = place.gpuctl("delete", "job", "nothing", code=1)
     assert absent.err.startswith(f"error: there is no job nothing in namespace {place.namespace}\n")
     again = place.gpuctl("delete", "-f", place.file(compute()))
@@ -65,8 +65,7 @@ def test_deleting_what_is_not_there(place: Place) -> None:
     ]
 
 
-def test_what_is_not_ours_is_not_deleted(place: Place) -> None:
-    """A foreign object under the name, and one of another job."""
+def test_foreign_object_of_the_same_name_is_not_deleted(place: Place) -> None:
     metadata = {"name": "svc-comp", "labels": {"app": "comp"}}
     place.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}})
     outcome = place.gpuctl("delete", "-f", place.file(compute()))
@@ -75,8 +74,8 @@ def test_what_is_not_ours_is_not_deleted(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_document_of_another_kind_does_not_delete(place: Place) -> None:
-    """The file says compute; what runs under the name is an inference."""
+def test_document_of_another_kind_deletes_nothing(place: Place) -> None:
+    """The document's kind is compute, the live job is an inference."""
     place.apply(inference("twin"))
     before = place.uids()
     outcome = place.gpuctl("delete", "-f", place.file(compute("twin")))
@@ -84,7 +83,7 @@ def test_a_document_of_another_kind_does_not_delete(place: Place) -> None:
     assert place.uids() == before
 
 
-def test_one_name_in_two_namespaces(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_name_in_two_namespaces_needs_the_namespace(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     other = f"{place.namespace[-50:].strip('-')}-too"
     name = f"twin-{place.namespace[-8:].strip('-')}".replace("--", "-")
     place.plane.kubectl("create", "namespace", other)
@@ -105,8 +104,8 @@ def test_one_name_in_two_namespaces(place: Place, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_a_name_of_two_kinds(place: Place) -> None:
-    """Not by gpuctl, but by others' hands there can be two."""
+def test_job_name_of_two_kinds_is_ambiguous(place: Place) -> None:
+    """gpuctl does not create two jobs of one name, but kubectl can."""
     place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(training("twin"))).out)
     place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(inference("twin"))).out)
     outcome = place.gpuctl("delete", "job", "twin", code=1)
@@ -131,7 +130,7 @@ def test_force_ends_pods_without_their_grace(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_deletion_waits_until_all_is_gone(place: Place) -> None:
+def test_delete_waits_until_the_pods_are_gone(place: Place) -> None:
     slow = training(job={"annotations": {"gpuctl.test/termination": "slow"}})
     place.apply(slow)
     place.running("train")
@@ -144,8 +143,8 @@ def test_deletion_waits_until_all_is_gone(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["delete", "prune"])
-def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str) -> None:
-    """Another job goes meanwhile, and the rest with the next run."""
+def test_companions_stay_while_their_job_is_not_deleted(place: Place, how: str) -> None:
+    """Other jobs are deleted in the same run; the companions are deleted by the next run."""
     stays, goes, left = AUTOSCALED, compute(), training()
     in_set = ("--set", "jobs", "--yes")
     place.apply(stays, goes, left, flags=in_set)
@@ -168,7 +167,7 @@ def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str)
     place.patch("Deployment", "serve", {"metadata": {"finalizers": None}})
     place.until(lambda: not place.exists("Deployment", "serve"), "it to go")
     if how == "delete":
-        # By its name as well, though the job itself is gone.
+        # Delete by name works although the job itself no longer exists.
         place.gpuctl("delete", "job", "serve")
     else:
         run()
@@ -176,8 +175,8 @@ def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str)
 
 
 @pytest.mark.slow
-def test_a_service_that_is_being_deleted_is_made_again(place: Place) -> None:
-    """A load balancer's goes when its provider has let go of it: a job that comes meanwhile must not rest on it."""
+def test_terminating_service_is_replaced(place: Place) -> None:
+    """The Service of a load balancer exists until the provider removes its finalizer; a new job must not rely on it."""
     place.apply(compute())
     place.patch("Service", "svc-comp", {"metadata": {"finalizers": ["example.com/balancer"]}})
     place.kubectl("delete", "service/svc-comp", "deployment/comp", "--wait=false")
@@ -188,7 +187,7 @@ def test_a_service_that_is_being_deleted_is_made_again(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_deletion_as_json(place: Place) -> None:
+def test_delete_prints_json(place: Place) -> None:
     place.apply(compute())
     value = place.gpuctl("delete", "-f", place.file(compute()), "-o", "json").value
     assert [(step["action"], step["kind"], step["result"]) for step in value["steps"]] == [
@@ -201,7 +200,7 @@ def test_deletion_as_json(place: Place) -> None:
     assert failed["steps"] == []
 
 
-def test_a_quota_goes_and_its_namespace_stays(place: Place) -> None:
+def test_delete_of_a_quota_keeps_the_namespace_and_its_jobs(place: Place) -> None:
     quota = {"kind": "quota", "version": "v0.1", "metadata": {"name": "team"}, "users": {place.namespace: {"gpu": 4}}}
     place.apply(quota, training())
     uid = place.uid("Job", "train")
@@ -212,7 +211,7 @@ def test_a_quota_goes_and_its_namespace_stays(place: Place) -> None:
 
 @pytest.fixture
 def pool(place: Place) -> Iterator[dict[str, Any]]:
-    """A pool with a node of its own."""
+    """A pool with its own node."""
     name = place.namespace[-12:].strip("-")
     place.plane.add_node(f"node-{name}", gpus=8)
     yield {
@@ -226,14 +225,14 @@ def pool(place: Place) -> Iterator[dict[str, Any]]:
 
 
 def labels(plane: ControlPlane, pool: dict[str, Any]) -> dict[str, str]:
-    """Our labels of the pool's node."""
+    """Return gpuctl's labels on the pool's node."""
     (node,) = pool["nodes"]
     found = plane.get("node", node)["metadata"]["labels"]
     return {key: value for key, value in found.items() if key.startswith(DOMAIN)}
 
 
 @pytest.mark.slow
-def test_a_pool_that_nobody_uses(place: Place, pool: dict[str, Any]) -> None:
+def test_delete_of_an_unused_pool_removes_its_labels(place: Place, pool: dict[str, Any]) -> None:
     place.apply(pool)
     assert labels(place.plane, pool) == {f"{DOMAIN}/pool": pool["metadata"]["name"], f"{DOMAIN}/gpu-type": "A100-80G"}
     place.gpuctl("delete", "-f", place.file(pool))
@@ -245,7 +244,7 @@ def test_a_pool_that_nobody_uses(place: Place, pool: dict[str, Any]) -> None:
     assert pool["metadata"]["name"] not in configmaps
 
 
-def test_deleting_a_pool_names_its_jobs_asks_and_ends_none(place: Place, pool: dict[str, Any]) -> None:
+def test_delete_of_a_used_pool_asks_and_ends_no_job(place: Place, pool: dict[str, Any]) -> None:
     name = pool["metadata"]["name"]
     place.apply(pool)
     job = training(resources={"pool": name, "gpu-type": "A100-80G"})
@@ -263,7 +262,7 @@ def test_deleting_a_pool_names_its_jobs_asks_and_ends_none(place: Place, pool: d
     assert place.pods("train")
 
 
-def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None:
+def test_delete_of_running_jobs_asks_only_on_a_terminal(place: Place) -> None:
     place.apply(training(), notebook(), training("waits", resources={"gpu": 65}))
     place.running("train", "note")
     before = place.uids()
@@ -275,7 +274,7 @@ def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None
     code, shown = on_a_terminal("delete", "-f", place.file(training()), "-n", place.namespace, answer="n")
     assert (code, place.uids()) == (1, before)
     assert "its progress is lost" in shown
-    # What waits for nodes has nothing to lose.
+    # A pending job has no progress to lose.
     code, shown = on_a_terminal("delete", "job", "waits", "-n", place.namespace, answer="n")
     assert code == 0
     assert "Continue?" not in shown
@@ -286,7 +285,7 @@ def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outcome", ["image-not-found", "unschedulable"])
-def test_pods_that_never_ran_are_no_running_work(place: Place, outcome: str) -> None:
+def test_jobs_whose_pods_never_ran_are_replaced_without_asking(place: Place, outcome: str) -> None:
     changes: dict[str, Any] = {"job": {"annotations": {"gpuctl.test/outcome": outcome}}}
     if outcome == "unschedulable":
         changes = {"resources": {"gpu": 65}}
@@ -304,7 +303,7 @@ def test_pods_that_never_ran_are_no_running_work(place: Place, outcome: str) -> 
 
 
 @pytest.mark.slow
-def test_a_job_of_another_domain_is_found_with_its_platform(place: Place, tmp_path: Path) -> None:
+def test_job_with_another_label_domain_is_found_with_its_platform(place: Place, tmp_path: Path) -> None:
     platform = tmp_path / "other.yaml"
     platform.write_text("kind: platform\nversion: v0.1\nlabels: {domain: other.example.com}\n")
     place.apply(training("a"), inference("b"), flags=("--platform", str(platform)))

@@ -1,4 +1,4 @@
-"""``gpuctl describe job`` on a real control plane: every cell against what the API server has."""
+"""``gpuctl describe job`` on a real control plane: every value is compared with the API server's objects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OOM = {"annotations": {"gpuctl.test/outcome": "oom"}, "retries": 0}
 
 
 def detail(place: Place, name: str) -> dict[str, Any]:
-    """The JSON of a job."""
+    """Return the job as JSON."""
     found: dict[str, Any] = place.gpuctl("describe", "job", name, "-o", "json").value
     return found
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """Title -> lines of the parts of the text; "" has the facts."""
+    """Return the lines of each titled section; "" holds the facts at the top."""
     found: dict[str, list[str]] = {"": []}
     title = ""
     for line in text.splitlines():
@@ -33,7 +33,7 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
-def test_a_running_service(place: Place) -> None:
+def test_describe_running_service(place: Place) -> None:
     document = inference(
         job={"description": "通义千问在线推理服务", "priority": "high"},
         service={"replicas": 2, "type": "NodePort"},
@@ -102,7 +102,7 @@ def test_a_running_service(place: Place) -> None:
     assert by_pod["name"] == "serve"
 
 
-def test_a_job_that_waits_and_one_that_failed(place: Place) -> None:
+def test_describe_pending_and_failed_jobs(place: Place) -> None:
     place.apply(training("large", resources={"gpu": 60}), training("first", resources={"gpu": 60}))
     place.apply(training("oom", job=OOM))
     place.until(lambda: detail(place, "oom")["phase"] == "failed", "the end")
@@ -132,8 +132,8 @@ def test_a_job_that_waits_and_one_that_failed(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_others_made_or_changed(place: Place) -> None:
-    """No embedded document: it is told from the fields. A workload that nobody can lift has none."""
+def test_document_of_a_foreign_job_is_derived_from_its_fields(place: Place) -> None:
+    """A job from `render` without an embedded document. A name without a job is an error."""
     job = place.gpuctl("render", "-f", place.file(training()), "--no-shared", "-o", "json").value
     job = job.get("items", [job])[0]
     place.create(merged(job, {"spec": {"template": {"spec": {"priorityClassName": None}}}}))
@@ -145,21 +145,21 @@ def test_a_job_that_others_made_or_changed(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_events_alike_are_told_once(place: Place) -> None:
+def test_equal_events_are_merged(place: Place) -> None:
     place.apply(inference("loops", job={"annotations": {"gpuctl.test/outcome": "crash"}}))
     place.until(lambda: detail(place, "loops")["status"] == "CrashLoopBackOff", "a second crash")
     found = [event for event in detail(place, "loops")["events"] if event["reason"] == "BackOff"]
     assert len(found) == 1
     assert found[0]["count"] == 2
     events = detail(place, "loops")["events"]
-    # Only some have fractions of seconds.
+    # Some times have fractions of seconds, others do not.
     seconds = [event["time"][:19] for event in events]
     assert seconds == sorted(seconds)
     assert detail(place, "loops")["pods"][0]["restarts"] == 1
 
 
 @pytest.mark.slow
-def test_of_many_pods_those_that_do_not_run_are_shown_first(place: Place) -> None:
+def test_pods_that_do_not_run_are_listed_first(place: Place) -> None:
     place.apply(inference("many", resources={"gpu": 0}, service={"replicas": 22}))
     place.running("many", pods=22)
     lost = detail(place, "many")["pods"][20]["pod"]

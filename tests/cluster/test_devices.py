@@ -1,4 +1,4 @@
-"""GPUs that a driver hands out by dynamic resource allocation (DRA), on a real scheduler: what fit, why and plans say."""
+"""GPUs allocated by dynamic resource allocation (DRA) with the real scheduler, in fit, why and plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.why_records import record
 Object = dict[str, Any]
 POOL = "devices"
 PLUGIN, DRA = "devices-plugin", "devices-dra"
-"""A node with 2 GPUs of a device plugin, and one with 4 that its driver offers as devices."""
+"""A node with 2 GPUs of a device plugin, and a node whose DRA driver offers 4 devices."""
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def fit(place: Place, document: Document, code: int) -> Object:
     return dict(answer)
 
 
-def numbers(place: Place) -> dict[str, tuple[int, int, int]]:
-    """Node, or pool -> GPUs in all, used and free."""
+def gpu_counts(place: Place) -> dict[str, tuple[int, int, int]]:
+    """Return total, used and free GPUs of each node and pool."""
     nodes = place.anywhere("get", "nodes", "--pool", POOL, "-o", "json").value["items"]
     pools = place.anywhere("get", "pools", POOL, "-o", "json").value["items"]
     rows = {**{row["nodeName"]: row for row in nodes}, **{row["name"]: row for row in pools}}
@@ -46,7 +46,7 @@ def numbers(place: Place) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.slow
-def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: None) -> None:
+def test_devices_of_a_class_with_an_extended_resource_are_counted(place: Place, devices: None) -> None:
     four = job("four", 4)
     answer = fit(place, four, 2)
     assert answer["verdict"] == "unknown"
@@ -57,7 +57,7 @@ def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: Non
     assert "no node has" not in noted
     (pod,) = place.running("four")
     assert place.get("Pod", pod)["spec"]["nodeName"] == DRA
-    assert numbers(place) == {PLUGIN: (2, 0, 2), DRA: (4, 4, 0), POOL: (6, 4, 2)}
+    assert gpu_counts(place) == {PLUGIN: (2, 0, 2), DRA: (4, 4, 0), POOL: (6, 4, 2)}
     place.apply(job("late", 4))
     place.until(lambda: why(place, "late")["cause"] == "unknown", "the scheduler's words")
     answer = why(place, "late")
@@ -65,20 +65,22 @@ def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: Non
     assert "device plugin" not in answer["fix"]
 
 
-def test_devices_by_the_name_of_their_class(place: Place, devices: None) -> None:
-    """``deviceclass.resource.kubernetes.io/NAME`` is a resource of every class, with or without a name of its own."""
+def test_devices_requested_by_their_class_name_are_counted(place: Place, devices: None) -> None:
+    """Every class can be requested as ``deviceclass.resource.kubernetes.io/NAME``, even if it has an
+    extendedResourceName.
+    """
     asked = {f"deviceclass.resource.kubernetes.io/{CLASS}": "3"}
     patch = {"containers": [{"name": "main", "resources": {"requests": asked, "limits": asked}}]}
     document = job("classy", 0, podPatch=patch)
     assert fit(place, document, 2)["verdict"] == "unknown"
     place.apply(document)
     place.running("classy")
-    assert numbers(place)[DRA] == (4, 3, 1)
+    assert gpu_counts(place)[DRA] == (4, 3, 1)
     (row,) = place.gpuctl("get", "jobs", "-o", "json").value["items"]
     assert row["gpu"] == 3
 
 
-def test_claims_of_pods(place: Place, devices: None, start: Start) -> None:
+def test_devices_of_resource_claims_are_counted(place: Place, devices: None, start: Start) -> None:
     document = claimant("claims", "cards", POOL)
     absent = place.apply(document).err
     assert f"there is no resource claim template cards in {place.namespace}" in absent
@@ -93,7 +95,7 @@ def test_claims_of_pods(place: Place, devices: None, start: Start) -> None:
     watching.process.send_signal(signal.SIGINT)
     watching.end()
     assert fit(place, document, 2)["verdict"] == "unknown"
-    assert numbers(place)[DRA] == (4, 3, 1)
+    assert gpu_counts(place)[DRA] == (4, 3, 1)
     for flags in ((), ("--jobs",)):
         (row,) = place.gpuctl("get", "jobs", *flags, "-o", "json").value["items"]
         assert row["gpu"] == 3

@@ -1,4 +1,4 @@
-"""What others did to our objects since the last apply: what is undone, what stays, and what is refused."""
+"""Changes by other clients since the last apply: which are undone, which are kept, and which are rejected."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ UNCHANGED = {"unchanged"}
 
 
 def actions(place: Place, *documents: dict[str, Any], flags: tuple[str, ...] = ()) -> dict[str, str]:
-    """What an apply would do."""
+    """Return the actions of a plan."""
     return place.plan(*documents, flags=flags).actions
 
 
 def step_of(outcome: Any, kind: str) -> dict[str, Any]:
-    """The step of the only object of a kind in a plan."""
+    """Return the step of the only object of a kind in a plan."""
     (step,) = [step for step in outcome.value["steps"] if step["kind"] == kind]
     return dict(step)
 
 
-OTHERS = (
+FOREIGN_CHANGES = (
     "annotate job/train deployment/serve statefulset/note service/svc-serve hpa/serve example.com/note=x",
     "label job/train deployment/serve statefulset/note service/svc-serve hpa/serve example.com/team=x",
     "set env deployment/serve statefulset/note EXTRA=1",
@@ -46,10 +46,10 @@ OTHERS = (
 )
 
 
-def test_what_others_add_is_no_difference_and_stays(place: Place) -> None:
+def test_fields_added_by_other_clients_are_kept_and_no_difference(place: Place) -> None:
     documents = (training(), AUTOSCALED, notebook())
     place.apply(*documents)
-    for command in OTHERS:
+    for command in FOREIGN_CHANGES:
         place.kubectl(*command.split())
         assert set(actions(place, *documents).values()) == UNCHANGED, command
     before = place.records()
@@ -59,7 +59,7 @@ def test_what_others_add_is_no_difference_and_stays(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [{"job": {"description": "x"}}, {"service": {"port": 8000, "type": "ClusterIP"}}])
-def test_what_others_add_stays_through_a_change_in_place(place: Place, change: dict[str, Any]) -> None:
+def test_fields_added_by_other_clients_survive_an_in_place_change(place: Place, change: dict[str, Any]) -> None:
     place.apply(inference())
     place.kubectl("annotate", "deployment/serve", "svc/svc-serve", "example.com/note=kept")
     place.kubectl("set", "env", "deployment/serve", "EXTRA=1")
@@ -72,7 +72,7 @@ def test_what_others_add_stays_through_a_change_in_place(place: Place, change: d
     assert {"name": "EXTRA", "value": "1"} in container["env"]
 
 
-def test_drift_of_what_we_set_is_undone_by_replacing(place: Place) -> None:
+def test_changed_pod_template_fields_are_restored_by_replacement(place: Place) -> None:
     document = inference(environment={"env": [{"name": "MINE", "value": "1"}]})
     place.apply(document)
     uid = place.uid("Deployment", "serve")
@@ -92,7 +92,7 @@ def test_drift_of_what_we_set_is_undone_by_replacing(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_scaling_by_hand_is_undone_in_place_where_the_document_has_the_count(place: Place) -> None:
+def test_manual_scaling_is_undone_in_place(place: Place) -> None:
     place.apply(inference())
     uid = place.uid("Deployment", "serve")
     place.kubectl("scale", "deployment/serve", "--replicas=3")
@@ -104,7 +104,7 @@ def test_scaling_by_hand_is_undone_in_place_where_the_document_has_the_count(pla
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 1
 
 
-def test_a_deleted_companion_comes_back(place: Place) -> None:
+def test_deleted_companions_are_recreated(place: Place) -> None:
     place.apply(AUTOSCALED)
     before = place.uids()
     place.kubectl("delete", "service/svc-serve", "hpa/serve")
@@ -117,7 +117,7 @@ def test_a_deleted_companion_comes_back(place: Place) -> None:
     assert place.uids().keys() == before.keys()
 
 
-def test_a_field_of_a_service_that_another_holds_is_a_conflict_that_names_it(place: Place) -> None:
+def test_service_field_of_another_manager_is_a_conflict(place: Place) -> None:
     place.apply(inference(), training())
     place.patch("Service", "svc-serve", {"spec": {"type": "ClusterIP"}}, manager="kubectl-edit")
     before = place.records()
@@ -138,7 +138,7 @@ def test_a_field_of_a_service_that_another_holds_is_a_conflict_that_names_it(pla
     assert set(actions(place, *changed).values()) == UNCHANGED
 
 
-def test_an_object_of_somebody_else_under_the_name_is_refused_before_anything_happens(place: Place) -> None:
+def test_foreign_object_of_the_same_name_is_rejected_before_any_change(place: Place) -> None:
     pod = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "registry.example.com/x"}]},
@@ -167,7 +167,7 @@ def test_an_object_of_somebody_else_under_the_name_is_refused_before_anything_ha
 
 
 @pytest.mark.slow
-def test_a_rendered_object_that_kubectl_applied_is_adopted_without_a_restart(place: Place) -> None:
+def test_equal_object_applied_by_kubectl_is_adopted_without_restart(place: Place) -> None:
     text = place.gpuctl("render", "-f", place.file(inference(), training())).out
     place.kubectl("apply", "-f", "-", input=text)
     pods, before = place.running("serve", "train"), place.uids()
@@ -183,7 +183,7 @@ def test_a_rendered_object_that_kubectl_applied_is_adopted_without_a_restart(pla
 
 
 @pytest.mark.slow
-def test_a_rendered_object_that_differs_is_replaced_after_a_question(place: Place) -> None:
+def test_different_object_applied_by_kubectl_is_replaced_after_asking(place: Place) -> None:
     document = training(environment={"env": [{"name": "OLD", "value": "1"}]})
     place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(document)).out)
     place.running("train")
@@ -197,7 +197,7 @@ def test_a_rendered_object_that_differs_is_replaced_after_a_question(place: Plac
     assert place.uid("Job", "train") != uid
 
 
-def test_replicas_belong_to_the_autoscaler(place: Place) -> None:
+def test_replicas_of_an_autoscaled_service_are_kept(place: Place) -> None:
     place.apply(AUTOSCALED)
     place.kubectl("scale", "deployment/serve", "--replicas=3")
     assert set(actions(place, AUTOSCALED).values()) == UNCHANGED
@@ -209,7 +209,7 @@ def test_replicas_belong_to_the_autoscaler(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_an_autoscaler_taken_out_of_the_document_goes(place: Place) -> None:
+def test_autoscaler_removed_from_the_document_is_deleted(place: Place) -> None:
     place.apply(AUTOSCALED)
     uid = place.uid("Deployment", "serve")
     place.kubectl("scale", "deployment/serve", "--replicas=3")
@@ -227,7 +227,7 @@ def test_an_autoscaler_taken_out_of_the_document_goes(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_an_autoscaler_put_into_the_document_takes_the_replicas_that_are_there(place: Place) -> None:
+def test_autoscaler_added_to_the_document_keeps_the_live_replicas(place: Place) -> None:
     place.apply(inference(service={"replicas": 3}))
     uid = place.uid("Deployment", "serve")
     place.apply(AUTOSCALED)
@@ -238,7 +238,7 @@ def test_an_autoscaler_put_into_the_document_takes_the_replicas_that_are_there(p
 
 
 @pytest.mark.slow
-def test_companions_go_with_the_change_and_foreign_objects_stay(place: Place) -> None:
+def test_unneeded_companions_are_deleted_and_foreign_objects_kept(place: Place) -> None:
     multi = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
     place.apply(multi)
     labels = {"app": "multi"}
@@ -278,7 +278,7 @@ def test_a_paused_service_stays_paused(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_another_count_for_a_paused_service_is_what_it_resumes_with(place: Place) -> None:
+def test_new_replica_count_of_a_paused_service_is_kept_for_resume(place: Place) -> None:
     place.apply(inference(service={"replicas": 2}))
     place.patch("Deployment", "serve", {"metadata": {"annotations": {PAUSED: "2"}}, "spec": {"replicas": 0}})
     place.apply(inference(service={"replicas": 3}))
@@ -303,12 +303,12 @@ def test_a_paused_training_stays_paused(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_kueue_does_to_a_job_is_no_difference(place: Place) -> None:
-    """It suspends at creation, injects a flavour's node selector and tolerations while suspended, then unsuspends."""
+def test_kueue_changes_to_a_job_are_no_difference(place: Place) -> None:
+    """Kueue suspends the Job at creation, injects a flavor's node selector and tolerations, then unsuspends it."""
     document = training()
     place.apply(document)
     place.patch("Job", "train", {"spec": {"suspend": True}}, manager="kueue")
-    # The template may change once the Job itself knows that it does not run.
+    # The pod template is mutable only after the Job controller has noticed the suspension.
     place.until(
         lambda: not place.pods("train") and "startTime" not in place.get("Job", "train")["status"], "the pods to go"
     )
@@ -327,15 +327,15 @@ def test_what_kueue_does_to_a_job_is_no_difference(place: Place) -> None:
     assert actions(place, described)["Job/train"] == "update"
 
 
-def lowered_by_another(place: Place, kind: str, name: str, spec: dict[str, Any]) -> None:
-    """Make an object look as if another gpuctl had lowered the same document otherwise."""
+def mark_as_lowered_by_another_gpuctl(place: Place, kind: str, name: str, spec: dict[str, Any]) -> None:
+    """Patch an object as if another gpuctl version had lowered the same document differently."""
     records = {"metadata": {"annotations": {HASH: "0" * 32, LOWERED_BY: "1.2"}}}
     place.patch(kind, name, {**records, "spec": spec}, manager="gpuctl")
 
 
-def test_a_newer_gpuctl_keeps_what_an_older_one_lowered(place: Place) -> None:
+def test_object_lowered_by_an_older_gpuctl_is_kept(place: Place) -> None:
     place.apply(inference())
-    lowered_by_another(place, "Deployment", "serve", {"progressDeadlineSeconds": 77})
+    mark_as_lowered_by_another_gpuctl(place, "Deployment", "serve", {"progressDeadlineSeconds": 77})
     before = place.records()
     kept = place.apply(inference())
     assert "kept, lowered by gpuctl 1.2; --relower replaces it" in kept.out
@@ -351,7 +351,7 @@ def test_a_newer_gpuctl_keeps_what_an_older_one_lowered(place: Place) -> None:
 @pytest.mark.slow
 def test_a_kept_object_is_replaced_when_its_document_changes(place: Place) -> None:
     place.apply(inference())
-    lowered_by_another(place, "Deployment", "serve", {"progressDeadlineSeconds": 77})
+    mark_as_lowered_by_another_gpuctl(place, "Deployment", "serve", {"progressDeadlineSeconds": 77})
     step = step_of(place.plan(inference(environment=image("v2"))), "Deployment")
     assert step["action"] == "replace"
 
@@ -371,7 +371,7 @@ def test_a_change_of_the_platform_alone_replaces_nothing(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("outcome", "word"), [("complete", "finished"), ("fail", "failed")])
-def test_an_ended_training_stays_and_is_told_how_to_run_again(place: Place, outcome: str, word: str) -> None:
+def test_finished_training_is_kept_with_a_hint_to_rerun(place: Place, outcome: str, word: str) -> None:
     document = training(job={"annotations": {"gpuctl.test/outcome": outcome}})
     place.apply(document)
     place.until(
@@ -392,7 +392,7 @@ def test_an_ended_training_stays_and_is_told_how_to_run_again(place: Place, outc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [training, notebook])
-def test_a_job_of_another_kind_under_the_name_is_an_error(place: Place, make: Any) -> None:
+def test_job_of_another_kind_with_the_same_name_is_an_error(place: Place, make: Any) -> None:
     place.apply(inference("twin"))
     before = place.records()
     refused = place.apply(make("twin"), training("beside"), code=1)

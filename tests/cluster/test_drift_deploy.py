@@ -1,5 +1,6 @@
-"""What deploy/drift puts into a cluster: accepted as it is, and the command of its CronJob works under its rights, of which
-none is to spare and none writes."""
+"""The manifests of deploy/drift: the API server accepts them, and the CronJob's command needs exactly the rights of its
+account, which are all read-only.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +22,21 @@ from support.granted_rights import grants_of, unused
 from support.real_parts import control_plane_binaries
 
 NAMESPACE, ACCOUNT = "gpuctl-system", "gpuctl-drift"
-UNASKED = {
-    # Of what is gone it is asked whether somebody else has it now; here the autoscaler alone is gone.
+UNUSED_RIGHTS = {
+    # A missing object is read again to see whether it exists without gpuctl's labels; here only the autoscaler is
+    # missing.
     *(
         f"{ACCOUNT}: get {kind}"
         for kind in ("services", "configmaps", "resourcequotas", "limitranges", "deployments.apps")
     ),
     *(f"{ACCOUNT}: get {kind}" for kind in ("statefulsets.apps", "jobs.batch", "jobsets.jobset.x-k8s.io")),
 }
-"""Rights that are granted and not used here."""
+"""Granted rights that this test does not use."""
 
 
 @pytest.fixture(scope="module")
 def audited() -> Iterator[ControlPlane]:
-    """A control plane that writes down what it is asked."""
+    """A control plane with an audit log."""
     with ControlPlane(control_plane_binaries(), audit=True) as running:
         running.install_jobset()
         add_drill_nodes(running)
@@ -49,35 +51,37 @@ def audited() -> Iterator[ControlPlane]:
 def here(
     audited: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Place]:
-    """A namespace of it."""
+    """A namespace of the audited control plane."""
     yield from places(audited, Api(audited), tmp_path, capsys, monkeypatch, "drift-deployed")
 
 
-def cron_job(plane: ControlPlane, flavour: str) -> dict[str, Any]:
-    """The pod of the CronJob."""
+def cron_job_pod(plane: ControlPlane, flavour: str) -> dict[str, Any]:
+    """Return the pod spec of the CronJob."""
     (found,) = [obj for obj in kustomized(plane, flavour) if obj["kind"] == "CronJob"]
     return dict(found["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", ["drift/base", "drift/git"])
-def test_the_api_server_accepts_it(audited: ControlPlane, flavour: str) -> None:
+def test_api_server_accepts_the_manifests(audited: ControlPlane, flavour: str) -> None:
     accept(audited, kustomized(audited, flavour))
-    pod = cron_job(audited, flavour)
+    pod = cron_job_pod(audited, flavour)
     volumes = {volume["name"] for volume in pod["volumes"]}
     for container in (*pod.get("initContainers", ()), *pod["containers"]):
         assert {mount["name"] for mount in container["volumeMounts"]} == volumes
     assert {"configMap", "emptyDir"} & set(pod["volumes"][0]) == {"emptyDir" if "git" in flavour else "configMap"}
 
 
-def test_its_rights(audited: ControlPlane, here: Place, tmp_path: Path) -> None:
-    """Documents of every kind as a ConfigMap mounts them, under the account's token: told, and nothing refused."""
+def test_account_has_no_unused_and_no_missing_rights(audited: ControlPlane, here: Place, tmp_path: Path) -> None:
+    """Documents of every kind, mounted as a ConfigMap, with the account's token: drift is reported, no request is
+    rejected.
+    """
     quota = {"kind": "quota", "version": "v0.1", "quota": {"name": "team"}, "users": {here.namespace: {"cpu": "64"}}}
     pool = {"kind": "pool", "version": "v0.1", "pool": {"name": "drifted"}, "nodes": {"deployed-0": {"gpu-type": ""}}}
     documents = [training(), notebook(), inference(autoscaling={"enabled": True, "maxReplicas": 3}), quota]
     for document in documents[:3]:
         document["job"]["namespace"] = here.namespace
-    # As the kubelet mounts a ConfigMap: links into a hidden directory.
+    # The kubelet mounts a ConfigMap as links into a hidden directory.
     mounted = tmp_path / "documents"
     data = mounted / "..2026_01_01"
     data.mkdir(parents=True)
@@ -91,7 +95,7 @@ def test_its_rights(audited: ControlPlane, here: Place, tmp_path: Path) -> None:
     here.gpuctl("apply", str(mounted), "--set", "all")
     audited.kubectl("delete", "hpa", "serve", "-n", here.namespace)
 
-    (container,) = cron_job(audited, "drift/base")["containers"]
+    (container,) = cron_job_pod(audited, "drift/base")["containers"]
     assert container["command"] == ["gpuctl", "drift"]
     arguments = [text.replace("/documents", str(mounted)) for text in container["args"]]
     token = audited.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=2h").strip()
@@ -108,6 +112,6 @@ def test_its_rights(audited: ControlPlane, here: Place, tmp_path: Path) -> None:
     asked: list[Asked] = list(audited.audit.asked(f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"))  # type: ignore[union-attr]
     assert not [f"{item.verb} {item.resource}" for item in asked if item.status == 403]
     grants = grants_of(audited, NAMESPACE, ACCOUNT)
-    assert {str(item) for item in unused(grants, asked)} == UNASKED
+    assert {str(item) for item in unused(grants, asked)} == UNUSED_RIGHTS
     assert {item.verb for item in grants} == {"get", "list"}
     assert not any("*" in (item.group, item.resource) or item.resource == "secrets" for item in grants)

@@ -1,4 +1,4 @@
-"""What `gpuctl drift` tells: what differs from documents, since when and who did it; and that it only looks."""
+"""The report of `gpuctl drift`: differences from documents, their time and author. The command only reads."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxRepli
 TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-def told(place: Place, *documents: dict[str, Any], code: int = 0, flags: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The report, as JSON."""
+def drift_report(
+    place: Place, *documents: dict[str, Any], code: int = 0, flags: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the report as JSON."""
     answer = place.gpuctl("drift", "-f", place.file(*documents), "-o", "json", *flags, code=code).value
     return dict(answer)
 
 
 def objects(report: dict[str, Any], part: str = "objects") -> dict[str, dict[str, Any]]:
-    """``kind/name`` -> object."""
+    """Return the objects by ``kind/name``."""
     return {f"{one['kind']}/{one['name']}": one for one in report[part]}
 
 
 def fields(one: dict[str, Any], part: str = "fields") -> dict[str, dict[str, Any]]:
-    """Path -> field."""
+    """Return the fields by path."""
     return {field["path"]: field for field in one[part]}
 
 
 def forbid(resource: str) -> Any:
-    """Answer as the API server does where a user has no right."""
+    """Return the API server's response to a user without the right to list a resource."""
     return refuse(403, "Forbidden", f'User "reader" cannot list resource "{resource}" in API group "x"')
 
 
 def quota(place: Place) -> dict[str, Any]:
-    """A quota of the namespace, with room for everything."""
+    """Return a quota document for the namespace, large enough for all tests."""
     return {
         "kind": "quota",
         "version": "v0.1",
@@ -51,12 +53,12 @@ def quota(place: Place) -> dict[str, Any]:
     }
 
 
-def test_what_was_applied_has_not_drifted(place: Place) -> None:
+def test_applied_documents_have_no_drift(place: Place) -> None:
     documents = (training(), AUTOSCALED, notebook(), quota(place))
     place.apply(*documents, flags=("--set", "all"))
     place.running("train", "serve", "note")
     place.gpuctl("pause", "note")
-    report = told(place, *documents, flags=("--fail",))
+    report = drift_report(place, *documents, flags=("--fail",))
     assert report["objects"] == []
     assert report["problems"] == []
     assert report["drifted"] is False
@@ -64,14 +66,14 @@ def test_what_was_applied_has_not_drifted(place: Place) -> None:
     assert place.gpuctl("drift", place.file(*documents), "--fail").err.startswith("no drift: ")
 
 
-def test_what_somebody_changed_added_and_deleted(place: Place) -> None:
+def test_changed_added_and_deleted_objects_are_reported(place: Place) -> None:
     documents = (training(), AUTOSCALED, notebook())
     place.apply(*documents, training("extra"), flags=("--set", "all"))
     place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/other:9")
     place.kubectl("set", "env", "statefulset/note", "EXTRA=1")
     place.kubectl("annotate", "job/train", "example.com/owner=me")
     place.kubectl("delete", "hpa", "serve")
-    report = told(place, *documents, code=1, flags=("--fail",))
+    report = drift_report(place, *documents, code=1, flags=("--fail",))
     found = objects(report)
     assert {name: one["what"] for name, one in found.items()} == {
         "Deployment/serve": "differs",
@@ -91,7 +93,7 @@ def test_what_somebody_changed_added_and_deleted(place: Place) -> None:
     assert (env["live"], env["wanted"], env["added"]) == ({"name": "EXTRA", "value": "1"}, None, True)
     owner = fields(found["Job/train"])["metadata.annotations[example.com/owner]"]
     assert [by["manager"] for by in owner["by"]] == ["kubectl-annotate"]
-    # Without --fail it is told, and no failure.
+    # Without --fail drift is reported with exit code 0.
     said = place.gpuctl("drift", place.file(*documents))
     assert "differs   deployment.apps/serve" in said.out
     assert "(kubectl-set at 20" in said.out
@@ -104,13 +106,13 @@ def test_what_somebody_changed_added_and_deleted(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_controllers_do_is_expected(place: Place) -> None:
-    """Replicas that an autoscaler of somebody else has set, a rollout's revision, a Job's own labels."""
+def test_changes_by_controllers_are_expected(place: Place) -> None:
+    """Replicas set by a foreign autoscaler, the revision of a rollout, the Job controller's labels."""
     document = inference()
     place.apply(document, training())
     place.kubectl("autoscale", "deployment/serve", "--min=2", "--max=4", "--cpu-percent=80")
     place.patch("Deployment", "serve", {"spec": {"replicas": 3}}, manager="kube-controller-manager")
-    report = told(place, document, training(), flags=("--fail",))
+    report = drift_report(place, document, training(), flags=("--fail",))
     assert report["objects"] == []
     expected = fields(objects(report, "expected")["Deployment/serve"], "expectedFields")
     assert expected["spec.replicas"]["live"] == 3
@@ -118,7 +120,7 @@ def test_what_controllers_do_is_expected(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_kept_as_it_was_made_is_compared_in_part_and_told_so(place: Place) -> None:
+def test_partial_comparison_of_kept_objects_is_noted(place: Place) -> None:
     place.apply(training(), inference())
     assert "kept" not in place.gpuctl("drift", place.file(training(), inference())).err
     place.platform("priorities: {medium: {className: gpuctl-mid, value: 500}}")
@@ -128,8 +130,8 @@ def test_what_is_kept_as_it_was_made_is_compared_in_part_and_told_so(place: Plac
 
 
 @pytest.mark.slow
-def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
-    """The API server calls it ours: a sidecar and a label that the documents do not have, in an object of ours."""
+def test_fields_injected_by_a_webhook_at_creation_are_expected(place: Place) -> None:
+    """managedFields attributes the injected sidecar and label to gpuctl, although the documents do not contain them."""
     document = inference()
     place.apply(document)
     made = place.get("Deployment", "serve")
@@ -138,12 +140,12 @@ def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
     for key in ("uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"):
         made["metadata"].pop(key, None)
     made.pop("status", None)
-    # The controller may have been there already.
+    # The Deployment controller may have set its annotation already.
     made["metadata"]["annotations"].pop("deployment.kubernetes.io/revision", None)
     made["metadata"]["labels"]["injected.example.com/by"] = "mesh"
     made["spec"]["template"]["spec"]["containers"].append({"name": "mesh", "image": "mesh:1"})
     place.create(made, manager="gpuctl")
-    report = told(place, document, flags=("--fail",))
+    report = drift_report(place, document, flags=("--fail",))
     assert report["objects"] == []
     found = fields(objects(report, "expected")["Deployment/serve"], "expectedFields")
     assert found.keys() == {
@@ -157,30 +159,30 @@ def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("manager", ["", "argocd-controller"])
-def test_defaults_are_no_drift_whoever_holds_them(place: Place, manager: str) -> None:
-    """Objects that kubectl has made from our output; the same after gpuctl has adopted them."""
+def test_defaults_held_by_other_managers_are_no_drift(place: Place, manager: str) -> None:
+    """Objects that kubectl created from gpuctl's output, before and after gpuctl adopts them."""
     documents = (training(), AUTOSCALED, notebook(), quota(place))
     flags = ("--server-side", f"--field-manager={manager}") if manager else ()
     place.kubectl("apply", *flags, "-f", "-", input=place.gpuctl("render", "-f", place.file(*documents)).out)
     for _ in range(2):
-        report = told(place, *documents, flags=("--fail",))
+        report = drift_report(place, *documents, flags=("--fail",))
         assert report["objects"] == []
         assert report["summary"]["same"] >= 7
         place.apply(*documents)
     place.kubectl("set", "env", "deployment/serve", "EXTRA=1")
     place.kubectl("rollout", "restart", "deployment/serve", "statefulset/note")
-    report = told(place, *documents, code=1, flags=("--fail",))
+    report = drift_report(place, *documents, code=1, flags=("--fail",))
     assert [*objects(report)] == ["Deployment/serve"]
     assert [*fields(objects(report)["Deployment/serve"])] == ["spec.template.spec.containers[main].env[EXTRA]"]
 
 
 @pytest.mark.slow
-def test_a_change_of_a_rolling_service_is_drift(place: Place) -> None:
-    """An apply refuses it as a conflict; it is a difference all the same."""
+def test_changed_rolling_service_is_drift(place: Place) -> None:
+    """An apply rejects the change as a conflict; the report lists it as a difference."""
     document = inference(service={"strategy": "rolling"})
     place.apply(document)
     place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/other:9")
-    report = told(place, document, code=1, flags=("--fail",))
+    report = drift_report(place, document, code=1, flags=("--fail",))
     assert report["problems"] == []
     found = fields(objects(report)["Deployment/serve"])["spec.template.spec.containers[main].image"]
     assert found["live"] == "registry.example.com/other:9"
@@ -188,18 +190,18 @@ def test_a_change_of_a_rolling_service_is_drift(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_platform_names_what_is_no_drift(place: Place) -> None:
+def test_ignore_rules_of_the_platform_exclude_drift(place: Place) -> None:
     place.apply(inference(), training())
     place.patch("Deployment", "serve", {"metadata": {"labels": {"mesh": "on"}}}, manager="istio-webhook")
     place.patch("Job", "train", {"metadata": {"annotations": {"example.com/seen": "1"}}}, manager="an-operator")
     documents = (inference(), training())
-    told(place, *documents, code=1, flags=("--fail",))
+    drift_report(place, *documents, code=1, flags=("--fail",))
     place.platform("drift: {ignore: [{kind: Deployment, path: metadata.labels.mesh, manager: istio-*}]}")
-    report = told(place, *documents, code=1, flags=("--fail",))
+    report = drift_report(place, *documents, code=1, flags=("--fail",))
     assert [*objects(report)] == ["Job/train"]
     rules = "{path: metadata.labels.mesh}, {path: 'metadata.annotations[example.com/*]', manager: an-operator}"
     place.platform(f"drift: {{ignore: [{rules}]}}")
-    report = told(place, *documents, flags=("--fail",))
+    report = drift_report(place, *documents, flags=("--fail",))
     assert sorted(objects(report, "expected")) == ["Deployment/serve", "Job/train"]
     assert "expected  job.batch/train" in place.gpuctl("drift", place.file(*documents)).out
 
@@ -218,21 +220,21 @@ def test_a_part_of_a_set_is_compared_with_that_part(place: Place, proxy: Proxy) 
     for whole in (jobs, place.directory):
         (unnamed,) = place.gpuctl("drift", str(whole), "--fail", "-o", "json", code=1).value["objects"]
         assert (unnamed["what"], unnamed["name"]) == ("unnamed", "b")
-    # Who may not read Secrets is told that this may be so because of other documents.
+    # A user who may not read Secrets gets a note that other documents may explain the difference.
     proxy.reset(on(matching("GET", "/secrets"), forbid("secrets")))
     report = place.gpuctl("drift", str(jobs / "nlp"), "--fail", "-o", "json", code=1).value
     assert "not known: its Secret does not exist, or you may not read it" in report["notes"][0]
 
 
 @pytest.mark.slow
-def test_a_reader_without_rights_to_a_kind_that_few_clusters_have(place: Place, proxy: Proxy) -> None:
+def test_missing_right_to_list_jobsets_is_no_problem(place: Place, proxy: Proxy) -> None:
     place.apply(training(), flags=("--set", "all"))
     proxy.reset(on(matching("GET", "/jobsets"), forbid("jobsets.jobset.x-k8s.io")))
-    assert told(place, training(), flags=("--fail",))["problems"] == []
+    assert drift_report(place, training(), flags=("--fail",))["problems"] == []
 
 
 @pytest.mark.slow
-def test_documents_of_a_revision(place: Place) -> None:
+def test_drift_compares_documents_of_a_git_revision(place: Place) -> None:
     directory = place.directory / "repository"
     directory.mkdir()
 
@@ -254,31 +256,31 @@ def test_documents_of_a_revision(place: Place) -> None:
     assert "does not exist at HEAD" in place.gpuctl("drift", "git:HEAD", str(directory / "nope.yaml"), code=2).err
 
 
-def test_it_only_looks(place: Place, proxy: Proxy) -> None:
+def test_drift_sends_only_get_requests(place: Place, proxy: Proxy) -> None:
     documents = (training(), AUTOSCALED, quota(place))
     place.apply(*documents, flags=("--set", "all"))
     place.kubectl("set", "env", "deployment/serve", "EXTRA=1")
     proxy.reset()
-    told(place, *documents)
+    drift_report(place, *documents)
     assert {record.request.method for record in proxy.records} == {"GET"}
     assert not any("secrets" in record.request.path for record in proxy.records)
 
 
 @pytest.mark.slow
-def test_an_object_of_somebody_else_under_our_name(place: Place) -> None:
+def test_foreign_object_of_the_same_name_is_reported(place: Place) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-serve"}}
     place.create({**service, "spec": {"ports": [{"port": 1}]}})
-    found = objects(told(place, inference(), code=1, flags=("--fail",)))
+    found = objects(drift_report(place, inference(), code=1, flags=("--fail",)))
     assert found["Service/svc-serve"]["reason"] == "exists, and is not gpuctl's"
     assert found["Service/svc-serve"]["what"] == "differs"
     assert found["Deployment/serve"]["what"] == "gone"
 
 
 @pytest.mark.slow
-def test_what_cannot_be_told(place: Place, proxy: Proxy) -> None:
-    """A job of another kind under the name, and a cluster that does not say what it has."""
+def test_objects_that_cannot_be_compared_are_problems(place: Place, proxy: Proxy) -> None:
+    """A job of another kind has the name, or the user may not list Deployments."""
     place.apply(training("serve"))
-    report = told(place, inference(), code=2, flags=("--fail",))
+    report = drift_report(place, inference(), code=2, flags=("--fail",))
     assert ["a job of another kind cannot have its name" in problem for problem in report["problems"]] == [True]
     shown = place.gpuctl("drift", place.file(inference()), "-o", "markdown").out
     assert "Could not be compared: " in shown
@@ -289,15 +291,15 @@ def test_what_cannot_be_told(place: Place, proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_bad_documents_are_no_drift(place: Place) -> None:
+def test_invalid_documents_are_an_error_and_no_drift(place: Place) -> None:
     path = place.directory / "bad.yaml"
     path.write_text("kind: training\nversion: v0.1\njob: {name: a}\n")
     place.gpuctl("drift", str(path), "--fail", code=2)
 
 
 @pytest.fixture
-def heard() -> Iterator[tuple[str, list[Any]]]:
-    """A webhook: its address, and what it was told."""
+def webhook() -> Iterator[tuple[str, list[Any]]]:
+    """Run a webhook; return its URL and the list of received bodies."""
     values: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -307,7 +309,7 @@ def heard() -> Iterator[tuple[str, list[Any]]]:
             self.end_headers()
 
         def log_message(self, *arguments: Any) -> None:
-            """Nobody reads it."""
+            """Suppress the request log."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
@@ -317,15 +319,17 @@ def heard() -> Iterator[tuple[str, list[Any]]]:
 
 
 @pytest.mark.slow
-def test_a_webhook_is_told(place: Place, heard: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    address, values = heard
+def test_drift_is_posted_to_the_webhook(
+    place: Place, webhook: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, values = webhook
     place.apply(training())
-    told(place, training(), flags=("--webhook", address))
+    drift_report(place, training(), flags=("--webhook", address))
     assert values == []
-    report = told(place, training(), training("more"), flags=("--webhook", address))
+    report = drift_report(place, training(), training("more"), flags=("--webhook", address))
     assert values == [report]
     monkeypatch.setenv("GPUCTL_DRIFT_WEBHOOK", address)
-    told(place, training("more"))
+    drift_report(place, training("more"))
     assert len(values) == 2
     said = place.gpuctl("drift", place.file(training("more")), "--webhook", "http://127.0.0.1:1/secret", code=3)
     assert "the webhook at http://127.0.0.1:1 does not answer" in said.err
@@ -333,7 +337,7 @@ def test_a_webhook_is_told(place: Place, heard: tuple[str, list[Any]], monkeypat
 
 
 @pytest.mark.slow
-def test_a_pool_whose_node_was_labelled_otherwise(place: Place, plane: ControlPlane) -> None:
+def test_removed_node_label_of_a_pool_is_drift(place: Place, plane: ControlPlane) -> None:
     plane.add_node("drifted-0", gpus=1)
     pool = {
         "kind": "pool",
@@ -342,8 +346,8 @@ def test_a_pool_whose_node_was_labelled_otherwise(place: Place, plane: ControlPl
         "nodes": {"drifted-0": {"gpu-type": "A100-80G"}},
     }
     place.apply(pool)
-    assert told(place, pool, flags=("--fail",))["objects"] == []
+    assert drift_report(place, pool, flags=("--fail",))["objects"] == []
     plane.kubectl("label", "node", "drifted-0", "runwhere.ai/gpu-type-")
-    assert objects(told(place, pool)).keys() == {"Node/drifted-0"}
+    assert objects(drift_report(place, pool)).keys() == {"Node/drifted-0"}
     place.gpuctl("delete", "pool", "drifted", "--yes")
     plane.kubectl("delete", "node", "drifted-0")

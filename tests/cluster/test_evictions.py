@@ -1,4 +1,4 @@
-"""``apply`` says whom its pods evict, and asks first: the real scheduler evicts whom it named."""
+"""``apply`` names the jobs that its pods evict and asks first; the real scheduler evicts exactly those."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _numbers = itertools.count(1)
 
 
 class Pool(NamedTuple):
-    """A pool with two nodes of 8 GPUs, which no other test uses: pods of a namespace that goes linger a while."""
+    """A pool with two nodes of 8 GPUs. No other test uses it, because pods of a terminating namespace linger."""
 
     name: str
 
     def job(self, name: str, priority: str, gpus: int) -> dict[str, Any]:
-        """A training in the pool."""
+        """Return a training in the pool."""
         return training(name, job={"name": name, "priority": priority}, resources={"pool": self.name, "gpu": gpus})
 
 
 @pytest.fixture
 def contested(plane: ControlPlane, jobset: None) -> Pool:
-    """A pool of its own for each test."""
+    """A pool per test."""
     pool = Pool(f"contested-{next(_numbers)}")
     node = {"labels": {"runwhere.ai/pool": pool.name}, "gpus": 8, "cpu": "64", "memory": "256Gi"}
     plane.add_nodes({f"{pool.name}-{number}": node for number in range(2)})
@@ -49,12 +49,12 @@ def theirs(
 
 
 def step_of(outcome: Any) -> dict[str, Any]:
-    """The step of the only Job."""
+    """Return the step of the only Job."""
     (step,) = [step for step in outcome.value["steps"] if step["kind"] == "Job"]
     return dict(step)
 
 
-def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, theirs: Place, contested: Pool) -> None:
+def test_running_jobs_are_evicted_only_after_confirmation(place: Place, theirs: Place, contested: Pool) -> None:
     theirs.apply(contested.job("important", "high", 8))
     theirs.running("important")
     owned = contested.job("sft", "low", 4)
@@ -85,14 +85,12 @@ def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, 
     place.running("urgent")
     theirs.until(lambda: not set(victims) & set(theirs.pods("sft") | theirs.pods("eval")), "the victims to go")
     assert theirs.running("important")
-    # What runs already evicts nobody, and is not asked about.
+    # A job that already runs evicts no pods and needs no confirmation.
     assert "evicts" not in place.apply(mine).err
 
 
 @pytest.mark.slow
-def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
-    place: Place, theirs: Place, contested: Pool
-) -> None:
+def test_resume_and_rerun_evict_only_after_confirmation(place: Place, theirs: Place, contested: Pool) -> None:
     done = contested.job("done", "medium", 8)
     done["job"]["annotations"] = {"gpuctl.test/outcome": "complete"}
     place.apply(done)
@@ -120,7 +118,7 @@ def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
 
 
 @pytest.mark.slow
-def test_what_is_partly_done_needs_room_for_the_rest_only(place: Place, theirs: Place, contested: Pool) -> None:
+def test_resumed_job_needs_room_only_for_its_remaining_pods(place: Place, theirs: Place, contested: Pool) -> None:
     wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
     place.apply(wide)
     first, _ = place.running("wide", pods=2)
@@ -135,7 +133,7 @@ def test_what_is_partly_done_needs_room_for_the_rest_only(place: Place, theirs: 
     place.until(lambda: place.get("Job", "wide")["status"].get("ready") == 1, "the rest to run")
 
 
-def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Pool) -> None:
+def test_plan_shows_jobs_that_will_wait_for_room(place: Place, theirs: Place, contested: Pool) -> None:
     theirs.apply(contested.job("one", "high", 8), contested.job("two", "high", 8))
     theirs.running("one", "two")
     waits = place.plan(contested.job("later", "low", 8))
@@ -149,7 +147,7 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     (wait,) = step_of(place.plan(four))["waits"]
     said = f"2 of 2 pods need 4 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
     assert wait["message"] == said
-    # What a replaced job gives back counts.
+    # The GPUs of the replaced job count as free.
     again = contested.job("one", "high", 8)
     again["environment"]["image"] = "registry.example.com/app:v2"
     replaced = step_of(theirs.plan(again))
@@ -159,8 +157,8 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
 
 
 @pytest.mark.slow
-def test_what_fails_with_an_evicted_pod_is_told_whole(place: Place, theirs: Place, contested: Pool) -> None:
-    """A training on two nodes cannot lose a pod: that of the other node ends, too, and makes room."""
+def test_all_pods_of_a_job_that_fails_by_eviction_are_victims(place: Place, theirs: Place, contested: Pool) -> None:
+    """A training on two nodes fails with its first pod, so the pod on the other node ends too and frees that node."""
     wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
     theirs.apply(wide)
     lost = theirs.running("wide")
@@ -175,11 +173,13 @@ def test_what_fails_with_an_evicted_pod_is_told_whole(place: Place, theirs: Plac
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("left", "goes_on"), [(1, False), (2, True)], ids=["too many", "as many as are left"])
-def test_how_many_evicted_pods_a_job_endures(
+@pytest.mark.parametrize(("left", "goes_on"), [(1, False), (2, True)], ids=["over backoffLimit", "within backoffLimit"])
+def test_backoff_limit_decides_whether_all_pods_are_victims(
     place: Place, theirs: Place, contested: Pool, left: int, goes_on: bool
 ) -> None:
-    """Somebody's Job has two pods on each node: both of one are evicted, and whether that is enough its limit says."""
+    """A foreign Job has two pods on each node. Evicting the two pods of one node fails the Job if its backoffLimit is
+    1.
+    """
     rendered = theirs.gpuctl("render", "-f", theirs.file(contested.job("wide", "low", 4)), "-o", "json").value
     spec = {"parallelism": 4, "completions": 4, "backoffLimit": left, "podFailurePolicy": None}
     items = [merged(item, {"spec": spec}) if item["kind"] == "Job" else item for item in rendered["items"]]
@@ -199,8 +199,8 @@ def test_how_many_evicted_pods_a_job_endures(
 
 
 @pytest.mark.slow
-def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Pool) -> None:
-    """Three equal jobs for two nodes: they are created one after another."""
+def test_last_of_three_jobs_for_two_nodes_waits(place: Place, contested: Pool) -> None:
+    """The jobs are equal and are created one after another."""
     jobs = [contested.job(name, "low", 8) for name in ("a", "b", "c")]
     steps = [step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"]
     lacks = f"8 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
@@ -211,8 +211,8 @@ def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Po
 
 
 @pytest.mark.slow
-def test_what_chance_decides_is_told_of_each(place: Place, plane: ControlPlane, contested: Pool) -> None:
-    """One of two equal nodes is of the type that the second job needs: the first may take it."""
+def test_wait_that_depends_on_scheduling_order_is_uncertain(place: Place, plane: ControlPlane, contested: Pool) -> None:
+    """Two nodes are equal except for the GPU type that the second job needs: the first job may take that node."""
     plane.kubectl("label", "node", f"{contested.name}-0", "runwhere.ai/gpu-type=H100")
     second = contested.job("second", "low", 8)
     second["resources"]["gpu-type"] = "H100"
@@ -230,7 +230,7 @@ def test_what_chance_decides_is_told_of_each(place: Place, plane: ControlPlane, 
 
 
 @pytest.mark.slow
-def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, proxy: Proxy) -> None:
+def test_apply_without_new_pods_does_not_list_pods(place: Place, contested: Pool, proxy: Proxy) -> None:
     document = contested.job("small", "medium", 4)
     place.apply(document)
 
@@ -243,7 +243,7 @@ def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, p
 
 
 @pytest.mark.slow
-def test_who_may_not_look_is_told_once(
+def test_missing_right_to_list_nodes_is_noted_once(
     place: Place, plane: ControlPlane, contested: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.grant("alice", "edit")
@@ -254,7 +254,7 @@ def test_who_may_not_look_is_told_once(
 
 
 @pytest.mark.slow
-def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, proxy: Proxy) -> None:
+def test_failed_eviction_check_does_not_stop_the_apply(place: Place, contested: Pool, proxy: Proxy) -> None:
     everybody = matching("GET", "/api/v1/pods")
     proxy.reset(on(everybody, refuse(400, "BadRequest", "no pods today")))
     done = place.apply(contested.job("small", "medium", 4))
@@ -264,10 +264,10 @@ def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, pr
 
 
 @pytest.mark.slow
-def test_a_way_back_evicts_nobody_who_was_not_asked_about(
+def test_rollback_evicts_no_job_that_was_not_confirmed(
     place: Place, theirs: Place, contested: Pool, start: Start
 ) -> None:
-    """What ran before has lost its room to others: they run, and were in no question."""
+    """The GPUs of the former job are taken by another job since, which was not part of any confirmation."""
     theirs.apply(contested.job("important", "high", 8))
     theirs.running("important")
     place.apply(contested.job("urgent", "medium", 8))

@@ -1,4 +1,4 @@
-"""Commands in pods and ports of pods: through the real API server, to kubelet's own code."""
+"""`exec` and `port-forward` through the real API server to the kubelet's own streaming code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def streams(plane: ControlPlane) -> Streams:
 
 @pytest.fixture
 def note(place: Place, streams: Streams) -> Place:
-    """A place with a notebook that runs."""
+    """A namespace with a running notebook."""
     place.apply(notebook())
     place.running("note")
     return place
@@ -50,7 +50,7 @@ def gpuctl(place: Place, *arguments: str, input: bytes | None = None) -> subproc
     return subprocess.run(command, input=input, stdin=stdin, capture_output=True, timeout=120)
 
 
-def test_output_and_exit_code(note: Place) -> None:
+def test_exec_returns_output_and_exit_code(note: Place) -> None:
     result = gpuctl(note, "exec", "note", "--", "sh", "-c", "echo $POD/$CONTAINER; echo wrong >&2; exit 7")
     expected = f"{note.namespace}/note-0/main\n".encode()
     assert (result.returncode, result.stdout, result.stderr) == (7, expected, b"wrong\n")
@@ -60,25 +60,25 @@ def test_output_and_exit_code(note: Place) -> None:
 
 
 @pytest.mark.slow
-def test_options_of_the_command_are_its_own(note: Place) -> None:
+def test_options_after_the_separator_belong_to_the_command(note: Place) -> None:
     result = gpuctl(note, "exec", "note", "--", "printf", "%s|", "-i", "--pod", "a b", "损失", "")
     assert result.stdout.decode() == "-i|--pod|a b|损失||"
 
 
 @pytest.mark.slow
-def test_bytes_both_ways(note: Place) -> None:
+def test_exec_passes_binary_input_and_output(note: Place) -> None:
     data = os.urandom(3_000_000)
     assert gpuctl(note, "exec", "note", "-i", "--", "cat", input=data).stdout == data
     counted = gpuctl(note, "exec", "note", "-i", "--", "wc", "-c", input=b"x" * 70_000)
     assert counted.stdout.strip() == b"70000"
-    # The command does not wait for input that it does not want.
+    # gpuctl does not block if the command exits without reading its input.
     assert gpuctl(note, "exec", "note", "-i", "--", "true", input=data).returncode == 0
     assert gpuctl(note, "exec", "note", "--", "cat", input=b"not passed on").stdout == b""
 
 
 @pytest.fixture
 def cutting(note: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Lets what follows go through something that cuts connections to pods, as :class:`StreamCutter` does."""
+    """Return a function that routes later commands through a :class:`StreamCutter`, which cuts connections to pods."""
     with contextlib.ExitStack() as stack:
 
         def start(channel: int, *, deaf: bool = False) -> None:
@@ -89,8 +89,8 @@ def cutting(note: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.slow
-def test_an_exit_code_counts_however_the_connection_ends(note: Place, cutting: Callable[..., None]) -> None:
-    """The status has come, and then the connection breaks: while there is more input to send, and while there is none."""
+def test_exit_code_received_before_a_broken_connection_is_returned(note: Place, cutting: Callable[..., None]) -> None:
+    """The connection breaks after the status has arrived, with and without unsent input."""
     cutting(STATUS, deaf=True)
     result = gpuctl(note, "exec", "note", "-i", "--", "sh", "-c", "exit 7", input=bytes(20_000_000))
     assert (result.returncode, result.stderr) == (7, b"")
@@ -104,7 +104,7 @@ def test_an_exit_code_counts_however_the_connection_ends(note: Place, cutting: C
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-i",)])
-def test_a_connection_that_breaks_before_the_exit_code(
+def test_connection_that_breaks_before_the_exit_code_is_an_error(
     note: Place, cutting: Callable[..., None], options: tuple[str, ...]
 ) -> None:
     cutting(STDOUT, deaf=True)
@@ -115,7 +115,7 @@ def test_a_connection_that_breaks_before_the_exit_code(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_run(note: Place) -> None:
+def test_exec_reports_what_cannot_be_run(note: Place) -> None:
     missing = gpuctl(note, "exec", "note", "--", "nvidia-smi")
     words = b"error: the container cannot run nvidia-smi: executable file not found in $PATH\n"
     assert (missing.returncode, missing.stderr) == (3, words)
@@ -133,7 +133,7 @@ def test_what_cannot_be_run(note: Place) -> None:
 
 
 @pytest.mark.slow
-def test_one_of_several_pods(place: Place, streams: Streams) -> None:
+def test_exec_selects_one_of_several_pods(place: Place, streams: Streams) -> None:
     place.apply(training(resources={"nodes": 3}))
     pods = sorted(place.running("train", pods=3))
     first = gpuctl(place, "exec", "train", "--", "sh", "-c", "echo $POD")
@@ -143,7 +143,7 @@ def test_one_of_several_pods(place: Place, streams: Streams) -> None:
     assert (third.stdout.decode(), third.stderr) == (f"{place.namespace}/{pods[2]}\n", b"")
 
 
-def test_rights(note: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exec_needs_the_right_to_pods_exec(note: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     note.plane.grant("bob", note.namespace, "view")
     monkeypatch.setenv("KUBECONFIG", str(note.plane.kubeconfig("bob")))
 
@@ -159,7 +159,7 @@ def test_rights(note: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Terminal:
-    """A command that has a terminal, as a person would."""
+    """A command attached to a pseudo-terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self.descriptor, theirs = pty.openpty()
@@ -201,22 +201,22 @@ class Terminal:
 
 @pytest.fixture
 def shell(note: Place) -> Iterator[Terminal]:
-    """`gpuctl exec NAME`: a shell in the pod."""
+    """`gpuctl exec NAME` without a command: a shell in the pod."""
     terminal = Terminal("exec", "note", "-n", note.namespace)
     yield terminal
     terminal.close()
 
 
-def test_a_shell_with_a_terminal(shell: Terminal) -> None:
+def test_shell_has_a_terminal_that_is_resized_and_restored(shell: Terminal) -> None:
     shell.type(b"stty size; tty\n")
     shell.until(b"24 80\r\n/dev/")
     assert not shell.is_restored()
     shell.resize(40, 123)
-    shell.process.send_signal(28)  # SIGWINCH; a real terminal sends it to the program in front.
-    # The new size is on its way beside what is typed.
+    shell.process.send_signal(28)  # SIGWINCH; a real terminal sends it to the foreground process.
+    # The new size arrives independently of the input, so wait for it.
     shell.type(b"until stty size | grep 123; do sleep 0.1; done\n")
     shell.until(b"40 123")
-    # Ctrl-C is the remote program's, not gpuctl's.
+    # Ctrl-C interrupts the remote program, not gpuctl.
     shell.type(b"echo begun $((1+1)); sleep 100; echo code $?\n")
     shell.until(b"begun 2")
     time.sleep(0.3)
@@ -250,7 +250,7 @@ def test_the_terminal_is_restored_when_the_connection_ends(shell: Terminal, note
 
 @contextlib.contextmanager
 def website(text: bytes) -> Iterator[int]:
-    """A web server of this machine: its port. It says ``text``, and repeats what is posted."""
+    """Run a local web server and yield its port. It serves ``text`` and echoes posted bodies."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -278,8 +278,8 @@ def website(text: bytes) -> Iterator[int]:
         server.shutdown()
 
 
-def address(command: Command) -> str:
-    """What a port-forward printed."""
+def forwarded_url(command: Command) -> str:
+    """Return the URL that a port-forward printed."""
     command.until(b"(Ctrl-C ends it)\n")
     match = re.match(rb"(http://127\.0\.0\.1:\d+) -> port \d+ of pod \S+ ", command.out)
     assert match is not None
@@ -291,16 +291,16 @@ def fetch(url: str, data: bytes | None = None) -> bytes:
         return bytes(response.read())
 
 
-def test_a_notebook_here(note: Place, streams: Streams, start: Start) -> None:
+def test_port_forward_serves_a_notebook_locally(note: Place, streams: Streams, start: Start) -> None:
     data = os.urandom(2_000_000)
     with website(b"jupyter") as port:
         streams.connect(note.namespace, "note-0", 8888, port)
         command = start("port-forward", "note", ":8888", "-n", note.namespace)
-        url = address(command)
+        url = forwarded_url(command)
         assert fetch(url) == b"jupyter"
         answers: list[bytes] = []
         threads = [threading.Thread(target=lambda: answers.append(fetch(url, data))) for _ in range(5)]
-        # One that says nothing does not keep the others from theirs.
+        # An idle connection does not block the others.
         with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))):
             for thread in threads:
                 thread.start()
@@ -319,15 +319,15 @@ def test_a_notebook_here(note: Place, streams: Streams, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_port_has_said_arrives_when_the_connection_breaks(
+def test_response_sent_before_a_broken_connection_arrives(
     note: Place, streams: Streams, start: Start, cutting: Callable[..., None]
 ) -> None:
-    """A server answers before it has read all, as one that refuses an upload does."""
+    """The server responds before it has read the whole request, for example to reject an upload."""
     cutting(0, deaf=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
         streams.connect(note.namespace, "note-0", 8888, server.getsockname()[1])
-        url = address(start("port-forward", "note", ":8888", "-n", note.namespace))
+        url = forwarded_url(start("port-forward", "note", ":8888", "-n", note.namespace))
         with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=60) as client:
             sender = threading.Thread(target=_send, args=(client, bytes(20_000_000)))
             sender.start()
@@ -335,7 +335,7 @@ def test_what_a_port_has_said_arrives_when_the_connection_breaks(
             with pod:
                 pod.sendall(b"413 too large")
                 said = bytearray()
-                # Whoever is still sending is told by a reset, after what was said.
+                # The client is still sending, so the response is followed by a reset.
                 with contextlib.suppress(ConnectionResetError):
                     while data := client.recv(100):
                         said += data
@@ -349,7 +349,7 @@ def _send(client: socket.socket, data: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_which_port(note: Place, streams: Streams, start: Start) -> None:
+def test_port_forward_chooses_local_and_pod_port(note: Place, streams: Streams, start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = note.gpuctl("port-forward", "note", f"{port}:8888", code=1)
@@ -358,9 +358,9 @@ def test_which_port(note: Place, streams: Streams, start: Start) -> None:
     other = start("port-forward", "note", f"{port}:", "-n", note.namespace)
     with website(b"own") as web:
         streams.connect(note.namespace, "note-0", 8888, web)
-        assert fetch(address(own)) == b"own"
-        assert address(other) == f"http://127.0.0.1:{port}"
-        assert fetch(address(other)) == b"own"
+        assert fetch(forwarded_url(own)) == b"own"
+        assert forwarded_url(other) == f"http://127.0.0.1:{port}"
+        assert fetch(forwarded_url(other)) == b"own"
     assert b"-> port 8888 of pod note-0" in own.out
     assert "`x` is no PORT" in note.gpuctl("port-forward", "note", "x", code=2).err
     assert "`70000` is no PORT" in note.gpuctl("port-forward", "note", "70000", code=2).err
@@ -370,12 +370,14 @@ def test_which_port(note: Place, streams: Streams, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_the_next_connection_goes_to_the_pod_that_took_the_place(place: Place, streams: Streams, start: Start) -> None:
+def test_port_forward_connects_to_the_replacement_of_a_deleted_pod(
+    place: Place, streams: Streams, start: Start
+) -> None:
     place.apply(inference())
     [old] = place.running("serve")
     with website(b"old") as first, website(b"new") as second:
         streams.connect(place.namespace, old, 8000, first)
-        url = address(start("port-forward", "serve", ":8000", "-n", place.namespace))
+        url = forwarded_url(start("port-forward", "serve", ":8000", "-n", place.namespace))
         assert fetch(url) == b"old"
         place.kubectl("delete", "pod", old)
         place.until(lambda: set(place.pods("serve")) - {old}, "another pod")
@@ -386,7 +388,7 @@ def test_the_next_connection_goes_to_the_pod_that_took_the_place(place: Place, s
 
 @pytest.mark.slow
 def test_kubectl_agrees_with_the_simulated_kubelet(note: Place, streams: Streams) -> None:
-    """A second opinion on the other half of the tests above."""
+    """kubectl verifies that the simulated kubelet, the other side of these tests, behaves like a real one."""
     kubectl = str(note.plane.binaries / "kubectl")
     config = f"--kubeconfig={note.plane.kubeconfig()}"
     script = "cat; exit 9"

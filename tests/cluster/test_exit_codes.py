@@ -1,4 +1,4 @@
-"""Exit codes of commands by what goes wrong, as the README has them: 1 a refusal, 2 wrong usage, 3 the cluster."""
+"""Exit codes of commands by failure, as documented in the README: 1 rejected, 2 wrong usage, 3 cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from support.cluster_tools import Place, image, inference, training
 
 FILE = "jobs.yaml"
-# Command -> the exit code where RBAC forbids it. `diff` needs no right to write.
+# Exit code of each command where RBAC forbids it. `diff` needs no right to write.
 FORBIDDEN = {
     ("apply", "-f", FILE, "--yes"): 3,
     ("apply", "-f", FILE, "--dry-run=server"): 3,
@@ -28,7 +28,7 @@ UNREACHABLE = [
     ("wait", "job", "train", "--for=running"),
     ("fit", "-f", FILE),
 ]
-# What another manager holds; `diff` cannot tell a difference then, and 1 says that there is one.
+# Exit codes for a field of another manager. `diff` ends with 2 because 1 means that there are differences.
 CONFLICT = {
     ("apply", "-f", FILE, "--yes"): 1,
     ("apply", "-f", FILE, "--dry-run=server"): 1,
@@ -39,20 +39,20 @@ CONFLICT = {
 
 
 def names(value: object) -> str:
-    """A case's name."""
+    """Return the id of a case."""
     return " ".join(value) if isinstance(value, tuple) else str(value)
 
 
 @pytest.fixture
 def applied(place: Place) -> Place:
-    """Jobs that are there, and documents that change them."""
+    """Applied jobs, and documents that change them."""
     place.apply(training(), inference())
     place.file(training("new"), name="new.yaml")
     place.file(training(environment=image("v2")), inference(environment=image("v2"), service={"port": 8001}))
     return place
 
 
-def test_forbidden(applied: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_codes_without_rbac_rights(applied: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(applied.plane.kubeconfig("reader")))
     found = {arguments: applied.gpuctl(*arguments, code=None) for arguments in FORBIDDEN}
     assert {arguments: outcome.code for arguments, outcome in found.items()} == FORBIDDEN
@@ -61,12 +61,12 @@ def test_forbidden(applied: Place, monkeypatch: pytest.MonkeyPatch) -> None:
             assert "may not" in found[arguments].err, arguments
 
 
-def test_unreachable(applied: Place) -> None:
+def test_exit_code_of_an_unreachable_cluster(applied: Place) -> None:
     found = {arguments: applied.gpuctl(*arguments, "--context", "nowhere", code=None).code for arguments in UNREACHABLE}
     assert found == dict.fromkeys(UNREACHABLE, 3)
 
 
-def test_conflict(applied: Place) -> None:
+def test_exit_codes_of_a_field_conflict(applied: Place) -> None:
     applied.patch("Service", "svc-serve", {"spec": {"type": "ClusterIP"}}, manager="meddler")
     found = {arguments: applied.gpuctl(*arguments, code=None).code for arguments in CONFLICT}
     assert found == CONFLICT

@@ -1,4 +1,4 @@
-"""Trainings that have ended, and what runs them again: only what was asked for."""
+"""Finished trainings run again only if the user asks for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ CHANGED = training(job=ENDS, environment={"image": "registry.example.com/trainin
 BRIEF = {**ENDS, "ttl": "1s"}
 
 
-def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) -> None:
-    """By apply, diff, their JSON and --dry-run; a label alone changes in place; rerun asks nothing, and a set does."""
+def test_finished_training_runs_again_only_after_confirmation(place: Place) -> None:
+    """A changed image needs confirmation in apply, diff, JSON and --dry-run; a new label is updated in place. `rerun`
+    needs no confirmation, pruning does.
+    """
     place.apply(training(job=ENDS))
     place.ended("train")
     uid = place.uid("Job", "train")
@@ -60,14 +62,14 @@ def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) 
     assert place.gpuctl("delete", "job", "train").out.startswith("deleted")
 
 
-def gone(place: Place, *names: str) -> None:
-    """Wait until their ttl has removed finished trainings."""
+def wait_for_ttl(place: Place, *names: str) -> None:
+    """Wait until the ttl has removed finished trainings."""
     for name in names:
         place.until(lambda name=name: not place.exists("Job", name), f"the ttl of {name}")
 
 
 def respellings(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same training in other words: defaults that are written, and other spellings of values."""
+    """Yield equal trainings that are written differently: explicit defaults, other spellings of values."""
     yield {**job, "job": {**job["job"], "priority": "medium"}}
     yield {**job, "resources": {**job["resources"], "nodes": 1}}
     yield {**job, "resources": {**job["resources"], "cpu": "2000m", "memory": "4096Mi"}}
@@ -75,11 +77,13 @@ def respellings(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
-    """By apply, create's plan aside, diff, drift, --wait, labels alone; rerun, rollback, another image and delete do."""
+def test_training_removed_by_its_ttl_is_not_run_again(place: Place) -> None:
+    """apply, diff, drift and --wait treat it as finished, also with new labels; rerun, rollback and another image run
+    it again.
+    """
     job = training(job=BRIEF)
     place.apply(job)
-    gone(place, "train")
+    wait_for_ttl(place, "train")
 
     kept = place.apply(job, flags=("--wait",))
     assert kept.out.startswith("unchanged job.batch/train")
@@ -97,9 +101,9 @@ def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
 
     assert "runs training/train in" in place.gpuctl("rerun", "train", code=2).err
     assert place.gpuctl("rerun", "train", "--yes").out.startswith("created   job.batch/train")
-    gone(place, "train")
+    wait_for_ttl(place, "train")
     assert place.gpuctl("rollback", "train", "--yes").out.startswith("created")
-    gone(place, "train")
+    wait_for_ttl(place, "train")
     changed = copy.deepcopy(job)
     changed["environment"]["image"] = "registry.example.com/training:v2"
     assert place.plan(changed).actions["Job/train"] == "create"
@@ -109,8 +113,8 @@ def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_somebody_has_deleted_is_created_again(place: Place) -> None:
-    """Deleted by gpuctl, by name, file or prune; or gone before its ttl can have removed it."""
+def test_deleted_training_is_created_again(place: Place) -> None:
+    """Deleted by name, file or prune, or gone before its ttl can have removed it."""
     long = training(job={**ENDS, "ttl": "1h"})
     place.apply(long)
     place.ended("train")
@@ -128,11 +132,11 @@ def test_what_somebody_has_deleted_is_created_again(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_history_that_somebody_else_wrote(place: Place) -> None:
-    """It can hold up a training of its own namespace and name, and no other; with credentials nothing is known."""
+def test_copied_history_does_not_stop_another_training(place: Place) -> None:
+    """A history copied to another name is ignored. A document with masked credentials cannot be compared."""
     job = training(job=BRIEF)
     place.apply(job)
-    gone(place, "train")
+    wait_for_ttl(place, "train")
     (secret,) = [
         item
         for item in json.loads(place.kubectl("get", "secrets", "-o", "json"))["items"]
@@ -148,7 +152,7 @@ def test_a_history_that_somebody_else_wrote(place: Place) -> None:
 
     token = training("token", job=BRIEF, environment={"env": [{"name": "HF_TOKEN", "value": "hf_" + "a1" * 17}]})
     place.apply(token)
-    gone(place, "token")
+    wait_for_ttl(place, "token")
     plan = place.plan(token)
     assert plan.actions["Job/token"] == "create"
     assert "whether its document is the same is unknown" in plan.value["notes"][0]
