@@ -173,7 +173,7 @@ def test_denied_pods_are_reported_before_deletion(place: Place, deny: Deny, reas
 
 @pytest.mark.slow
 def test_policy_is_checked_with_the_labels_of_each_job(place: Place, deny: Deny) -> None:
-    """Of two similar jobs only one has the required label."""
+    """Two similar jobs; only one has the required label."""
     deny("has(object.metadata.labels) && 'cost-centre' in object.metadata.labels", "no label", POD, naked())
     good, bad = training("team-b", job={"labels": {"cost-centre": "7"}}), training("team-a")
     refused = place.apply(good, bad, code=1)

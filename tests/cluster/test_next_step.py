@@ -9,7 +9,7 @@ from support.cluster_tools import Place, compute, inference, notebook, training
 from support.command import on_a_terminal
 
 
-def test_apply_suggests_port_forward_for_new_services(place: Place) -> None:
+def test_apply_suggests_how_to_open_new_services(place: Place) -> None:
     advice = re.compile(r"`(gpuctl port-forward [^`]*)` forwards a local port to (\S+) when it runs\n")
     kubeconfig = str(place.plane.kubeconfig())
     options = ("-n", place.namespace, f"--kubeconfig={kubeconfig}")

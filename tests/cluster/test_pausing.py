@@ -134,7 +134,7 @@ def test_pause_retries_on_conflict(place: Place, proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_pause_needs_the_right_to_patch(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_needs_write_access(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(training())
     place.running("train")
     place.grant("alice", "view")

@@ -576,7 +576,7 @@ def test_why_without_the_right_to_read_queues(
 
 
 @pytest.mark.slow
-def test_apply_changes_nothing_while_kueue_is_down(
+def test_apply_changes_nothing_while_webhooks_are_down(
     queue_plane: ControlPlane, queue_place: Place, queues: Queues
 ) -> None:
     """Kueue's webhooks do not answer: apply fails before it deletes anything."""

@@ -46,7 +46,7 @@ def training(name: str, namespace: str, gpus: int) -> dict[str, Any]:
 def place(
     world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    """A place with quotas for two users, one of whom runs a job."""
+    """A place with quotas for two users; elon-musk runs a job."""
     result = node_world.place(world, tmp_path, capsys, monkeypatch)
     result.anywhere("apply", "-f", result.file(quota(QUOTA, **USERS)))
     result.anywhere("apply", "-f", result.file(training("sft", "elon-musk", 1)))

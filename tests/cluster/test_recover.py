@@ -1,4 +1,4 @@
-"""What a killed apply left: who is believed, what is shown and asked, what is missing, and what each command does then."""
+"""Recovery after a killed apply: which journals are trusted, what is shown and confirmed, and how commands use them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SMALL = {"gpu": 0, "cpu": "10m", "memory": "10Mi"}
 
 @pytest.fixture
 def session(plane: ControlPlane) -> Iterator[Session]:
-    """The API server, as the admin."""
+    """A session with the API server as the admin."""
     made = open_session(kubeconfig=str(plane.kubeconfig()))
     yield made
     made.close()
 
 
-def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[JournalEntry]:
-    """What an apply remembers that gives jobs another image."""
+def new_image_entries(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[JournalEntry]:
+    """Return the journal entries of an apply that gives jobs another image."""
     found = []
     for name in names:
         live = place.get(kind, name)
@@ -52,22 +52,22 @@ def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") ->
     return found
 
 
-def deleted(place: Place, *names: str, kind: str = "Job") -> None:
-    """Jobs are deleted, as a killed apply had done before it was."""
+def delete_jobs(place: Place, *names: str, kind: str = "Job") -> None:
+    """Delete jobs as the killed apply did."""
     for name in names:
         place.kubectl("delete", kind.lower(), name, "--wait=true")
 
 
-def killed(place: Place, session: Session, *names: str) -> list[JournalEntry]:
-    """An apply that gives jobs the image v2 is killed after its deletes."""
-    entries = remembered(place, *names)
+def leave_killed_apply(place: Place, session: Session, *names: str) -> list[JournalEntry]:
+    """Leave the state of an apply that was killed after its deletes; the new image is v2."""
+    entries = new_image_entries(place, *names)
     journals.write(session, entries, KEYS)
-    deleted(place, *names)
+    delete_jobs(place, *names)
     return entries
 
 
-def forged(place: Place, obj: Object, *, namespace: str | None = None) -> str:
-    """A journal from somebody's hand, made well: the Secret's name."""
+def forge_journal(place: Place, obj: Object, *, namespace: str | None = None) -> str:
+    """Create a well-formed journal by hand; return the Secret's name."""
     entry = JournalEntry(NO_UID, obj, obj, "post")
     index, _ = journal_secrets.secrets_of("abcdef0123", place.namespace, [entry], KEYS)
     index["metadata"]["namespace"] = namespace or place.namespace
@@ -94,7 +94,7 @@ def deployment(name: str, namespace: str, **spec: Any) -> Object:
 
 
 def secrets_of(place: Place) -> set[str]:
-    """The names of the Secrets that are there."""
+    """Return the names of the namespace's Secrets."""
     return {name.partition("/")[2] for name in place.objects(("Secret",))}
 
 
@@ -103,8 +103,8 @@ def image_of(place: Place, name: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["kube-system", "PriorityClass", "Secret"])
-def test_a_forged_journal_is_refused_by_name(place: Place, api: Api, form: str) -> None:
-    """Whoever may create Secrets in a namespace could otherwise have an admin act for him."""
+def test_recover_refuses_a_forged_journal_and_names_it(place: Place, api: Api, form: str) -> None:
+    """Otherwise, a user who may create Secrets in a namespace could make an admin create any object."""
     labels = {"app.kubernetes.io/managed-by": "gpuctl", "app": "evil"}
     metadata = {"name": "evil", "namespace": place.namespace, "labels": labels}
     obj = {
@@ -122,7 +122,7 @@ def test_a_forged_journal_is_refused_by_name(place: Place, api: Api, form: str) 
             "metadata": {**metadata, "annotations": {"kubernetes.io/service-account.name": "default"}},
         },
     }[form]
-    name = forged(place, obj)
+    name = forge_journal(place, obj)
     before = place.records()
     for arguments, code in (
         (("recover", "--yes"), 1),
@@ -142,9 +142,11 @@ def test_a_forged_journal_is_refused_by_name(place: Place, api: Api, form: str) 
     place.apply(training("a"))
 
 
-def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
-    """A Deployment in his own namespace anybody can forge; a Pod Security admission stops the author, not the admin."""
-    forged(place, deployment("evil", place.namespace))
+def test_recover_shows_the_whole_object_and_asks(place: Place) -> None:
+    """Any user can forge a Deployment in their own namespace; Pod Security stops that user, but not the admin who
+    recovers.
+    """
+    forge_journal(place, deployment("evil", place.namespace))
     before = place.records()
     stands_out = "privileged, path of the host /etc, service account admin"
     asked = place.gpuctl("recover", code=2)
@@ -173,8 +175,8 @@ def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Place, session: Session) -> None:
-    """Else a new one that the server refuses would be the way to have an old one created unseen."""
+def test_recover_shows_the_fallback_object_too(place: Place, session: Session) -> None:
+    """Otherwise an invalid new object would let a forged old object be created without being shown."""
     old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
     new["spec"]["template"]["spec"].pop("serviceAccountName")
     new["spec"]["template"]["spec"]["containers"][0].pop("securityContext")
@@ -191,11 +193,11 @@ def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Pla
     assert "the old object was created again, because the new one is refused: " in done
 
 
-def test_secrets_in_what_is_shown_are_masked(place: Place) -> None:
+def test_recover_masks_credentials(place: Place) -> None:
     obj = deployment("train", place.namespace)
     container = obj["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "HF_TOKEN", "value": "hf_do_not_show"}]
-    forged(place, obj)
+    forge_journal(place, obj)
     for arguments, code in (
         (("recover",), 2),
         (("recover", "--dry-run"), 0),
@@ -206,14 +208,14 @@ def test_secrets_in_what_is_shown_are_masked(place: Place) -> None:
         assert "hf_do_not_show" not in shown.out + shown.err
 
 
-def test_a_missing_part_is_named_and_the_rest_is_restored(
+def test_missing_journal_part_is_named_and_the_rest_restored(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_secrets, "_PACKED", 1200)
     names = [f"a{number:02}" for number in range(16)]
     documents = [training(name, resources=SMALL) for name in names]
     place.apply(*documents)
-    killed(place, session, *names)
+    leave_killed_apply(place, session, *names)
     parts = sorted(secrets_of(place))
     assert len(parts) > 4
     part = next(name for name in parts if name.endswith("-3"))
@@ -235,20 +237,20 @@ def test_a_missing_part_is_named_and_the_rest_is_restored(
     for command in ("apply", "diff"):
         refused = place.gpuctl(command, "-f", place.file(documents[0]), code={"apply": 1, "diff": 2}[command])
         assert f"Secret {part} is missing" in refused.err
-    # With the documents of what is lost nothing is.
+    # Nothing is lost if the documents of the lost jobs are applied again.
     place.apply(*documents, flags=("--yes",))
     assert {name.partition("/")[2] for name in place.objects(("Job",))} == set(names)
     assert secrets_of(place) == set()
 
 
 @pytest.mark.slow
-def test_what_was_missing_and_is_there_again_needs_no_journal(
+def test_missing_journal_part_of_existing_jobs_is_no_error(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a run leaves it that was killed while it took its journal away."""
+    """This is the state after a run was killed while it deleted its journal."""
     monkeypatch.setattr(journal_secrets, "_PACKED", 100)
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
-    (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)
+    (journal,) = journals.write(session, new_image_entries(place, "a", "b"), KEYS)
     place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}-2")
     done = place.gpuctl("recover", "--yes")
     assert f"job.batch/a in {place.namespace}: was not deleted yet" in done.out
@@ -257,17 +259,17 @@ def test_what_was_missing_and_is_there_again_needs_no_journal(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delete", [False, True], ids=["untouched", "deleted"])
-def test_a_journal_without_its_index(
+def test_journal_without_index_is_recovered(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch, delete: bool
 ) -> None:
-    """Nothing is deleted before the index is there; where something is gone all the same, it is shown and asked."""
+    """A run deletes objects only after it wrote the index; if an object is missing anyway, recover shows it and asks."""
     monkeypatch.setattr(journal_secrets, "_PACKED", 100)
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
     before = place.uids()
-    (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)
+    (journal,) = journals.write(session, new_image_entries(place, "a", "b"), KEYS)
     place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}")
     if delete:
-        deleted(place, "b")
+        delete_jobs(place, "b")
         assert "creates job.batch/b" in place.gpuctl("recover", code=2).err
         place.gpuctl("recover", "--yes")
     else:
@@ -279,10 +281,10 @@ def test_a_journal_without_its_index(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [None, {"index": "e30="}, {"x": "eA=="}], ids=str)
-def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session: Session) -> None:
-    """It is named; what is in other namespaces is recovered."""
+def test_invalid_journal_does_not_block_other_namespaces(place: Place, away: str, data: Any, session: Session) -> None:
+    """The invalid journal is named, and jobs in other namespaces are recovered."""
     place.apply(training("a"))
-    killed(place, session, "a")
+    leave_killed_apply(place, session, "a")
     labels = {f"{DOMAIN}/journal": "abcdef0123"}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "labels": labels}, "data": data}
     session.create({**secret, "metadata": {**secret["metadata"], "namespace": away}})
@@ -296,14 +298,14 @@ def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_namespace_that_is_being_terminated(
+def test_recover_skips_a_terminating_namespace(
     place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Nothing can be created in it, and nothing has to be: what is elsewhere is recovered, and nothing failed."""
+    """Nothing can be created in the namespace; other namespaces are recovered, and recover succeeds."""
     place.apply(training("a"))
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
     other = recreatable(json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json")))
-    killed(place, session, "a")
+    leave_killed_apply(place, session, "a")
     journals.write(session, [JournalEntry(NO_UID, other, other, "post")], KEYS)
     place.plane.kubectl("delete", "job", "b", "-n", away)
     finalizers = {"metadata": {"finalizers": ["example.com/stays"]}}
@@ -317,7 +319,7 @@ def test_a_namespace_that_is_being_terminated(
     def terminate() -> None:
         place.plane.kubectl("delete", "namespace", away, "--wait=false")
 
-    # The journal itself stays, too: the namespace's controller had taken it away otherwise.
+    # A finalizer keeps the journal; otherwise the namespace controller would delete it.
     journal = f"/api/v1/namespaces/{away}/secrets?labelSelector={DOMAIN}%2Fjournal"
     (index,) = (item for item in place.api.call("GET", journal)["items"])
     session.patch(Key("Secret", away, index["metadata"]["name"]), finalizers)
@@ -343,13 +345,13 @@ def test_a_namespace_that_is_being_terminated(
         session.patch(Key(kind, away, name), {"metadata": {"finalizers": None}})
 
 
-def test_a_held_lease_keeps_only_its_own_namespace(
+def test_held_lease_blocks_only_its_own_namespace(
     place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_recovery, "LEASE_WAIT", 1.0)
     place.apply(training("a"))
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
-    entries = killed(place, session, "a")
+    entries = leave_killed_apply(place, session, "a")
     other = json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json"))
     entries = [JournalEntry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
     journals.write(session, entries, KEYS)
@@ -366,10 +368,10 @@ def test_a_held_lease_keeps_only_its_own_namespace(
 
 
 @pytest.mark.slow
-def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> None:
-    """It is not taken for the job come back: that is said, and the journal stays until there is room for it."""
+def test_journal_stays_while_a_foreign_job_has_the_name(place: Place, session: Session) -> None:
+    """The foreign job is not mistaken for the recovered one; the journal stays until the name is free."""
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
-    killed(place, session, "a", "b")
+    leave_killed_apply(place, session, "a", "b")
     journal = secrets_of(place)
     pod = {"containers": [{"name": "main", "image": "registry.example.com/theirs:v1"}], "restartPolicy": "Never"}
     spec = {"suspend": True, "template": {"spec": pod}}
@@ -393,10 +395,10 @@ def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> 
 
 
 @pytest.mark.slow
-def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
-    """The file of one of the jobs is gone since: it comes back all the same, and somebody is told before."""
+def test_diff_shows_pending_recovery(place: Place, session: Session) -> None:
+    """The file of one job is gone, but the job is recovered; diff and apply show this before."""
     place.apply(training("a"), training("b"))
-    killed(place, session, "b")
+    leave_killed_apply(place, session, "b")
     told = place.gpuctl("diff", "-f", place.file(training("a")), code=1)
     assert f"recover   job.batch/b -n {place.namespace}  (an interrupted apply had deleted it)" in told.out
     assert "+  name: b" in told.out
@@ -419,11 +421,11 @@ def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, session: Session) -> None:
-    """It would run for a moment only to be replaced; and it stays paused."""
+def test_apply_does_not_recover_jobs_that_it_creates(place: Place, session: Session) -> None:
+    """A recovered job would run briefly and be replaced at once. The new job stays paused."""
     place.apply(training("a"))
     place.gpuctl("pause", "a")
-    killed(place, session, "a")
+    leave_killed_apply(place, session, "a")
     preview = place.plan(training("a", environment=image("v3")))
     assert preview.actions == {"Job/a": "create"}
     done = place.apply(training("a", environment=image("v3")))
@@ -434,16 +436,16 @@ def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, sessio
 
 
 @pytest.mark.slow
-def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, session: Session) -> None:
+def test_refused_apply_suggests_recover(place: Place, session: Session) -> None:
     place.apply(training("a"))
-    killed(place, session, "a")
+    leave_killed_apply(place, session, "a")
     place.kubectl("create", "quota", "none", "--hard=count/jobs.batch=0")
     place.until(lambda: place.get("ResourceQuota", "none").get("status", {}).get("hard"), "the quota")
     refused = place.apply(training("a", environment=image("v3")), code=1)
     assert f"`gpuctl recover -n {place.namespace}` restores them" in refused.err
     assert secrets_of(place)
     place.kubectl("delete", "quota", "none")
-    # Admission hears of it by a watch.
+    # The admission plugin learns about the deleted quota through a watch.
     trial = ("create", "job", "trial", "--image=x", "--dry-run=server")
     place.until(lambda: "created" in place.kubectl(*trial, check=False), "the quota to be gone")
     place.gpuctl("recover", "--yes")
@@ -452,10 +454,10 @@ def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, sessi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["job", "file"])
-def test_deleting_what_a_killed_apply_had_deleted(place: Place, session: Session, form: str) -> None:
-    """It is not there, and does not come back."""
+def test_delete_of_a_job_in_the_journal_drops_its_entry(place: Place, session: Session, form: str) -> None:
+    """The job does not exist, and is not created again."""
     place.apply(training("a"), training("b"))
-    killed(place, session, "a", "b")
+    leave_killed_apply(place, session, "a", "b")
     what = ("job", "a") if form == "job" else ("-f", place.file(training("a")))
     asked = place.gpuctl("delete", *what, code=2)
     assert "creates job.batch/b" in asked.err
@@ -468,8 +470,8 @@ def test_deleting_what_a_killed_apply_had_deleted(place: Place, session: Session
 
 
 @pytest.mark.slow
-def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place, session: Session) -> None:
-    """Changed in place, the workload has no entry of its own; still as it was, it gets its autoscaler back."""
+def test_autoscaler_is_restored_only_for_an_unchanged_deployment(place: Place, session: Session) -> None:
+    """A workload changed in place has no journal entry; if it is unchanged, its autoscaler is created again."""
     place.apply(inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
     main, scaler = place.get("Deployment", "b"), place.get("HorizontalPodAutoscaler", "b")
     entry = JournalEntry(
@@ -485,7 +487,7 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
     assert "creates horizontalpodautoscaler.autoscaling/b" in place.gpuctl("recover", code=2).err
     place.gpuctl("recover", "--yes")
     assert place.exists("HorizontalPodAutoscaler", "b")
-    # Once the Deployment is the new one, it stays gone.
+    # If the Deployment is the new one, the autoscaler is not created again.
     journals.write(session, [entry], KEYS)
     place.kubectl("delete", "hpa", "b")
     place.patch("Deployment", "b", {"metadata": {"annotations": {HASH: "0" * 32}}})
@@ -496,17 +498,17 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["untouched", "deleted", "being deleted"])
-def test_what_is_pruned_does_not_come_back(place: Place, session: Session, form: str) -> None:
-    """Its document was removed after the apply that was killed."""
+def test_pruned_job_is_not_recovered(place: Place, session: Session, form: str) -> None:
+    """The job's document was removed after the killed apply."""
     (directory := place.directory / "jobs").mkdir()
     for name in ("a", "b"):
         place.file(training(name, resources=SMALL), name=f"jobs/{name}.yaml")
     arguments = ("apply", "-f", str(directory), "--set", "jobs", "--prune", "--yes")
     place.gpuctl(*arguments)
-    journals.write(session, remembered(place, "a"), KEYS)
+    journals.write(session, new_image_entries(place, "a"), KEYS)
     (directory / "a.yaml").unlink()
     if form == "deleted":
-        deleted(place, "a")
+        delete_jobs(place, "a")
     elif form == "being deleted":
         place.kubectl("patch", "job", "a", "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
         place.kubectl("delete", "job", "a", "--wait=false")
@@ -519,10 +521,10 @@ def test_what_is_pruned_does_not_come_back(place: Place, session: Session, form:
 
 
 @pytest.mark.slow
-def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, session: Session) -> None:
-    """Its autoscaler had left before it: it does not come back only to stay alone."""
+def test_autoscaler_of_a_deleted_job_is_not_recovered(place: Place, session: Session) -> None:
+    """The killed apply had deleted the autoscaler first; it is not created again for a job that is being deleted."""
     place.apply(inference("serve", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
-    (entry,) = remembered(place, "serve", kind="Deployment")
+    (entry,) = new_image_entries(place, "serve", kind="Deployment")
     scaler = place.get("HorizontalPodAutoscaler", "serve")
     companion = JournalEntry(scaler["metadata"]["uid"], recreatable(scaler), None, "post", entry.key)
     journals.write(session, [entry, companion], KEYS)
@@ -533,11 +535,11 @@ def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, session: Sessio
 
 
 @pytest.mark.slow
-def test_a_rerun_ends_the_journal_of_its_job(place: Place, session: Session) -> None:
-    """Else somebody who deletes the job by other means would see it come back."""
+def test_rerun_removes_the_journal_of_its_job(place: Place, session: Session) -> None:
+    """Otherwise, a user who deletes the job with kubectl would see it created again."""
     place.apply(training("a", job=outcome("complete"), resources=SMALL))
     place.gpuctl("wait", "a", "--for", "done", "--timeout", "120s")
-    journals.write(session, remembered(place, "a"), KEYS)
+    journals.write(session, new_image_entries(place, "a"), KEYS)
     before = place.uid("Job", "a")
     place.gpuctl("rerun", "a", "--yes")
     assert place.uid("Job", "a") != before
@@ -545,9 +547,9 @@ def test_a_rerun_ends_the_journal_of_its_job(place: Place, session: Session) -> 
 
 
 @pytest.mark.slow
-def test_what_stood_beside_a_job_that_is_gone_leaves_with_its_name(place: Place, session: Session) -> None:
+def test_delete_removes_the_service_of_a_missing_job(place: Place, session: Session) -> None:
     place.apply(training("a", resources={**SMALL, "nodes": 2}))
-    killed(place, session, "a")
+    leave_killed_apply(place, session, "a")
     assert place.exists("Service", "a")
     place.gpuctl("delete", "job", "a", "--yes")
     assert not {name for name in place.names() if name.endswith("/a")}

@@ -1,4 +1,4 @@
-"""Lists that are followed, over whatever servers, networks and load balancers do to a watch."""
+"""The reflector (list and watch) with the errors that servers, networks and load balancers cause."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LIST = matching("GET", "/configmaps", watch=False)
 WATCH = matching("GET", "/configmaps", watch=True)
 
 
-class Witness:
-    """Follows the ConfigMaps of a namespace, and holds that nothing comes twice and nothing leaves that never came."""
+class EventChecker:
+    """Follows the ConfigMaps of a namespace; checks that no event comes twice and no unknown object is deleted."""
 
     def __init__(self, session: Session, namespace: str) -> None:
         self.there: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Witness:
         self._changed = threading.Condition()
         self._versions: set[str] = set()
         watched = WatchedList("ConfigMap", namespace, "watched=yes")
-        self.reflector = Reflector(session, [watched], self._hear)
+        self.reflector = Reflector(session, [watched], self._on_event)
         self.reflector.start()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
@@ -52,10 +52,10 @@ class Witness:
             assert self._changed.wait_for(condition, 60), f"{what}: {self.events} {self.errors}"
 
     def sees(self, *names: str) -> None:
-        """Wait until these are there, and no others."""
+        """Wait until exactly these objects exist."""
         self.until(lambda: set(self.there) == set(names), f"{names} are to be there")
 
-    def _hear(self, event: Event | ClusterError) -> None:
+    def _on_event(self, event: Event | ClusterError) -> None:
         with self._changed:
             if isinstance(event, Event):
                 self._note(event)
@@ -78,8 +78,8 @@ class Witness:
         self.there[name] = metadata["uid"]
 
 
-class Site:
-    """A namespace's ConfigMaps."""
+class NamespaceConfigMaps:
+    """Creates, changes and deletes ConfigMaps of a namespace."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -98,25 +98,25 @@ class Site:
 
 
 @pytest.fixture
-def site(place: Place) -> Site:
-    return Site(place)
+def config_maps(place: Place) -> NamespaceConfigMaps:
+    return NamespaceConfigMaps(place)
 
 
 @pytest.fixture
 def session(proxy: Proxy) -> Iterator[Session]:
-    """A session through the proxy."""
+    """A session whose requests go through the proxy."""
     made = open_session()
     yield made
     made.close()
 
 
 @pytest.fixture
-def witness(session: Session, place: Place) -> Iterator[Callable[[], Witness]]:
-    """Starts a witness, which ends with the test."""
-    begun: list[Witness] = []
+def start_checker(session: Session, place: Place) -> Iterator[Callable[[], EventChecker]]:
+    """Return a function that starts a checker, which is stopped after the test."""
+    begun: list[EventChecker] = []
 
-    def begin() -> Witness:
-        begun.append(Witness(session, place.namespace))
+    def begin() -> EventChecker:
+        begun.append(EventChecker(session, place.namespace))
         return begun[-1]
 
     yield begin
@@ -124,23 +124,25 @@ def witness(session: Session, place: Place) -> Iterator[Callable[[], Witness]]:
         one.reflector.stop()
 
 
-def seen(proxy: Proxy, wanted: Callable[[Request], bool]) -> list[Request]:
-    """The requests so far that are of a kind."""
+def matching_requests(proxy: Proxy, wanted: Callable[[Request], bool]) -> list[Request]:
+    """Return the recorded requests that match."""
     return [record.request for record in list(proxy.records) if wanted(record.request)]
 
 
-def test_what_comes_and_goes(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
-    site.create("a", "b")
-    one = witness()
+def test_reflector_reports_changes_in_order(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, start_checker: Callable[[], EventChecker]
+) -> None:
+    config_maps.create("a", "b")
+    one = start_checker()
     one.sees("a", "b")
     one.until(lambda: "LISTED" in one.events, "the end of the first list")
     assert one.events[-1] == "LISTED", "the objects come before it"
-    site.create("c")
-    site.change("a", "1")
-    site.delete("b")
+    config_maps.create("c")
+    config_maps.change("a", "1")
+    config_maps.delete("b")
     one.sees("a", "c")
     one.until(lambda: one.events[-3:] == ["ADDED c", "MODIFIED a", "DELETED b"], "events in order")
-    assert all(request.query["allowWatchBookmarks"] == "true" for request in seen(proxy, WATCH))
+    assert all(request.query["allowWatchBookmarks"] == "true" for request in matching_requests(proxy, WATCH))
 
 
 @pytest.mark.slow
@@ -154,72 +156,86 @@ def test_what_comes_and_goes(site: Site, proxy: Proxy, witness: Callable[[], Wit
         (refuse(504, "Timeout", "Too large resource version: 9999, current: 1"), 2),
     ],
 )
-def test_a_watch_that_is_not_taken(
-    site: Site, proxy: Proxy, witness: Callable[[], Witness], trouble: Action, lists: int
+def test_refused_watch_resumes_or_lists_again(
+    config_maps: NamespaceConfigMaps,
+    proxy: Proxy,
+    start_checker: Callable[[], EventChecker],
+    trouble: Action,
+    lists: int,
 ) -> None:
-    """What the server will know again is watched from where it was; the rest is listed again."""
-    site.create("a")
+    """A retryable error repeats the watch from its version; an expired or unknown version causes a new list."""
+    config_maps.create("a")
     proxy.reset(on(nth(1, WATCH), trouble))
-    one = witness()
+    one = start_checker()
     one.sees("a")
-    site.create("b")
+    config_maps.create("b")
     one.sees("a", "b")
-    assert len(seen(proxy, LIST)) == lists
+    assert len(matching_requests(proxy, LIST)) == lists
 
 
-def test_a_watch_that_breaks_goes_on_where_it_was(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
-    """In the middle of an event, again and again; one list is enough."""
-    site.create("a")
+def test_broken_watch_resumes_from_its_last_version(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, start_checker: Callable[[], EventChecker]
+) -> None:
+    """The stream is cut inside an event several times; the first list remains the only one."""
+    config_maps.create("a")
     proxy.reset(on(nth(1, WATCH, last=3), cut_stream(700)))
-    one = witness()
+    one = start_checker()
     one.sees("a")
     for number in range(6):
-        site.change("a", str(number))
-    site.create("b")
-    site.delete("a")
+        config_maps.change("a", str(number))
+    config_maps.create("b")
+    config_maps.delete("a")
     one.sees("b")
-    watches = seen(proxy, WATCH)
+    watches = matching_requests(proxy, WATCH)
     assert len(watches) > 1
-    assert len(seen(proxy, LIST)) == 1
+    assert len(matching_requests(proxy, LIST)) == 1
 
 
 @pytest.mark.slow
-def test_a_network_that_lets_no_stream_through(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
-    """Every watch ends before its first word: what changes is seen in lists."""
-    site.create("a", "b")
+def test_changes_are_found_by_lists_if_every_watch_fails(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, start_checker: Callable[[], EventChecker]
+) -> None:
+    """Every watch ends before its first event, so changes are found by listing."""
+    config_maps.create("a", "b")
     proxy.reset(on(WATCH, cut_before))
-    one = witness()
+    one = start_checker()
     one.sees("a", "b")
-    site.change("a", "1")
-    site.delete("b")
-    site.create("c")
+    config_maps.change("a", "1")
+    config_maps.delete("b")
+    config_maps.create("c")
     one.sees("a", "c")
     assert one.events.count("DELETED b") == 1
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_list_that_expires_under_itself(
-    site: Site, proxy: Proxy, witness: Callable[[], Witness], monkeypatch: pytest.MonkeyPatch, times: int
+def test_expired_list_starts_again(
+    config_maps: NamespaceConfigMaps,
+    proxy: Proxy,
+    start_checker: Callable[[], EventChecker],
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
 ) -> None:
-    """Its next page is gone: it begins again, the second time without pages."""
+    """The continue token of a page expires: the list starts again, the second time without pages."""
     monkeypatch.setattr(session_module, "PAGE", 2)
-    site.create(*"abcde")
+    config_maps.create(*"abcde")
 
     def is_next_page(request: Request) -> bool:
         return LIST(request) and "continue" in request.query
 
     proxy.reset(on(nth(2, is_next_page, last=1 + times), refuse(410, "Expired", "the continue parameter is too old")))
-    one = witness()
+    one = start_checker()
     one.sees(*"abcde")
     one.until(lambda: one.events[-1] == "LISTED", "the list's end")
     assert sorted(one.events[:-1]) == [f"ADDED {name}" for name in "abcde"]
-    assert ("limit" in seen(proxy, LIST)[-1].query) == (times == 1)
+    assert ("limit" in matching_requests(proxy, LIST)[-1].query) == (times == 1)
 
 
-def test_the_server_is_killed_and_comes_back(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
-    """Its memory of old versions is gone with it: what it does not know any more (410) is listed again."""
-    site.create("a", "b")
-    one = witness()
+def test_reflector_catches_up_after_a_server_restart(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, start_checker: Callable[[], EventChecker]
+) -> None:
+    """The server loses its watch cache: versions that it no longer has (410) cause a new list."""
+    config_maps.create("a", "b")
+    one = start_checker()
     one.sees("a", "b")
     one.until(lambda: "LISTED" in one.events, "the first list")
     away = threading.Event()
@@ -227,48 +243,51 @@ def test_the_server_is_killed_and_comes_back(site: Site, proxy: Proxy, witness: 
     def meanwhile(request: Request) -> Action | None:
         return None if away.is_set() or not WATCH(request) else cut_before
 
-    # What happens before the server knows of the watch again is in no event of it.
+    # Changes before the watch is open again are not events of that watch.
     proxy.reset(meanwhile)
-    site.place.plane.stop_api_server(kill=True)
-    site.place.plane.start_api_server()
-    site.delete("a")
-    site.change("b", "1")
-    site.create("c")
-    site.place.plane.restart_api_server(kill=True)
+    config_maps.place.plane.stop_api_server(kill=True)
+    config_maps.place.plane.start_api_server()
+    config_maps.delete("a")
+    config_maps.change("b", "1")
+    config_maps.create("c")
+    config_maps.place.plane.restart_api_server(kill=True)
     away.set()
     one.sees("b", "c")
     one.until(lambda: "MODIFIED b" in one.events, "what changed meanwhile")
-    site.create("d")
+    config_maps.create("d")
     one.sees("b", "c", "d")
     assert one.errors == []
 
 
 @pytest.mark.slow
-def test_bookmarks_say_how_far_a_watch_is(
-    site: Site, proxy: Proxy, witness: Callable[[], Witness], monkeypatch: pytest.MonkeyPatch
+def test_bookmarks_advance_the_resource_version(
+    config_maps: NamespaceConfigMaps,
+    proxy: Proxy,
+    start_checker: Callable[[], EventChecker],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing of ours happens, and yet the next watch begins later: at a version that the server still knows."""
+    """No watched object changes, but the next watch starts at a newer version that the server still has."""
     monkeypatch.setattr(session_module, "WATCH_TIMEOUT", 10)
     monkeypatch.setattr(session_module, "jittered", lambda seconds: 1.0)
-    site.create("a")
-    one = witness()
+    config_maps.create("a")
+    one = start_checker()
     one.sees("a")
     one.until(lambda: "LISTED" in one.events, "the first list")
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
-    site.place.api.call("POST", path_of("ConfigMap", site.place.namespace), other)
+    config_maps.place.api.call("POST", path_of("ConfigMap", config_maps.place.namespace), other)
     deadline = time.monotonic() + 120
-    # The server tells how far it is shortly before the end, which it may miss.
-    while len({request.query["resourceVersion"] for request in seen(proxy, WATCH)}) < 2:
+    # The server sends a bookmark shortly before the watch ends, but may miss it.
+    while len({request.query["resourceVersion"] for request in matching_requests(proxy, WATCH)}) < 2:
         said = f"every watch begins where the first one did: {one.events} {one.errors} {list(map(str, proxy.records))}"
         assert time.monotonic() < deadline, said
         time.sleep(0.05)
-    versions = [int(request.query["resourceVersion"]) for request in seen(proxy, WATCH)]
+    versions = [int(request.query["resourceVersion"]) for request in matching_requests(proxy, WATCH)]
     assert versions[-1] > versions[0]
-    assert len(seen(proxy, LIST)) == 1
+    assert len(matching_requests(proxy, LIST)) == 1
 
 
-def test_what_may_no_longer_be_read(site: Site, proxy: Proxy, session: Session, place: Place) -> None:
-    site.create("a")
+def test_forbidden_watch_raises(config_maps: NamespaceConfigMaps, proxy: Proxy, session: Session, place: Place) -> None:
+    config_maps.create("a")
     message = 'configmaps is forbidden: User "x" cannot watch resource "configmaps" in API group ""'
     proxy.reset(on(WATCH, refuse(403, "Forbidden", message)))
     reflector = Reflector(session, [WatchedList("ConfigMap", place.namespace, "watched=yes")])
@@ -280,8 +299,8 @@ def test_what_may_no_longer_be_read(site: Site, proxy: Proxy, session: Session, 
 
 
 @pytest.mark.slow
-def test_the_end_comes_at_once(site: Site, session: Session, place: Place) -> None:
-    """However long the watch would have been silent, and whoever waits for events."""
+def test_stop_ends_all_threads_promptly(config_maps: NamespaceConfigMaps, session: Session, place: Place) -> None:
+    """The watch is silent and a thread waits for events; both end without waiting for the watch timeout."""
     reflector = Reflector(session, [WatchedList("ConfigMap", place.namespace, "watched=yes")])
     before = set(threading.enumerate())
     reflector.start()
@@ -296,7 +315,7 @@ def test_the_end_comes_at_once(site: Site, session: Session, place: Place) -> No
     reader.start()
     threads = [thread for thread in threading.enumerate() if thread not in before]
     assert listed.wait(30)
-    # Its watch is under way by then, or will be.
+    # By then the watch is open or about to be opened.
     time.sleep(0.5)
     reflector.stop()
     for thread in threads:
@@ -305,8 +324,10 @@ def test_the_end_comes_at_once(site: Site, session: Session, place: Place) -> No
 
 
 @pytest.mark.slow
-def test_all_of_it_at_once(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
-    """Troubles one after another while objects come and go: in the end it knows what is there."""
+def test_reflector_survives_a_mix_of_errors(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, start_checker: Callable[[], EventChecker]
+) -> None:
+    """Several errors in a row while objects are created and deleted; the final state is correct."""
     troubles: list[Policy] = [
         on(nth(2, WATCH), cut_stream(500)),
         on(nth(4, WATCH), refuse(410, "Gone", "too old")),
@@ -315,69 +336,78 @@ def test_all_of_it_at_once(site: Site, proxy: Proxy, witness: Callable[[], Witne
         on(nth(2, LIST), refuse(503, "ServiceUnavailable", "not now")),
     ]
     proxy.reset(first_of(*troubles))
-    site.create("keep")
-    one = witness()
+    config_maps.create("keep")
+    one = start_checker()
     one.sees("keep")
     for number in range(12):
-        site.create(f"m-{number}")
-        site.change("keep", str(number))
+        config_maps.create(f"m-{number}")
+        config_maps.change("keep", str(number))
         if number % 3 == 0:
-            site.delete(f"m-{number}")
+            config_maps.delete(f"m-{number}")
         if number % 4 == 0:
             proxy.drain()
     one.sees("keep", *(f"m-{number}" for number in range(12) if number % 3))
 
 
 @pytest.mark.slow
-def test_fields_narrow_a_list_and_its_watch(site: Site, proxy: Proxy, session: Session) -> None:
-    """What has another value is neither listed nor told of later."""
-    site.create("a", "b")
+def test_field_selector_applies_to_list_and_watch(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, session: Session
+) -> None:
+    """Objects that the field selector excludes are neither listed nor reported."""
+    config_maps.create("a", "b")
     told: list[str] = []
     done = threading.Event()
 
-    def hear(event: Event | ClusterError) -> None:
+    def on_event(event: Event | ClusterError) -> None:
         assert isinstance(event, Event)
         told.append(f"{event.type} {event.object['metadata']['name']}" if event.object else event.type)
         if told[-1] == "DELETED a":
             done.set()
 
-    watched = WatchedList("ConfigMap", site.place.namespace, fields="metadata.name=a")
-    reflector = Reflector(session, [watched], hear)
+    watched = WatchedList("ConfigMap", config_maps.place.namespace, fields="metadata.name=a")
+    reflector = Reflector(session, [watched], on_event)
     reflector.start()
-    site.place.until(lambda: "LISTED" in told, "the list")
-    site.change("b", "1")
-    site.create("c")
-    site.change("a", "1")
-    site.delete("b")
-    site.delete("a")
+    config_maps.place.until(lambda: "LISTED" in told, "the list")
+    config_maps.change("b", "1")
+    config_maps.create("c")
+    config_maps.change("a", "1")
+    config_maps.delete("b")
+    config_maps.delete("a")
     assert done.wait(60), told
     reflector.stop()
     assert told == ["ADDED a", "LISTED", "MODIFIED a", "DELETED a"]
-    selectors = {request.query.get("fieldSelector") for request in [*seen(proxy, LIST), *seen(proxy, WATCH)]}
+    selectors = {
+        request.query.get("fieldSelector")
+        for request in [*matching_requests(proxy, LIST), *matching_requests(proxy, WATCH)]
+    }
     assert selectors == {"metadata.name=a"}
 
 
 @pytest.mark.slow
-def test_what_is_kept_of_objects_is_what_is_told(site: Site, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a list that comes in pages, of a watch, and of what a second list finds gone: nothing else is remembered."""
+def test_events_contain_only_the_kept_fields(
+    config_maps: NamespaceConfigMaps, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This holds for paged lists, watches, and deletions found by a second list; nothing else is stored."""
     monkeypatch.setattr(session_module, "PAGE", 2)
-    site.create(*"abcde")
+    config_maps.create(*"abcde")
     told: list[Event] = []
 
     def keep(obj: dict[str, Any]) -> dict[str, Any]:
         metadata = {key: obj["metadata"][key] for key in ("name", "uid", "resourceVersion")}
         return {"kind": obj["kind"], "metadata": metadata}
 
-    def hear(event: Event | ClusterError) -> None:
+    def on_event(event: Event | ClusterError) -> None:
         assert isinstance(event, Event)
         told.append(event)
 
-    reflector = Reflector(session, [WatchedList("ConfigMap", site.place.namespace, "watched=yes")], hear, keep)
+    reflector = Reflector(
+        session, [WatchedList("ConfigMap", config_maps.place.namespace, "watched=yes")], on_event, keep
+    )
     reflector.start()
-    site.place.until(lambda: any(event.type == "LISTED" for event in told), "the list")
-    site.change("a", "1")
-    site.delete("b")
-    site.place.until(lambda: told[-1].type == "DELETED", "the deletion")
+    config_maps.place.until(lambda: any(event.type == "LISTED" for event in told), "the list")
+    config_maps.change("a", "1")
+    config_maps.delete("b")
+    config_maps.place.until(lambda: told[-1].type == "DELETED", "the deletion")
     reflector.stop()
     assert [event.type for event in told] == [*["ADDED"] * 5, "LISTED", "MODIFIED", "DELETED"]
     for event in told:
@@ -387,27 +417,29 @@ def test_what_is_kept_of_objects_is_what_is_told(site: Site, session: Session, m
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["list", "watch"])
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_list_that_ended_is_tried_again(site: Site, proxy: Proxy, session: Session, when: str, status: int) -> None:
-    """Rights that were taken away come back: the error is told, then LISTED, and what changed meanwhile."""
-    site.create("a", "b")
+def test_refused_list_or_watch_is_retried(
+    config_maps: NamespaceConfigMaps, proxy: Proxy, session: Session, when: str, status: int
+) -> None:
+    """The reflector reports the errors; after the rights are granted again, LISTED and the missed changes."""
+    config_maps.create("a", "b")
     wanted = LIST if when == "list" else WATCH
     refused = threading.Event()
     proxy.reset(lambda request: None if refused.is_set() or not wanted(request) else refuse(status, "Forbidden", "no"))
     told: list[str] = []
 
-    def hear(event: Event | ClusterError) -> None:
+    def on_event(event: Event | ClusterError) -> None:
         name = event.object["metadata"]["name"] if isinstance(event, Event) and event.object else ""
         told.append(f"{event.type} {name}".strip() if isinstance(event, Event) else f"error {event.status}")  # type: ignore[attr-defined]
 
     reflector = Reflector(
-        session, [WatchedList("ConfigMap", site.place.namespace, "watched=yes")], hear, retry_after=0.3
+        session, [WatchedList("ConfigMap", config_maps.place.namespace, "watched=yes")], on_event, retry_after=0.3
     )
     reflector.start()
-    site.place.until(lambda: told.count(f"error {status}") > 1, "two attempts")
-    site.delete("a")
-    site.create("c")
+    config_maps.place.until(lambda: told.count(f"error {status}") > 1, "two attempts")
+    config_maps.delete("a")
+    config_maps.create("c")
     refused.set()
-    site.place.until(lambda: told[-1] == "LISTED", "the list")
+    config_maps.place.until(lambda: told[-1] == "LISTED", "the list")
     before = told.index(f"error {status}")
     if when == "watch":
         assert told[:before] == ["ADDED a", "ADDED b", "LISTED"]
@@ -415,23 +447,23 @@ def test_a_list_that_ended_is_tried_again(site: Site, proxy: Proxy, session: Ses
         assert sorted(later) == ["ADDED c", "DELETED a"]
     else:
         assert sorted(item for item in told if not item.startswith("error")) == ["ADDED b", "ADDED c", "LISTED"]
-    site.create("d")
-    site.place.until(lambda: told[-1] == "ADDED d", "what comes then")
+    config_maps.create("d")
+    config_maps.place.until(lambda: told[-1] == "ADDED d", "what comes then")
     reflector.stop()
 
 
 @pytest.mark.slow
-def test_a_kind_that_is_not_installed(place: Place, proxy: Proxy, session: Session) -> None:
-    """It has no objects, and is looked for again."""
+def test_missing_kind_is_listed_as_empty_and_retried(place: Place, proxy: Proxy, session: Session) -> None:
+    """The reflector reports an empty list and tries again."""
     missing = refuse(404, "NotFound", "the server could not find the requested resource")
     proxy.reset(on(matching("GET", "/jobsets"), missing))
     told: list[str] = []
 
-    def hear(event: Event | ClusterError) -> None:
+    def on_event(event: Event | ClusterError) -> None:
         assert isinstance(event, Event), event
         told.append(f"{event.type} {event.object['metadata']['name']}" if event.object else event.type)
 
-    reflector = Reflector(session, [WatchedList("JobSet", place.namespace)], hear, retry_after=0.3)
+    reflector = Reflector(session, [WatchedList("JobSet", place.namespace)], on_event, retry_after=0.3)
     reflector.start()
     place.until(lambda: len(told) > 2, "several attempts")
     assert set(told) == {"LISTED"}

@@ -1,4 +1,4 @@
-"""What is refused before anything is deleted, and what is asked: the running object stays the one it was."""
+"""Refusals before anything is deleted, and confirmations: the running object stays unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ V2 = {"environment": image("v2")}
 
 
 def quota(place: Place, **hard: int) -> None:
-    """A quota on GPUs (and other things) in the namespace, of which the API server knows what is in use."""
+    """Create a quota for GPUs and other resources, and wait until the API server has counted its use."""
     names = {"gpu": "requests.nvidia.com/gpu", "jobs": "count/jobs.batch"}
     spec = {"hard": {names[name]: str(value) for name, value in hard.items()}}
     place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limits"}, "spec": spec})
@@ -29,13 +29,13 @@ def quota(place: Place, **hard: int) -> None:
 
 
 def used(place: Place) -> int:
-    """GPUs in use by the quota's account."""
+    """Return the number of GPUs that the quota counts as used."""
     return int(place.get("ResourceQuota", "limits")["status"]["used"]["requests.nvidia.com/gpu"])
 
 
 @pytest.fixture
 def running(place: Place) -> Iterator[str]:
-    """A training that runs; its uid, which must be the same afterwards."""
+    """A running training: yields its uid, and checks that job and pods are unchanged after the test."""
     place.apply(training())
     place.running("train")
     uid, pods = place.uid("Job", "train"), place.pods("train")
@@ -46,7 +46,7 @@ def running(place: Place) -> Iterator[str]:
 
 
 def refused(place: Place, *documents: dict[str, Any], flags: tuple[str, ...] = ("--yes",)) -> str:
-    """What an apply says that is refused; the preview says the same."""
+    """Apply documents that must be refused; check that the preview prints the same errors, and return the messages."""
     preview = place.apply(*documents, flags=("--dry-run=server", *flags), code=1)
     outcome = place.apply(*documents, flags=flags, code=1)
     assert "nothing was changed" in outcome.err
@@ -60,18 +60,18 @@ def refused(place: Place, *documents: dict[str, Any], flags: tuple[str, ...] = (
 
 
 def _until_refused(place: Place, document: dict[str, Any]) -> None:
-    """Wait until admission knows what is new: it hears of it by watches."""
+    """Wait until admission enforces a new object, which it receives by a watch."""
     place.until(lambda: place.apply(document, flags=("--dry-run=server",), code=None).code == 1, "the refusal")
 
 
-def test_more_gpus_than_the_quota_has(place: Place, running: str) -> None:
+def test_apply_refuses_more_gpus_than_the_quota(place: Place, running: str) -> None:
     quota(place, gpu=2)
     said = refused(place, training(resources={"gpu": 3}, **V2))
     assert "quota limits: requests.nvidia.com/gpu would be 3 of 2" in said
 
 
 @pytest.mark.slow
-def test_several_jobs_that_fit_one_by_one_but_not_together(place: Place, running: str) -> None:
+def test_apply_refuses_jobs_that_exceed_the_quota_together(place: Place, running: str) -> None:
     quota(place, gpu=3)
     place.until(lambda: used(place) == 1, "the use of what runs")
     for number in (1, 2, 3):
@@ -81,7 +81,7 @@ def test_several_jobs_that_fit_one_by_one_but_not_together(place: Place, running
 
 
 @pytest.mark.slow
-def test_a_replacement_that_fits_only_with_what_the_old_one_gives_back(place: Place) -> None:
+def test_replacement_counts_the_quota_freed_by_the_old_job(place: Place) -> None:
     place.apply(training(resources={"gpu": 2}))
     place.running("train")
     quota(place, gpu=3)
@@ -93,13 +93,13 @@ def test_a_replacement_that_fits_only_with_what_the_old_one_gives_back(place: Pl
 
 
 @pytest.mark.slow
-def test_too_many_jobs(place: Place, running: str) -> None:
+def test_apply_refuses_more_jobs_than_the_quota(place: Place, running: str) -> None:
     quota(place, jobs=2)
     said = refused(place, training("a"), training("b"))
     assert "count/jobs.batch would be 3 of 2" in said
 
 
-def test_beyond_a_limit_range(place: Place, running: str) -> None:
+def test_apply_refuses_pods_beyond_a_limit_range(place: Place, running: str) -> None:
     limits = {"limits": [{"type": "Container", "max": {"memory": "8Gi"}}]}
     place.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits})
     _until_refused(place, training(resources={"memory": "16Gi"}))
@@ -108,7 +108,7 @@ def test_beyond_a_limit_range(place: Place, running: str) -> None:
     assert "maximum memory usage per Container is 8Gi, but limit is 16Gi" in said
 
 
-def test_pod_security(place: Place, running: str) -> None:
+def test_apply_refuses_pod_security_violations(place: Place, running: str) -> None:
     labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     place.api.call("PATCH", f"/api/v1/namespaces/{place.namespace}", labels, "application/merge-patch+json")
     _until_refused(place, training(**V2))
@@ -117,8 +117,8 @@ def test_pod_security(place: Place, running: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_priority_class_that_is_gone_is_made_again(place: Place, running: str) -> None:
-    """It is a shared object of the documents: absent, it is simply created before the job."""
+def test_missing_priority_class_is_created(place: Place, running: str) -> None:
+    """It is a shared object of the documents: if it does not exist, it is created before the job."""
     plane = place.plane
     plane.kubectl("delete", "priorityclass", "gpuctl-high", "--ignore-not-found")
     plan = place.plan(training(job={"priority": "high"}))
@@ -126,10 +126,10 @@ def test_a_priority_class_that_is_gone_is_made_again(place: Place, running: str)
 
 
 @pytest.mark.slow
-def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
+def test_missing_priority_class_without_rights_is_refused(
     place: Place, running: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Job's own dry-run says nothing about it; its pods would never come."""
+    """The dry-run of a Job does not detect it, but the Job's pods would never be created."""
     place.grant("nobody", "admin")
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
     place.platform("priorities: {high: {className: drill-gone, value: 7000000}}")
@@ -140,14 +140,14 @@ def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
 
 
 @pytest.mark.slow
-def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
+def test_priority_class_with_another_value_is_refused(place: Place, running: str) -> None:
     body = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": "drill-urgent"},
         "value": 9,
     }
-    # That of a first attempt stays.
+    # The class of a failed first attempt may still exist.
     place.plane.kubectl("delete", "priorityclass", "drill-urgent", "--ignore-not-found")
     place.plane.create(body)
     place.platform("priorities: {high: {className: drill-urgent, value: 7000000}}")
@@ -156,7 +156,7 @@ def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_missing_pull_secret_where_something_would_end(place: Place, running: str) -> None:
+def test_missing_pull_secret_blocks_only_replacements(place: Place, running: str) -> None:
     secret = {"environment": {**image("v2"), "imagePullSecret": "registry"}}
     said = refused(place, training(**secret))
     assert f"there is no pull secret registry in {place.namespace}" in said
@@ -166,7 +166,7 @@ def test_a_missing_pull_secret_where_something_would_end(place: Place, running: 
 
 
 @pytest.mark.slow
-def test_a_pool_without_nodes_where_something_would_end(place: Place, running: str) -> None:
+def test_pool_without_nodes_blocks_only_replacements(place: Place, running: str) -> None:
     said = refused(place, training(resources={"pool": "nowhere"}))
     assert "no node has the labels runwhere.ai/pool=nowhere" in said
     assert "its running pods would be ended" in said
@@ -174,7 +174,7 @@ def test_a_pool_without_nodes_where_something_would_end(place: Place, running: s
     assert "note: no node has the labels runwhere.ai/pool=nowhere" in note.err
 
 
-def test_a_misspelt_pool(place: Place, running: str) -> None:
+def test_misspelt_pool_suggests_a_similar_name(place: Place, running: str) -> None:
     meant = "no node has the labels runwhere.ai/pool=dril (did you mean runwhere.ai/pool=drill?)"
     said = refused(place, training(resources={"pool": "dril"}))
     assert f"training/train: {meant}, and its running pods would be ended" in said
@@ -185,8 +185,8 @@ def test_a_misspelt_pool(place: Place, running: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_misspelt_gpu_type(place: Place, running: str, api: Api) -> None:
-    """Types of nodes in other pools are not meant."""
+def test_misspelt_gpu_type_suggests_a_type_of_the_pool(place: Place, running: str, api: Api) -> None:
+    """GPU types of nodes in other pools are not suggested."""
     for node, pool, gpu_type in (("typed-1", "typed", "a100-80g"), ("typed-2", "other", "a100-40g")):
         labels = {f"{DOMAIN}/pool": pool, f"{DOMAIN}/gpu-type": gpu_type}
         place.plane.add_node(f"{place.namespace[:40]}-{node}", labels=labels, gpus=8)
@@ -205,8 +205,8 @@ def test_a_misspelt_gpu_type(place: Place, running: str, api: Api) -> None:
 
 
 @pytest.mark.slow
-def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
-    """A larger node may join: it is said, and asked where running work would end for it."""
+def test_more_gpus_than_any_node_is_noted_or_asked(place: Place, running: str) -> None:
+    """A larger node may join later: a new job gets a note; replacing running pods asks."""
     large = f"no node with {DOMAIN}/pool=drill has 65 nvidia.com/gpu (the largest, drill-0, has 64)"
     noted = place.apply(training("fresh", resources={"gpu": 65}))
     assert f"note: {large}: training/fresh cannot start" in noted.err
@@ -217,7 +217,7 @@ def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
 
 
 def missing_objects(namespace: str) -> dict[str, tuple[dict[str, Any], str]]:
-    """What a document may name that is not there: changes of a training, and what is said."""
+    """Return references to objects that do not exist: changes to a training, and the object's title in messages."""
     config = {"name": "conf", "configMap": {"name": "conf"}}
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     optional = {"name": "may", "secret": {"secretName": "may", "optional": True}}
@@ -237,7 +237,7 @@ def missing_objects(namespace: str) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize("what", part_of(missing_objects(""), 3))
-def test_a_missing_object(place: Place, running: str, what: str) -> None:
+def test_missing_object_blocks_only_replacements(place: Place, running: str, what: str) -> None:
     changes, title = missing_objects(place.namespace)[what]
     said = refused(place, training(**changes))
     assert f"training/train: there is no {title}, and its running pods would be ended" in said
@@ -262,8 +262,8 @@ def test_a_missing_object(place: Place, running: str, what: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_named_by_one_job_is_not_looked_for_by_another(place: Place) -> None:
-    """Jobs that differ in their variables alone are one to admission."""
+def test_missing_secret_is_noted_only_for_jobs_that_use_it(place: Place) -> None:
+    """Jobs that differ only in environment variables share one admission check."""
     named = training("a", environment={"env": [{"name": "A", "secret": "hf", "key": "t"}]})
     assert place.plan(named, training("b")).value["notes"] == [
         f"there is no secret hf in {place.namespace}, which training/a will wait for"
@@ -272,7 +272,7 @@ def test_what_is_named_by_one_job_is_not_looked_for_by_another(place: Place) -> 
 
 @pytest.mark.slow
 def test_contents_of_secrets_are_not_read(place: Place, proxy: Proxy) -> None:
-    """One request for each object, whatever the number of jobs, and none of its values."""
+    """One metadata request per object for any number of jobs; its values are not read."""
     text = "dG9wLXNlY3JldC12YWx1ZQ=="
     place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}, "data": {"t": text}})
     variables = {"environment": {"env": [{"name": "A", "secret": "hf", "key": "t"}]}}
@@ -282,8 +282,8 @@ def test_contents_of_secrets_are_not_read(place: Place, proxy: Proxy) -> None:
     assert "PartialObjectMetadata" in dict(reads[0].request.headers)["Accept"]
 
 
-def test_what_the_server_does_not_accept(place: Place, running: str) -> None:
-    # Behind a feature gate that this server has closed: only a cluster can know it.
+def test_fields_rejected_by_the_server_are_refused(place: Place, running: str) -> None:
+    # The operator needs a feature gate that this server has disabled: only the cluster can reject it.
     compared = [{"key": "example.com/age", "operator": "Gt", "value": "7"}]
     said = refused(place, training(podPatch={"tolerations": compared}, **V2))
     assert "job.batch/train" in said
@@ -293,7 +293,7 @@ def test_what_the_server_does_not_accept(place: Place, running: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
+def test_node_port_in_use_is_refused(place: Place, running: str) -> None:
     number = place.node_port()
     port = {"ports": [{"port": 80, "nodePort": number}], "type": "NodePort"}
     place.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "theirs"}, "spec": port})
@@ -303,7 +303,7 @@ def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_kind_that_the_cluster_does_not_have(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind_that_is_not_installed_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RESOURCES, "JobSet", RESOURCES["JobSet"]._replace(group="not-installed.x-k8s.io"))
     place.platform("training: {backend: jobset}")
     said = refused(place, training(resources={"nodes": 2}))
@@ -312,7 +312,7 @@ def test_a_kind_that_the_cluster_does_not_have(place: Place, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place) -> None:
+def test_apply_lists_all_confirmations_at_once(place: Place) -> None:
     place.apply(training("one"), training("two"), inference())
     place.running("one", "two", "serve")
     before = place.records()
@@ -333,7 +333,7 @@ def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place)
 
 
 @pytest.mark.slow
-def test_on_a_terminal_it_is_asked(place: Place, running: str) -> None:
+def test_apply_asks_on_a_terminal(place: Place, running: str) -> None:
     file = place.file(training(**V2))
     arguments = [sys.executable, "-m", "gpuctl", "apply", "-f", file, "-n", place.namespace]
     script = (
@@ -358,7 +358,7 @@ def test_on_a_terminal_it_is_asked(place: Place, running: str) -> None:
     assert "nothing was changed" in result.stdout
 
 
-def test_create_refuses_before_it_creates_anything(place: Place) -> None:
+def test_create_refuses_existing_jobs_before_creating_any(place: Place) -> None:
     place.gpuctl("create", "-f", place.file(training("one")))
     before = place.records()
     both = place.file(training("one"), training("two"), compute())
@@ -370,7 +370,7 @@ def test_create_refuses_before_it_creates_anything(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_create_refuses_what_is_somebody_elses(place: Place) -> None:
+def test_create_refuses_a_foreign_service_of_the_name(place: Place) -> None:
     port = {"ports": [{"port": 80}]}
     place.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-comp"}, "spec": port})
     outcome = place.gpuctl("create", "-f", place.file(compute()), code=1)
@@ -379,7 +379,7 @@ def test_create_refuses_what_is_somebody_elses(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
+def test_namespace_named_by_a_document_is_created(place: Place) -> None:
     name = f"{place.namespace[-50:].strip('-')}-new"
     document = training(job={"namespace": name})
     try:
@@ -392,8 +392,8 @@ def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place) -> None:
-    """A typing mistake would create it, and run jobs there without a quota."""
+def test_namespace_of_the_command_line_must_exist(place: Place) -> None:
+    """A mistyped name would create the namespace and run jobs there without a quota."""
     typo = place.namespace[:-1] + "x" + place.namespace[-1:]
     file, quota_file = place.file(training("a"), inference("b")), place.directory / "quota.yaml"
     expected = (
@@ -429,8 +429,8 @@ def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place
 
 
 @pytest.mark.slow
-def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> None:
-    """Also where all of its documents name another one."""
+def test_namespace_of_a_set_must_exist(place: Place) -> None:
+    """This holds even if all documents of the set name another namespace."""
     home = f"{place.namespace[-50:].strip('-')}-home"
     arguments = ("-f", place.file(training("a", job={"namespace": place.namespace})), "-n", home, "--set", "jobs")
     for flags, code in ((("apply",), 1), (("apply", "--dry-run=client"), 1), (("diff",), 2)):
@@ -449,7 +449,7 @@ def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> Non
 
 
 @pytest.mark.slow
-def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_namespace_of_the_context_must_exist(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(place.plane.kubeconfig().read_text())
     config["contexts"][0]["context"]["namespace"] = "nobody-made-this"
     own = place.directory / "kubeconfig"
@@ -460,7 +460,7 @@ def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, mon
     assert "did you mean" not in refused.err
 
 
-def test_a_namespace_that_is_going_away(place: Place) -> None:
+def test_terminating_namespace_is_refused(place: Place) -> None:
     name = f"{place.namespace[-50:].strip('-')}-old"
     plane: ControlPlane = place.plane
     plane.kubectl("create", "namespace", name)
@@ -475,7 +475,7 @@ def test_a_namespace_that_is_going_away(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_wait(place: Place) -> None:
+def test_apply_wait_reports_late_and_failed_jobs(place: Place) -> None:
     started = place.apply(training(), inference(), flags=("--wait",))
     assert "created" in started.out
     place.until(lambda: place.get("Job", "train")["status"].get("ready") == 1, "the Job to know it")
@@ -489,7 +489,7 @@ def test_wait(place: Place) -> None:
     assert outcome.actions == {"Job/failing": "create"}
 
 
-def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None:
+def test_stuck_finalizer_is_named_and_recover_completes(place: Place) -> None:
     place.apply(training(), compute())
     place.running("train", "comp")
     place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
@@ -512,7 +512,7 @@ def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None
 
 
 @pytest.mark.slow
-def test_the_next_apply_takes_the_journal_away(place: Place) -> None:
+def test_next_apply_removes_the_journal(place: Place) -> None:
     place.apply(training())
     place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
     place.apply(training(**V2), flags=("--yes", "--timeout=1s"), code=1)
@@ -524,8 +524,8 @@ def test_the_next_apply_takes_the_journal_away(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_queue_without_kueue_has_no_effect(place: Place) -> None:
-    """Which is said of a job of any number of nodes, and not of one without a queue."""
+def test_queue_without_kueue_is_noted(place: Place) -> None:
+    """The note names queued jobs with any number of nodes, and no job without a queue."""
     place.platform("training: {queue: {drill: research}}")
     told = place.apply(training("one"), training("two", resources={"nodes": 2}), inference(), flags=("--dry-run",))
     (note,) = (line for line in told.err.splitlines() if "has no Kueue" in line)
@@ -533,8 +533,8 @@ def test_a_queue_without_kueue_has_no_effect(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_the_server_shares_no_node_port_between_port_numbers(place: Place) -> None:
-    """Which `validate` says (GPU218, GPU418): the API server allocates a number once, whatever the protocols."""
+def test_server_rejects_one_node_port_for_two_port_numbers(place: Place) -> None:
+    """`validate` reports this as GPU218 and GPU418. The API server rejects it even if the protocols differ."""
     number = place.node_port()
 
     def taken(name: str, *ports: tuple[int, str]) -> str:
@@ -555,8 +555,8 @@ def test_the_server_shares_no_node_port_between_port_numbers(place: Place) -> No
 
 
 @pytest.mark.slow
-def test_a_document_larger_than_an_annotation(place: Place) -> None:
-    """It is applied, kept in the history, compared and changed as any other, and so is a pool of thousands of nodes."""
+def test_large_document_is_stored_compressed(place: Place) -> None:
+    """A document larger than an annotation is applied, compared and changed like any other."""
     large = {f"V{number}": "x" * 1000 for number in range(300)}
     place.apply(training("large", environment={**image("v1"), "env": large}))
     stored = place.get("Job", "large")["metadata"]["annotations"][f"{DOMAIN}/document"]

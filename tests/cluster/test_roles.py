@@ -1,4 +1,4 @@
-"""The roles in deploy/rbac: what each is for works, and one thing more is refused."""
+"""The roles in deploy/rbac: the commands of each role work, and commands beyond it are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Become = Callable[[str], None]
 
 @pytest.fixture(scope="module")
 def roles(plane: ControlPlane, drill_nodes: None) -> Iterator[None]:
-    """The roles and their example bindings, as they are shipped."""
+    """Apply the shipped roles and example bindings."""
     bindings = ROLES / "bindings.yaml"
     plane.kubectl("apply", "-k", str(ROLES))
     plane.kubectl("apply", "-f", str(bindings))
@@ -41,7 +41,7 @@ def roles(plane: ControlPlane, drill_nodes: None) -> Iterator[None]:
 
 @pytest.fixture
 def become(place: Place, roles: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Become]:
-    """Run all further commands as a user, in team-a."""
+    """Return a function that switches all further commands to a user, in team-a."""
     own, place.namespace = place.namespace, "team-a"
 
     def switch(user: str) -> None:
@@ -54,10 +54,10 @@ def become(place: Place, roles: None, monkeypatch: pytest.MonkeyPatch) -> Iterat
     place.namespace = own
 
 
-def test_a_user_runs_jobs(place: Place, become: Become) -> None:
-    """Every command that changes or reaches jobs, without a note of what is lacking."""
+def test_user_role_runs_jobs(place: Place, become: Become) -> None:
+    """Every command that changes or reads jobs works, without a note about missing rights."""
     become("admin")
-    place.apply(*JOBS)  # priority classes are an administrator's
+    place.apply(*JOBS)  # only an administrator may create priority classes
     for name in ("a", "b"):
         place.gpuctl("delete", "job", name)
     become("member")
@@ -93,7 +93,7 @@ def test_a_user_runs_jobs(place: Place, become: Become) -> None:
     assert "Job/a" not in place.names()
 
 
-def test_a_viewer_looks(place: Place, become: Become) -> None:
+def test_viewer_role_only_reads(place: Place, become: Become) -> None:
     become("admin")
     place.apply(*JOBS)
     place.running("a", "b")
@@ -119,10 +119,10 @@ def test_a_viewer_looks(place: Place, become: Become) -> None:
     assert "no" in place.plane.kubectl("auth", "can-i", "get", "secrets", "-n", "team-a", user="onlooker", check=False)
 
 
-def test_a_keeper_of_pools(place: Place, become: Become, api: Api) -> None:
-    """Pools, quotas and labels of nodes in the whole cluster; nobody's jobs and nobody's Secrets."""
+def test_pool_admin_role_changes_pools_and_quotas(place: Place, become: Become, api: Api) -> None:
+    """The role covers pools, quotas and node labels of the whole cluster, but no jobs and no Secrets."""
     become("keeper")
-    # Those of a first attempt may just be going.
+    # Objects of a failed first attempt may still be terminating.
     own = uuid4().hex[:6]
     node, team = f"roles-node-{own}", f"roles-team-{own}"
     place.plane.add_node(node, gpus=8)
@@ -159,7 +159,7 @@ def test_a_keeper_of_pools(place: Place, become: Become, api: Api) -> None:
         api.request("DELETE", f"/api/v1/namespaces/{team}")
 
 
-def test_roles_name_what_they_allow() -> None:
+def test_roles_have_no_wildcards_and_no_escalation() -> None:
     for path in ROLES.glob("*.yaml"):
         for document in yaml.safe_load_all(path.read_text()):
             text = json.dumps(document.get("rules") or [])

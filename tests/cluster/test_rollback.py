@@ -1,4 +1,4 @@
-"""Going back to an earlier document of a job: what is asked, what it leaves alone, and what it refuses to believe."""
+"""`gpuctl rollback`: its confirmation, the objects that it does not change, and the revisions that it refuses."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ TOKEN = "hf_abcdefghijklmnopqrstuvwxyz"
 
 
 def image_of(place: Place, name: str = "serve", kind: str = "Deployment") -> str:
-    """The tag of a job's image."""
+    """Return the tag of a job's image."""
     found = place.get(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"]
     return str(found).rpartition(":")[2]
 
 
-def three(place: Place) -> None:
-    """A service of three documents; it has the third."""
+def apply_three_revisions(place: Place) -> None:
+    """Apply three revisions of a service; the third is live."""
     place.apply(inference())
     place.apply(inference(environment=image("v2")), flags=("--yes",))
     place.apply(inference(environment=image("v3"), service={"replicas": 2}), flags=("--yes",))
 
 
 def causes(place: Place, name: str = "serve") -> list[tuple[int, str, int | None]]:
-    """What the history says of each revision."""
+    """Return revision, cause and target revision of each history entry."""
     items = place.gpuctl("history", name, "-o", "json").value["items"]
     return [(item["revision"], item["cause"], item["to"]) for item in items]
 
 
-def forge(place: Place, number: int, document: Object, job: str = "serve") -> None:
-    """A revision from somebody's hand, made well."""
+def forge_revision(place: Place, number: int, document: Object, job: str = "serve") -> None:
+    """Create a well-formed revision by hand."""
     past = past_documents.PastDocument(number, document, who="admin")
     place.create(past_documents.secret_of(past, place.namespace, job, KEYS))
 
 
-def test_back_and_forth(place: Place) -> None:
-    three(place)
+def test_rollback_to_previous_and_given_revisions(place: Place) -> None:
+    apply_three_revisions(place)
     asked = place.gpuctl("rollback", "serve", code=2)
     assert f"rolls back inference/serve in {place.namespace} to revision 2 (" in asked.err
     assert ", admin): environment.image: ...app:v3 -> ...app:v2, service.replicas: 2 -> 1\n" in asked.err
@@ -56,19 +56,19 @@ def test_back_and_forth(place: Place) -> None:
     assert image_of(place) == "v2"
     assert causes(place)[0] == (4, "rolled back", 2)
     assert "rolled back to 2" in place.gpuctl("history", "serve").out
-    # Once more is back again, as `kubectl rollout undo` has it.
+    # A second rollback returns to the newer revision, as with `kubectl rollout undo`.
     place.gpuctl("rollback", "serve", "--yes")
     assert image_of(place) == "v3"
     place.gpuctl("rollback", "inference/serve", "--to", "1", "--yes", "--wait")
     assert image_of(place) == "v1"
     assert causes(place)[0] == (6, "rolled back", 1)
-    # It is applied as its file would be: there is nothing left to do.
+    # The result equals applying the document's file.
     assert set(place.plan(inference()).actions.values()) == {"unchanged"}
     assert "unchanged" in json.dumps(place.gpuctl("rollback", "serve", "--to", "1", "-o", "json").value)
 
 
-def test_what_is_looked_at_changes_nothing(place: Place) -> None:
-    three(place)
+def test_rollback_dry_run_changes_nothing(place: Place) -> None:
+    apply_three_revisions(place)
     before = place.records()
     shown = place.gpuctl("rollback", "serve", "--dry-run")
     assert "replace" in shown.out
@@ -82,8 +82,8 @@ def test_what_is_looked_at_changes_nothing(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_was_deleted_comes_back(place: Place) -> None:
-    three(place)
+def test_rollback_restores_a_deleted_job(place: Place) -> None:
+    apply_three_revisions(place)
     place.gpuctl("delete", "job", "serve", "--yes")
     assert place.names() == set()
     asked = place.gpuctl("rollback", "serve", code=2)
@@ -94,7 +94,7 @@ def test_a_job_that_was_deleted_comes_back(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_other_jobs_and_sets_are_left_alone(place: Place) -> None:
+def test_rollback_changes_no_other_jobs_or_sets(place: Place) -> None:
     both = (inference(), training())
     place.apply(*both, flags=("--set", "team"))
     place.apply(inference(environment=image("v2")), training(), flags=("--set", "team", "--yes"))
@@ -105,14 +105,14 @@ def test_other_jobs_and_sets_are_left_alone(place: Place) -> None:
     assert place.get("Deployment", "serve")["metadata"]["labels"][PART_OF] == part
     assert place.get("Service", "svc-serve")["metadata"]["labels"][PART_OF] == part
     assert place.uid("Job", "train") == uid
-    # Its files still have it: a prune finds nothing.
+    # The set's files still contain the job, so a prune finds nothing.
     plan = place.plan(*both, flags=("--set", "team", "--prune"))
     assert set(plan.actions.values()) == {"unchanged"}
 
 
 @pytest.mark.slow
-def test_credentials_are_not_kept(place: Place) -> None:
-    """What lacks a value is not applied with asterisks, and the advice works."""
+def test_rollback_refuses_revisions_without_their_credentials(place: Place) -> None:
+    """Credentials are not stored; a masked value is never applied, and the suggested commands work."""
     with_token = inference(environment={"env": [{"name": "HF_TOKEN", "value": TOKEN}]})
     place.apply(with_token)
     place.apply(merged(with_token, {"environment": image("v2")}), flags=("--yes",))
@@ -131,8 +131,8 @@ def test_credentials_are_not_kept(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_controller_of_git_keeps_goes_back_in_git(place: Place) -> None:
-    three(place)
+def test_rollback_refuses_jobs_managed_by_argo_cd(place: Place) -> None:
+    apply_three_revisions(place)
     tracking = f"web:apps/Deployment:{place.namespace}/serve"
     place.patch("Deployment", "serve", {"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": tracking}}})
     refused = place.gpuctl("rollback", "serve", "--yes", code=1)
@@ -144,7 +144,7 @@ def test_what_a_controller_of_git_keeps_goes_back_in_git(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_there_is_nothing_to_go_back_to(place: Place) -> None:
+def test_rollback_without_history_is_refused(place: Place) -> None:
     place.apply(inference())
     refused = place.gpuctl("rollback", "serve", "--yes", code=1)
     assert f"no other document of serve in {place.namespace} is kept" in refused.err
@@ -152,12 +152,12 @@ def test_there_is_nothing_to_go_back_to(place: Place) -> None:
     assert "there is no revision 7 of serve" in place.gpuctl("rollback", "serve", "--to", "7", code=1).err
 
 
-def test_a_forged_revision_is_only_what_its_author_could_ask_for(place: Place) -> None:
-    """In his own namespace and of this job; an admin who goes back to it sees what stands out, and has to confirm."""
+def test_forged_revision_shows_its_privileges_and_asks(place: Place) -> None:
+    """The revision can only change this job in its own namespace; the admin sees its privileges and must confirm."""
     place.apply(inference())
     patch = {"hostPID": True, "containers": [{"name": "main", "securityContext": {"privileged": True}}]}
     evil = merged(inference(), {"job": {"namespace": place.namespace}, "podPatch": patch})
-    forge(place, 2, evil)
+    forge_revision(place, 2, evil)
     asked = place.gpuctl("rollback", "serve", "--to", "2", code=2)
     assert "; has privileged, processes of the host\n" in asked.err
     assert "+    hostPID: true" in asked.err or "+  hostPID: true" in asked.err
@@ -176,30 +176,30 @@ def test_a_forged_revision_is_only_what_its_author_could_ask_for(place: Place) -
         {"kind": "pool"},
     ],
 )
-def test_a_revision_of_something_else_is_none(place: Place, changes: Object) -> None:
+def test_forged_revision_of_another_object_is_ignored(place: Place, changes: Object) -> None:
     place.apply(inference())
     document = merged(merged(inference(), {"job": {"namespace": place.namespace}}), changes)
-    forge(place, 2, document)
+    forge_revision(place, 2, document)
     refused = place.gpuctl("rollback", "serve", "--to", "2", "--yes", code=1)
     assert "there is no revision 2 of serve" in refused.err
     assert "no other document of serve" in place.gpuctl("rollback", "serve", "--yes", code=1).err
 
 
 @pytest.mark.slow
-def test_a_revision_that_is_no_valid_document(place: Place) -> None:
-    """Two spellings of one key, one for us and one for the compiler; a field that there is not."""
+def test_invalid_revision_is_refused(place: Place) -> None:
+    """Two spellings of one key that gpuctl and the compiler could read differently, and an unknown field."""
     place.apply(inference())
     own = {"name": "serve", "namespace": place.namespace}
-    forge(place, 2, {**inference(job=own), "Job": {"name": "other", "namespace": "kube-system"}})
-    forge(place, 3, inference(job=own, resources={"gpus": 1}))
+    forge_revision(place, 2, {**inference(job=own), "Job": {"name": "other", "namespace": "kube-system"}})
+    forge_revision(place, 3, inference(job=own, resources={"gpus": 1}))
     for number in ("2", "3"):
         refused = place.gpuctl("rollback", "serve", "--to", number, "--yes", code=1)
         assert f"revision {number} of serve:" in refused.err
     assert image_of(place) == "v1"
 
 
-def test_with_the_rights_of_whoever_asks(plane: ControlPlane, place: Place) -> None:
-    three(place)
+def test_rollback_uses_the_rights_of_its_user(plane: ControlPlane, place: Place) -> None:
+    apply_three_revisions(place)
     rules = [
         {"apiGroups": [""], "resources": ["secrets", "pods", "services"], "verbs": ["get", "list"]},
         {"apiGroups": ["apps", "batch"], "resources": ["*"], "verbs": ["get", "list"]},

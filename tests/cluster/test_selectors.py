@@ -1,4 +1,4 @@
-"""Selectors as the API server itself understands them: the mirror has to select the same."""
+"""Label and field selectors: the mirror must select the same objects as the API server."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ FIELDS = [
 
 
 @pytest.mark.slow
-def test_selectors_mean_what_the_api_server_takes_them_for(place: Place) -> None:
-    """What it refuses, and what is written in a way that it alone may judge, is left to it."""
+def test_selectors_match_like_the_api_server(place: Place) -> None:
+    """The mirror leaves selectors to the server if the server rejects them or only the server can interpret them."""
     for number, labels in enumerate(LABELS):
         metadata = {"name": f"m-{number}", "labels": labels}
         place.api.call(
@@ -149,6 +149,6 @@ def test_selectors_mean_what_the_api_server_takes_them_for(place: Place) -> None
 
 
 @pytest.mark.parametrize("text", ["app in chat", "app===chat", "(app)", "a b", "!!app", "=chat"])
-def test_what_is_no_selector(text: str) -> None:
+def test_invalid_selectors_raise(text: str) -> None:
     with pytest.raises(NotASelector):
         LabelSelector(text)

@@ -1,4 +1,4 @@
-"""Sets: what is a member, what is pruned and what never is, and what the set's parent says at every moment."""
+"""Sets: which objects are members, what is pruned and never pruned, and what the parent object records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALED = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}
 
 
 class Repository:
-    """A directory of documents that is applied as a set, again and again."""
+    """A directory of documents that is applied as a set."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -31,59 +31,55 @@ class Repository:
         self.directory.mkdir()
 
     def write(self, **files: Document) -> None:
-        """Write files, by name."""
         for name, document in files.items():
             (self.directory / f"{name}.yaml").write_text(json.dumps(document))
 
     def remove(self, *names: str) -> None:
-        """Remove files."""
         for name in names:
             (self.directory / f"{name}.yaml").unlink()
 
     def apply(self, *flags: str, name: str = "web", code: int = 0) -> Any:
-        """Apply the directory as a set."""
         return self.place.gpuctl("apply", "-f", str(self.directory), "--set", name, *flags, code=code)
 
     def prune(self, *flags: str, code: int = 0) -> Any:
-        """Apply and prune, agreed to."""
+        """Apply the set with --prune and --yes."""
         return self.apply("--prune", "--yes", *flags, code=code)
 
     def parent(self, name: str = "web") -> dict[str, Any]:
-        """The set's parent."""
+        """Return the set's parent object."""
         return self.place.get("Secret", name)
 
     def recorded(self, name: str = "web") -> tuple[str, str]:
-        """The kinds and the additional namespaces that the parent names."""
+        """Return the kinds and the additional namespaces that the parent records."""
         annotations = self.parent(name)["metadata"]["annotations"]
         return annotations[applyset.GROUP_KINDS], annotations.get(applyset.NAMESPACES, "")
 
     @property
     def id(self) -> str:
-        """What the members are labelled with."""
+        """The set's id, which is the label value of its members."""
         return applyset.set_id("web", self.place.namespace)
 
 
 @pytest.fixture
 def repository(place: Place) -> Repository:
-    """A directory, and nothing in it."""
+    """A repository without files."""
     return Repository(place)
 
 
 def actions(outcome: Any) -> dict[str, str]:
-    """``kind/name`` -> what was done, of the lines of an apply, in their order."""
+    """Return the action of each ``kind/name`` in the output of an apply, in order."""
     words = [line.split() for line in outcome.out.splitlines()]
     return {line[1]: line[0] for line in words if not line[1].startswith(("namespace/", "priorityclass."))}
 
 
 def labels(obj: Mapping[str, Any]) -> dict[str, str]:
-    """An object's labels."""
     return dict(obj["metadata"].get("labels") or {})
 
 
-# What is recorded.
+# Membership and the parent object.
 
 
-def test_members_are_labelled_on_top_and_the_parent_is_kubectls_form(place: Place, repository: Repository) -> None:
+def test_members_and_parent_carry_the_metadata_of_the_set(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=inference("b", autoscaling=SCALED), c=notebook("c"))
     repository.apply()
     members = place.objects()
@@ -149,7 +145,7 @@ def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Rep
 
 
 @pytest.mark.slow
-def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> None:
+def test_kubectl_refuses_to_manage_the_set(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     repository.apply()
     command = [str(place.plane.binaries / "kubectl"), f"--kubeconfig={place.plane.kubeconfig()}", "apply"]
@@ -167,7 +163,7 @@ def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> N
     assert place.names() == {"Job/a"}
 
 
-# What is pruned.
+# Pruning.
 
 
 @pytest.mark.slow
@@ -179,7 +175,7 @@ def test_prune_needs_a_set(place: Place, repository: Repository) -> None:
     assert place.names() == set()
 
 
-def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repository: Repository) -> None:
+def test_prune_is_previewed_confirmed_and_done_last(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"), c=inference("c"))
     repository.apply()
     place.running("a", "b", "c")
@@ -210,7 +206,7 @@ def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repos
 
 
 @pytest.mark.slow
-def test_without_prune_members_stay_and_stay_known(place: Place, repository: Repository) -> None:
+def test_apply_without_prune_keeps_members_recorded(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=inference("b"))
     repository.apply()
     repository.remove("b")
@@ -222,8 +218,8 @@ def test_without_prune_members_stay_and_stay_known(place: Place, repository: Rep
     assert repository.recorded() == ("Job.batch", "")
 
 
-def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
-    """Other sets' members, forged labels, controllers' objects, shared ones; none of them even when all is pruned."""
+def test_prune_spares_foreign_shared_and_controlled_objects(place: Place, repository: Repository) -> None:
+    """Members of other sets, objects with forged labels, objects of controllers, and shared objects are never pruned."""
     other = {PART_OF: applyset.set_id("other", place.namespace), "app.kubernetes.io/managed-by": "gpuctl"}
     ours = {PART_OF: repository.id, "app.kubernetes.io/managed-by": "gpuctl"}
 
@@ -240,7 +236,7 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     config_map("shared", labels=ours, annotations={"runwhere.ai/shared": "true"})
     config_map("pruned", "gpuctl", labels=ours)
     config_map("copied", labels=ours)
-    # The garbage collector takes an object whose owner is absent: the owner has to be there.
+    # The garbage collector deletes objects whose owner does not exist, so the owner must exist.
     owner |= {"name": "a", "uid": place.uid("Job", "a")}
     repository.write(a=training("b"))
     outcome = repository.apply("--prune", "--dry-run=server")
@@ -249,7 +245,7 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     pruned = {name for name, action in actions(outcome).items() if action == "prune"}
     assert pruned == {"job.batch/a", "service/a", "configmap/a-hostfile", "configmap/pruned"}
     repository.prune()
-    # `controlled` went with its owner, which is the garbage collector's work.
+    # The garbage collector deletes `controlled` with its owner.
     place.until(lambda: "ConfigMap/controlled" not in place.names(), "the garbage collector")
     assert place.names() == {
         "Job/b",
@@ -258,7 +254,7 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> None:
+def test_prune_of_everything_needs_allow_empty(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
     repository.remove("a", "b")
@@ -271,7 +267,7 @@ def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> N
         difference = place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2)
         assert difference.err == said
         assert place.names() == {"Job/a", "Job/b"}, step
-        # Neither is a platform's file a document that is left.
+        # A platform file does not count as a remaining document either.
         (repository.directory / "platform.yaml").write_text("kind: platform\nversion: v0.1\n")
     (repository.directory / "platform.yaml").unlink()
     gone = place.gpuctl(
@@ -298,7 +294,7 @@ def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> N
         ("shared", "a link"),
     ],
 )
-def test_nothing_is_pruned_while_something_was_not_read(
+def test_prune_refuses_while_files_were_not_read(
     place: Place, repository: Repository, name: str, text: str | None
 ) -> None:
     repository.write(a=training("a"), b=training("b"))
@@ -320,14 +316,14 @@ def test_nothing_is_pruned_while_something_was_not_read(
     assert place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2).err.endswith(said)
     assert place.names() == {"Job/a", "Job/b"}
     assert place.gpuctl("validate", str(repository.directory)).out.count(f"--> {path}:1:1") == 1
-    # Without anything to prune nobody is kept from applying.
+    # Without --prune, unread files do not block an apply.
     assert repository.apply().code == 0
     repository.prune("--allow-skipped")
     assert place.names() == {"Job/a"}
 
 
 @pytest.mark.slow
-def test_a_kind_with_a_typing_mistake_prunes_nothing(place: Place, repository: Repository) -> None:
+def test_unknown_kind_prunes_nothing(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
     repository.write(b={**training("b"), "kind": "Training"})
@@ -339,7 +335,7 @@ def test_a_kind_with_a_typing_mistake_prunes_nothing(place: Place, repository: R
 
 
 @pytest.mark.slow
-def test_a_directory_without_yaml_may_hold_what_was_not_read(place: Place, repository: Repository) -> None:
+def test_directory_without_yaml_names_unread_files(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     repository.apply()
     (repository.directory / "a.yaml").rename(repository.directory / "a.YAML")
@@ -367,17 +363,17 @@ def test_other_sources_are_refused(place: Place, repository: Repository) -> None
     assert place.gpuctl("diff", "-f", part, "--set", "web", code=2).err == refused.err
     place.gpuctl(*command, "--allow-source")
     assert place.names() == {"Job/a"}
-    # From now on these are the set's sources.
+    # These are now the set's recorded sources.
     other = str(repository.directory / "b.yaml")
     refused = place.gpuctl("apply", "-f", other, "--set", "web", "--yes", code=1)
     assert refused.err.startswith(f"error: set web: the set came from file://{MACHINE}{part}, ")
-    # A directory that contains them adds to the set, and takes nothing from it.
+    # A directory that contains the recorded sources adds to the set without --allow-source.
     assert set(actions(repository.apply()).values()) == {"unchanged", "created"}
     assert place.names() == {"Job/a", "Job/b"}
 
 
 def checkout(place: Place, name: str, remote: str, *jobs: str) -> str:
-    """A clone of a repository with jobs below team/jobs, whose path is returned."""
+    """Create a git clone with jobs in team/jobs; return the path of that directory."""
     root = place.directory / name
     directory = root / "team" / "jobs"
     directory.mkdir(parents=True)
@@ -389,8 +385,8 @@ def checkout(place: Place, name: str, remote: str, *jobs: str) -> str:
 
 
 @pytest.mark.slow
-def test_two_checkouts_agree(place: Place, repository: Repository) -> None:
-    """Paths count from the root of the work tree: a laptop and a pipeline apply one set."""
+def test_two_checkouts_are_one_source(place: Place, repository: Repository) -> None:
+    """Source paths are relative to the work tree's root, so a laptop and a pipeline apply the same set."""
     laptop = checkout(place, "laptop", "git@git.example.com:a/jobs.git", "a", "b")
     pipeline = checkout(place, "pipeline", "https://ci:token@git.example.com/a/jobs", "a")
     for jobs in (laptop, pipeline):
@@ -403,7 +399,7 @@ def test_two_checkouts_agree(place: Place, repository: Repository) -> None:
 
 @pytest.mark.slow
 def test_another_repository_with_the_same_paths_is_refused(place: Place) -> None:
-    """So is its standard input; and a platform with another domain forgets nothing."""
+    """A platform with another label domain does not change this."""
     first = checkout(place, "first", "https://git.example.com/a/jobs", "a", "b")
     second = checkout(place, "second", "https://git.example.com/b/jobs", "c")
     place.gpuctl("apply", "-f", first, "--set", "web")
@@ -434,12 +430,12 @@ def test_a_set_without_its_sources_is_not_taken_over(place: Place, repository: R
     repository.prune()
 
 
-# Changes of members.
+# Changes to members.
 
 
 @pytest.mark.slow
 def test_replace_and_prune_in_one_run(place: Place, repository: Repository) -> None:
-    """uids change, and nothing that was just created is taken for something old."""
+    """The uids change, and new objects are not pruned as old ones."""
     repository.write(a=training("a"), b=inference("b"), c=training("c"))
     repository.apply()
     before = place.uids()
@@ -456,7 +452,7 @@ def test_replace_and_prune_in_one_run(place: Place, repository: Repository) -> N
 
 
 @pytest.mark.slow
-def test_renamed_job(place: Place, repository: Repository) -> None:
+def test_renamed_job_is_created_and_the_old_one_pruned(place: Place, repository: Repository) -> None:
     repository.write(a=inference("old"))
     repository.apply()
     repository.write(a=inference("new"))
@@ -471,8 +467,8 @@ def test_renamed_job(place: Place, repository: Repository) -> None:
 
 
 @pytest.mark.slow
-def test_job_moved_to_another_namespace(place: Place, repository: Repository, away: str, api: Api) -> None:
-    """The parent names every namespace that may hold a member, until it no longer does."""
+def test_set_records_the_namespaces_of_moved_jobs(place: Place, repository: Repository, away: str, api: Api) -> None:
+    """The parent lists every namespace that may hold a member, and drops it when it holds none."""
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
     assert repository.recorded() == ("Job.batch", "")
@@ -491,10 +487,8 @@ def test_job_moved_to_another_namespace(place: Place, repository: Repository, aw
 
 
 @pytest.mark.slow
-def test_a_place_that_only_the_prune_frees_is_missing_before_anything_is_done(
-    place: Place, repository: Repository
-) -> None:
-    """What is pruned goes last."""
+def test_quota_freed_only_by_pruning_does_not_count(place: Place, repository: Repository) -> None:
+    """Pruning is the last step, so its quota is not free for the new job."""
     repository.write(a=training("old"))
     repository.apply()
     place.limit("jobs", **{"count/jobs.batch": "1"})
@@ -506,8 +500,8 @@ def test_a_place_that_only_the_prune_frees_is_missing_before_anything_is_done(
 
 
 @pytest.mark.slow
-def test_an_autoscaler_that_is_kept_joins_a_set(place: Place, repository: Repository) -> None:
-    """It would be made otherwise by now: only the set's label is written."""
+def test_unchanged_autoscaler_joins_a_set(place: Place, repository: Repository) -> None:
+    """The platform would now render it differently, but apply only writes the set's label."""
     repository.write(a=inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4}))
     place.gpuctl("apply", "-f", str(repository.directory))
     before = place.get("HorizontalPodAutoscaler", "serve")["spec"]
@@ -535,7 +529,7 @@ def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repo
     place.kubectl("label", "job.batch/a", "job.batch/b", f"{PART_OF}-")
     assert set(actions(repository.apply(name="api")).values()) == {"updated"}
     assert labels(place.get("Job", "a"))[PART_OF] == applyset.set_id("api", place.namespace)
-    # What has gone over to another set is not pruned by the first one.
+    # The first set does not prune objects that now belong to another set.
     repository.remove("a")
     repository.prune(code=1)
     assert place.names() == {"Job/a", "Job/b"}
@@ -543,7 +537,9 @@ def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repo
 
 @pytest.mark.slow
 def test_apply_without_the_set_keeps_membership(place: Place, repository: Repository) -> None:
-    """Through a change in place, a replacement, and a server-side apply, which removes what it no longer states."""
+    """Membership survives a change in place, a replacement, and a server-side apply, which drops fields not in the
+    document.
+    """
     repository.write(a=training("a"), b=inference("b", autoscaling=SCALED))
     repository.apply()
     described = training("a", job={"description": "new"})
@@ -556,7 +552,7 @@ def test_apply_without_the_set_keeps_membership(place: Place, repository: Reposi
 
 
 @pytest.mark.slow
-def test_what_was_there_before_joins(place: Place, repository: Repository) -> None:
+def test_existing_objects_join_the_set(place: Place, repository: Repository) -> None:
     place.apply(training("a"), inference("b", autoscaling=SCALED))
     before = place.uids()
     repository.write(a=training("a"), b=inference("b", autoscaling=SCALED))
@@ -567,12 +563,12 @@ def test_what_was_there_before_joins(place: Place, repository: Repository) -> No
     assert {labels(obj).get(PART_OF) for obj in place.objects().values()} == {repository.id}
 
 
-# What goes wrong.
+# Failures and conflicts.
 
 
 @pytest.mark.slow
 def test_failed_apply_leaves_the_superset(place: Place, repository: Repository, proxy: Proxy) -> None:
-    """Nothing is pruned, and the next run finds what this one left."""
+    """Nothing is pruned, and the next run finds the objects of the failed one."""
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
     repository.remove("b")
@@ -592,7 +588,7 @@ def test_failed_apply_leaves_the_superset(place: Place, repository: Repository, 
     assert repository.recorded() == ("Job.batch", "")
 
 
-def test_superset_is_written_before_all_else_and_the_exact_set_at_the_end(
+def test_parent_lists_the_superset_first_and_the_exact_set_last(
     place: Place, repository: Repository, proxy: Proxy
 ) -> None:
     repository.write(a=training("a"))
@@ -610,8 +606,8 @@ def test_superset_is_written_before_all_else_and_the_exact_set_at_the_end(
 
 
 @pytest.mark.slow
-def test_two_runs_of_one_set(place: Place, repository: Repository, proxy: Proxy) -> None:
-    """The parent that another run wrote meanwhile is read again, not written over and not an error."""
+def test_parent_written_by_another_run_is_merged(place: Place, repository: Repository, proxy: Proxy) -> None:
+    """Another run writes the parent first: it is read again, not overwritten, and no error."""
     repository.write(a=training("a"))
     repository.apply()
     repository.write(b=inference("b"))
@@ -628,7 +624,7 @@ def test_two_runs_of_one_set(place: Place, repository: Repository, proxy: Proxy)
 
 
 @pytest.mark.slow
-def test_secrets_that_are_no_sets_of_ours(place: Place, repository: Repository) -> None:
+def test_foreign_secret_or_set_of_the_name_is_refused(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}})
     refused = repository.apply(code=1)
@@ -659,7 +655,7 @@ def test_json_names_the_set(repository: Repository) -> None:
 
 
 def pool(name: str, *nodes: str) -> Document:
-    """A pool's document."""
+    """Return a pool's document."""
     return {
         "kind": "pool",
         "version": "v0.1",
@@ -669,22 +665,22 @@ def pool(name: str, *nodes: str) -> Document:
 
 
 def node_labels(api: Api, name: str) -> dict[str, str]:
-    """What a node says of pool and GPU type."""
+    """Return a node's pool and GPU type labels."""
     found = labels(api.call("GET", f"/api/v1/nodes/{name}"))
     return {key.rpartition("/")[2]: value for key, value in found.items() if key.startswith("runwhere.ai/")}
 
 
 @pytest.fixture
 def nodes(plane: ControlPlane, place: Place) -> Iterator[list[str]]:
-    """Three nodes in no pool."""
+    """Three nodes without a pool."""
     names = [f"{place.namespace}-{number}" for number in range(3)]
     with nodes_in_no_pool(plane, names):
         yield names
 
 
 @pytest.mark.slow
-def test_pool_that_left_the_set(place: Place, repository: Repository, nodes: list[str], api: Api) -> None:
-    """Its nodes lose its label and keep their GPU type; one that another pool takes in the same run goes over."""
+def test_pruned_pool_releases_its_nodes(place: Place, repository: Repository, nodes: list[str], api: Api) -> None:
+    """Its nodes lose the pool label and keep the GPU type; a node that joins another pool in the same run is moved."""
     one, two, three = nodes
     first, second = f"{place.namespace}-x"[-40:].strip("-"), f"{place.namespace}-y"[-40:].strip("-")
     repository.write(
@@ -714,8 +710,8 @@ def test_pool_that_left_the_set(place: Place, repository: Repository, nodes: lis
 
 
 @pytest.mark.slow
-def test_quota_that_left_the_set(place: Place, repository: Repository, away: str, api: Api) -> None:
-    """Quota and limits go, the namespace stays, with all that is in it."""
+def test_pruned_quota_keeps_the_namespace(place: Place, repository: Repository, away: str, api: Api) -> None:
+    """Quota and limits are deleted; the namespace and its contents stay."""
     quota = {"cpu": 100, "memory": "100Gi", "gpu": 8}
     repository.write(
         q={"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {away: quota}},
@@ -744,7 +740,9 @@ def test_relative_paths_of_one_directory_are_one_source(repository: Repository, 
 
 
 def test_an_older_commit_is_refused(place: Place) -> None:
-    """By apply, diff and JSON; a revert and --allow-older go back. What has not changed still records its commit."""
+    """Apply and diff refuse it, also with JSON output; a revert or --allow-older goes back. An unchanged apply records
+    its commit.
+    """
     jobs = checkout(place, "team", "https://git.example.com/a/jobs", "a")
     root = Path(jobs).parents[1]
 

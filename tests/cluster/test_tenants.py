@@ -1,4 +1,4 @@
-"""Users who may do little: what works for them, what is skipped and said, what is refused before anything happens."""
+"""Users with few rights: which commands work, which steps are skipped with a note, and what is refused beforehand."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RESOURCES = {
     "coordination.k8s.io": ["leases"],
 }
 CLASS = "priorityclass.scheduling.k8s.io/gpuctl-medium"
-WHOM = "note: whether these jobs find room, and which jobs they evict, is not known: this needs the rights to list nodes and all pods\n"
+UNKNOWN_EVICTIONS = "note: whether these jobs find room, and which jobs they evict, is not known: this needs the rights to list nodes and all pods\n"
 MAY_NOT_READ = "user {} may not get priorityclasses.scheduling.k8s.io in the whole cluster"
 
 
 @pytest.fixture(scope="module")
 def classes(plane: ControlPlane, api: Api) -> None:
-    """The priority classes, as somebody who may has created them once."""
+    """Create the priority classes as an administrator would."""
     for obj in gpuctl.compile(gpuctl.Source("job.yaml", json.dumps(training()))).objects:
         if obj["kind"] == "PriorityClass":
             api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", obj)
@@ -44,7 +44,7 @@ def classes(plane: ControlPlane, api: Api) -> None:
 
 @pytest.fixture
 def become(plane: ControlPlane, place: Place, classes: None, monkeypatch: pytest.MonkeyPatch) -> Become:
-    """Give a user rights in the namespace, and run all further commands as that user."""
+    """Return a function that grants a user rights in the namespace, and runs all further commands as that user."""
 
     def switch(user: str, rules: Sequence[Rule] | str | None = None) -> None:
         if rules is not None:
@@ -62,14 +62,14 @@ def zygote() -> Zygote:
 
 
 def may(place: Place, user: str, verb: str, resource: str) -> bool:
-    """What the API server says of a user's rights."""
+    """Return True if the API server allows the user this verb in the namespace."""
     return place.plane.kubectl(
         "auth", "can-i", verb, resource, "-n", place.namespace, user=user, check=False
     ).startswith("yes")
 
 
 def all_but(*lacking: tuple[str, str]) -> list[Rule]:
-    """The rights of a tenant without some pairs of verb and resource."""
+    """Return a tenant's rights without some pairs of verb and resource."""
     return [
         {
             "apiGroups": [group],
@@ -82,7 +82,7 @@ def all_but(*lacking: tuple[str, str]) -> list[Rule]:
 
 
 def steps(out: str) -> dict[str, str]:
-    """``kind/name`` -> what is, or was, done."""
+    """Return the action of each ``kind/name`` in the output of an apply."""
     lines = [line.split() for line in out.splitlines()]
     return {line[1]: line[0] for line in lines}
 
@@ -95,12 +95,12 @@ JOBS: tuple[Document, ...] = (
 CHANGED: tuple[Document, ...] = (training("a", environment=image("v2")), *JOBS[1:])
 
 
-def test_edit_in_one_namespace_is_enough(place: Place, become: Become) -> None:
-    """Creating, looking, changing, a set of one's own, pruning, deleting: of the rest only whom jobs evict is not known."""
+def test_edit_role_in_one_namespace_is_enough(place: Place, become: Become) -> None:
+    """Create, read, change, prune and delete work, also with a set; only the jobs that would be evicted are unknown."""
     become("alice", "edit")
     skipped = f"skipped   {CLASS}  ({MAY_NOT_READ.format('alice')})"
     created = place.apply(*JOBS)
-    assert created.err == WHOM
+    assert created.err == UNKNOWN_EVICTIONS
     assert created.out.splitlines()[0] == skipped
     assert set(steps(created.out).values()) == {"skipped", "created"}
     place.running("a", "b", "c")
@@ -111,7 +111,7 @@ def test_edit_in_one_namespace_is_enough(place: Place, become: Become) -> None:
     assert place.records() == before
 
     difference = place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
-    assert difference.err == WHOM
+    assert difference.err == UNKNOWN_EVICTIONS
     assert "+        image: registry.example.com/app:v2\n" in difference.out
     asked = place.apply(*CHANGED, code=2)
     assert f"replaces training/a in {place.namespace}: running for" in asked.err
@@ -133,8 +133,8 @@ def test_edit_in_one_namespace_is_enough(place: Place, become: Become) -> None:
 
 
 @pytest.mark.slow
-def test_two_namespaces_of_a_tenant(place: Place, become: Become, api: Api) -> None:
-    """What may not be listed everywhere is listed in each."""
+def test_tenant_applies_to_two_namespaces(place: Place, become: Become, api: Api) -> None:
+    """Objects that the user may not list in all namespaces are listed in each namespace."""
     second = f"{place.namespace}-b"
     api.create_namespace(second)
     place.plane.grant("alice", second, "edit")
@@ -149,7 +149,7 @@ def test_two_namespaces_of_a_tenant(place: Place, become: Become, api: Api) -> N
 
 
 @pytest.mark.slow
-def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) -> None:
+def test_tenant_recovers_a_killed_apply(place: Place, become: Become, zygote: Zygote) -> None:
     become("alice", "edit")
     place.apply(training("a"))
     upstream = Upstream(place.plane.port, place.plane.directory / "certificates" / "apiserver.crt")
@@ -170,8 +170,8 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
 
 
 @pytest.mark.slow
-def test_first_tenant_of_a_cluster(place: Place, become: Become, api: Api) -> None:
-    """Before anybody who may has made the priority class: refused, with what has to be done by whom."""
+def test_missing_priority_class_names_the_administrator(place: Place, become: Become, api: Api) -> None:
+    """The priority class does not exist yet: apply is refused, and the message says who can create it."""
     become("alice", "edit")
     platform = "priorities:\n  medium: {className: not-yet-there, value: 770}"
     place.platform(platform)
@@ -197,8 +197,8 @@ def test_another_namespace_is_refused_with_nothing_changed(place: Place, become:
 
 
 @pytest.mark.slow
-def test_the_default_namespace_may_be_closed(place: Place, become: Become, plane: ControlPlane) -> None:
-    """Commands without documents look everywhere, then in the context's namespace; then they ask where."""
+def test_set_without_rights_asks_for_a_namespace(place: Place, become: Become, plane: ControlPlane) -> None:
+    """A set is stored in a namespace; the hint asks for it if the default namespace is not readable."""
     become("alice")
     place.namespace = "default"
     refused = place.gpuctl(
@@ -215,7 +215,7 @@ def test_the_default_namespace_may_be_closed(place: Place, become: Become, plane
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_commands_ask_where(
+def test_commands_without_rights_ask_for_a_namespace(
     place: Place, become: Become, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], resource: str, hint: str
 ) -> None:
     from gpuctl.cli.main import run
@@ -228,12 +228,12 @@ def test_commands_ask_where(
 
 
 @pytest.mark.slow
-def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: Become) -> None:
-    """Four kinds are looked at, and one note is enough."""
+def test_unreadable_namespaces_are_noted_once(place: Place, become: Become) -> None:
+    """Each command lists four kinds and prints one note."""
     place.apply(training("a"))
     place.running("a")
     become("alice", "edit")
-    # kubectl may have written it anew since: as YAML.
+    # kubectl may have rewritten the file as YAML.
     config = yaml.safe_load(place.plane.kubeconfig("alice").read_text())
     config["contexts"][0]["context"]["namespace"] = place.namespace
     own = place.directory / "kubeconfig"
@@ -251,10 +251,10 @@ def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: 
         assert notes == [f"note: not all namespaces may be read; showing only {place.namespace}"]
 
 
-# Those who may only look.
+# Users who may only read.
 
 
-def test_viewer_is_refused_and_told_what_is_lacking(place: Place, become: Become) -> None:
+def test_viewer_is_refused_with_the_missing_rights(place: Place, become: Become) -> None:
     place.apply(*JOBS)
     before = place.records()
     become("reader")
@@ -275,7 +275,7 @@ def test_viewer_is_refused_and_told_what_is_lacking(place: Place, become: Become
 
 
 SINCE = r"(; )?running for (\d+m)?\d+s"
-LOOKED_AT: dict[str, tuple[Document, Document]] = {
+DIFF_CHANGES: dict[str, tuple[Document, Document]] = {
     "image": (training("a"), training("a", environment=image("v2"))),
     "removed variable": (
         training("a", environment={"env": {"A": "1", "B": "2"}}),
@@ -296,10 +296,10 @@ LOOKED_AT: dict[str, tuple[Document, Document]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", LOOKED_AT)
-def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -> None:
-    """Compared here, with the document inside the object as the third side: no default is taken for ours."""
-    old, new = LOOKED_AT[change]
+@pytest.mark.parametrize("change", DIFF_CHANGES)
+def test_diff_of_a_viewer_equals_the_full_diff(place: Place, become: Become, change: str) -> None:
+    """The comparison without a dry-run uses the document stored in the object, so server defaults are no differences."""
+    old, new = DIFF_CHANGES[change]
     place.apply(old)
     if change != "selector":
         place.running("a", pods=2 if change == "fewer replicas" else 1)
@@ -308,7 +308,7 @@ def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -
     become("reader")
     local = place.gpuctl("diff", "-f", file, code=None)
     skipped = f"skip      {CLASS}  ({MAY_NOT_READ.format('reader')})\n"
-    # How long a pod has been running may differ by a second; only to others it is told who has applied a job.
+    # Running times may differ by a second. The applying user is shown only to other users.
     told = local.out.replace("; applied by admin)", ")")
     assert ("applied by admin" in local.out) == ("running for" in full.out)
     assert re.sub(SINCE, "", told) == skipped + re.sub(SINCE, "", full.out)
@@ -321,7 +321,7 @@ def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -
 
 
 @pytest.mark.slow
-def test_viewers_diff_of_what_is_unchanged(place: Place, become: Become) -> None:
+def test_diff_of_a_viewer_without_changes(place: Place, become: Become) -> None:
     place.apply(*JOBS)
     become("reader")
     looked = place.gpuctl("diff", "-f", place.file(*JOBS))
@@ -330,8 +330,8 @@ def test_viewers_diff_of_what_is_unchanged(place: Place, become: Become) -> None
 
 
 @pytest.mark.slow
-def test_full_quota_does_not_make_defaults_a_difference(place: Place) -> None:
-    """The dry-run is refused for the quota: a described job must be described, not started again."""
+def test_full_quota_does_not_show_defaults_as_changes(place: Place) -> None:
+    """The quota refuses the dry-run; a new description must still be an update, not a replacement."""
     place.apply(training("a"))
     pods = place.running("a")
     uid = place.uid("Job", "a")
@@ -348,7 +348,7 @@ def test_full_quota_does_not_make_defaults_a_difference(place: Place) -> None:
     assert place.get("Job", "a")["metadata"]["annotations"][f"{DOMAIN}/description"] == "new"
 
 
-# Rights that lack in one place.
+# One missing right.
 
 
 @pytest.mark.slow
@@ -365,7 +365,7 @@ def test_full_quota_does_not_make_defaults_a_difference(place: Place) -> None:
         ("patch", "services", "you may not patch services"),
     ],
 )
-def test_one_right_too_few_is_found_before_anything_happens(
+def test_missing_right_is_found_before_any_change(
     place: Place, become: Become, verb: str, resource: str, said: str
 ) -> None:
     place.apply(training("a"), inference("b"))
@@ -381,7 +381,7 @@ def test_one_right_too_few_is_found_before_anything_happens(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resource", ["jobs", "services"])
-def test_what_may_not_be_listed_cannot_be_compared(place: Place, become: Become, resource: str) -> None:
+def test_apply_needs_the_right_to_list(place: Place, become: Become, resource: str) -> None:
     place.apply(training("a"), inference("b"))
     become("nobody", all_but(("list", resource)))
     refused = place.apply(training("a"), inference("b"), code=3)
@@ -409,29 +409,31 @@ def test_what_may_not_be_listed_cannot_be_compared(place: Place, become: Become,
     ],
     ids=str,
 )
-def test_what_can_be_done_without(place: Place, become: Become, lacking: list[tuple[str, str]], note: str) -> None:
+def test_apply_works_without_optional_rights(
+    place: Place, become: Become, lacking: list[tuple[str, str]], note: str
+) -> None:
     place.apply(training("a"), inference("b"))
     become("nobody", all_but(*lacking))
     done = place.apply(training("a", environment=image("v2")), inference("b"), flags=("--yes",))
     assert steps(done.out)["job.batch/a"] == "replaced"
     assert steps(done.out)[CLASS] == "skipped"
-    assert done.err == note.format(place.namespace) + WHOM
+    assert done.err == note.format(place.namespace) + UNKNOWN_EVICTIONS
     (line,) = [line for line in done.out.splitlines() if "job.batch/a" in line]
-    # The rights above are those that gpuctl needs: what may depend on a job is more.
+    # The rights above suffice for gpuctl, but not for reading every kind that may depend on a job.
     assert "persistentvolumeclaims" in line
     assert line.endswith("depend on it could not be checked)")
 
 
 @pytest.mark.slow
-def test_set_without_the_right_to_its_parent(place: Place, become: Become) -> None:
-    """The parent is written before all else: without it nothing is applied."""
+def test_set_needs_the_right_to_create_its_parent(place: Place, become: Become) -> None:
+    """The parent is written first, so without it nothing is applied."""
     become("nobody", all_but(("create", "secrets")))
     refused = place.apply(training("a"), flags=("--set", "web"), code=3)
     assert refused.err.startswith(f"error: user nobody may not create secrets in namespace {place.namespace}\n")
     assert place.names() == set()
 
 
-def test_pools_are_not_for_tenants(place: Place, become: Become) -> None:
+def test_tenant_cannot_change_pools(place: Place, become: Become) -> None:
     pool: dict[str, Any] = {"kind": "pool", "version": "v0.1", "pool": {"name": "mine"}, "nodes": {}}
     pool["nodes"] = {f"{place.namespace}-0": {"gpu-type": "a100"}}
     become("alice", "edit")
@@ -442,8 +444,10 @@ def test_pools_are_not_for_tenants(place: Place, become: Become) -> None:
 
 
 @pytest.mark.slow
-def test_names_that_are_tried_begin_like_the_jobs_and_are_no_longer_than_long_ones() -> None:
-    """Never the name itself, which would be a conflict; long names, which limits are on, keep their length."""
+def test_dry_run_names_keep_prefix_and_length() -> None:
+    """The dry-run name differs from the job's name, which would conflict; long names keep their length, as limits
+    apply to it.
+    """
     for name in ("x", "ab", "a-name-of-some-length", "n" * 31, "n" * 24 + "-" + "n" * 27, "n" * 63):
         tried = dry_run_copy({"metadata": {"name": name}})["metadata"]["name"]
         assert tried != name

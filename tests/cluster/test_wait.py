@@ -1,4 +1,4 @@
-"""Waiting for jobs on a real control plane: met, never to be met, too late."""
+"""`gpuctl wait` on a real control plane: conditions that are met, that can never be met, and timeouts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from support.cluster_tools import Place, inference, notebook, training
 from support.command import Start
 
 
-def watched(place: Place, proxy: Proxy) -> None:
-    """Wait until the command watches: the four kinds of workloads, and pods."""
-    place.until(lambda: watches(proxy) >= 5, "the watches")
+def wait_for_watches(place: Place, proxy: Proxy) -> None:
+    """Wait until the command has opened its watches: four kinds of workloads, and pods."""
+    place.until(lambda: number_of_watches(proxy) >= 5, "the watches")
 
 
-def watches(proxy: Proxy) -> int:
-    """How many there have been."""
+def number_of_watches(proxy: Proxy) -> int:
+    """Return the number of watch requests so far."""
     return sum(record.request.is_watch for record in proxy.records)
 
 
-def test_what_is_so_already(place: Place) -> None:
+def test_wait_returns_if_the_condition_holds(place: Place) -> None:
     place.apply(training(), inference(), notebook())
     place.running("train", "serve", "note")
     running = place.gpuctl("wait", "train", "serve", "note", "--for=running")
@@ -39,11 +39,11 @@ def test_what_is_so_already(place: Place) -> None:
     assert place.gpuctl("wait", "nothing", "--for=deleted").out == "nothing is deleted\n"
 
 
-def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
+def test_wait_for_done_reports_failed_jobs(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training("good"), training("bad"))
     place.running("good", "bad")
     command = start("wait", "good", "bad", "--for=done", "-n", place.namespace)
-    watched(place, proxy)
+    wait_for_watches(place, proxy)
     assert (command.out, command.err) == (b"", b"")
     for name, outcome in (("good", "complete"), ("bad", "fail")):
         for pod in place.pods(name):
@@ -55,19 +55,19 @@ def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
     assert command.err.decode() == (
         f"error: training/bad failed: {cause}\n  = `gpuctl why bad -n {place.namespace}` shows the cause\n"
     )
-    # What has run is not waited for; what has failed will not run.
+    # A finished job satisfies `running`; a failed job will never be ready.
     assert place.gpuctl("wait", "good", "--for=running").out == "training/good is done\n"
     assert "training/bad failed" in place.gpuctl("wait", "bad", "--for=ready", code=1).err
 
 
 @pytest.mark.slow
-def test_the_cause_is_what_why_says(place: Place, proxy: Proxy, start: Start) -> None:
-    """Not that the Job gave up, but what its program died of."""
+def test_wait_reports_the_cause_of_why(place: Place, proxy: Proxy, start: Start) -> None:
+    """The message names the cause in the program, not the Job's failure condition."""
     place.apply(training("big"))
     place.running("big")
     followed = start("logs", "-f", "big", "-n", place.namespace)
     waiting = start("wait", "big", "--for=done", "-n", place.namespace)
-    watched(place, proxy)
+    wait_for_watches(place, proxy)
     for pod in place.pods("big"):
         place.plane.annotate(place.namespace, pod, outcome="oom")
     assert waiting.end() == 1
@@ -84,13 +84,13 @@ def test_the_cause_is_what_why_says(place: Place, proxy: Proxy, start: Start) ->
 
 
 @pytest.mark.slow
-def test_a_service_is_never_done(place: Place) -> None:
+def test_wait_for_done_refuses_services(place: Place) -> None:
     place.apply(inference())
     refused = place.gpuctl("wait", "serve", "--for=done", code=1)
     assert "error: inference/serve serves until it is deleted: it is never done\n" in refused.err
 
 
-def test_too_late(place: Place) -> None:
+def test_wait_timeout_reports_the_reason(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
     place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
     late = place.gpuctl("wait", "train", "--for=running", "--timeout=1s", code=1)
@@ -103,7 +103,7 @@ def test_too_late(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_running_is_not_ready(place: Place) -> None:
+def test_running_service_is_not_ready_before_its_probe(place: Place) -> None:
     place.apply(inference(job={"annotations": {"gpuctl.test/outcome": "never-ready"}}))
     assert place.gpuctl("wait", "serve", "--for=running", "--timeout=120s").out == "inference/serve is running\n"
     late = place.gpuctl("wait", "serve", "--for=ready", "--timeout=1s", code=1)
@@ -111,7 +111,7 @@ def test_running_is_not_ready(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_all_pods_count(place: Place) -> None:
+def test_wait_counts_missing_pods(place: Place) -> None:
     place.apply(inference(service={"replicas": 2}))
     place.running("serve", pods=2)
     place.limit(pods="2")
@@ -120,12 +120,12 @@ def test_all_pods_count(place: Place) -> None:
     assert "(2 of 4 pods are missing)" in late.err
 
 
-def test_deleted(place: Place, proxy: Proxy, start: Start) -> None:
+def test_wait_for_deleted_includes_the_pods(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training(), notebook())
     [pod] = place.running("train")
     place.running("note")
     command = start("wait", "train", "note", "--for=deleted", "-n", place.namespace)
-    watched(place, proxy)
+    wait_for_watches(place, proxy)
     place.plane.annotate(place.namespace, pod, termination="stuck")
     place.gpuctl("delete", "job", "note", "--yes")
     command.until(b"notebook/note is deleted\n")
@@ -140,41 +140,41 @@ def test_deleted(place: Place, proxy: Proxy, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_deleted_while_it_is_waited_for(place: Place, proxy: Proxy, start: Start) -> None:
+def test_wait_fails_if_the_job_is_deleted(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     place.running("train")
     command = start("wait", "train", "--for=done", "-n", place.namespace)
-    watched(place, proxy)
+    wait_for_watches(place, proxy)
     place.kubectl("delete", "job", "train")
     assert command.end() == 1
     assert command.err == b"error: training/train was deleted: it will not be done\n"
 
 
 @pytest.mark.slow
-def test_what_cannot_be_meant(place: Place) -> None:
+def test_invalid_wait_options_are_refused(place: Place) -> None:
     assert "there is no job or pod nothing" in place.gpuctl("wait", "nothing", "--for=done", code=1).err
     assert "Missing option '--for'" in place.gpuctl("wait", "train", code=2).err
     assert "`soon` is not a time" in place.gpuctl("wait", "train", "--for=done", "--timeout=soon", code=2).err
 
 
-def test_watches_that_break(place: Place, proxy: Proxy, start: Start) -> None:
+def test_wait_resumes_broken_watches(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     [pod] = place.running("train")
     breaks = nth(1, matching(watch=True), last=6)
     proxy.reset(lambda request: cut_stream(1) if breaks(request) else None)
     command = start("wait", "train", "--for=done", "--timeout=120s", "-n", place.namespace)
-    place.until(lambda: watches(proxy) > 2, "broken watches to be begun again")
+    place.until(lambda: number_of_watches(proxy) > 2, "broken watches to be begun again")
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out == b"training/train is done\n"
 
 
 @pytest.mark.slow
-def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
+def test_wait_exits_130_on_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     place.running("train")
     command = start("wait", "train", "--for=done", "-n", place.namespace)
-    watched(place, proxy)
+    wait_for_watches(place, proxy)
     command.process.send_signal(signal.SIGINT)
     assert command.end() == 130
     assert (command.out, command.err) == (b"", b"")
@@ -185,15 +185,13 @@ EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("body", [b"", EXPIRED])
-def test_watches_that_end_at_once_are_opened_ever_more_slowly(
-    place: Place, proxy: Proxy, start: Start, body: bytes
-) -> None:
-    """A load balancer that ends every watch in order, or a server that has forgotten everything, is not flooded."""
+def test_wait_backs_off_when_watches_end_at_once(place: Place, proxy: Proxy, start: Start, body: bytes) -> None:
+    """A load balancer that ends every watch, or a server without history, must not be flooded with requests."""
     place.apply(training())
     place.running("train")
     proxy.reset(on(matching(watch=True), respond(200, body, "application/json")))
     command = start("wait", "train", "--for=done", "-n", place.namespace)
-    watched(place, proxy)
+    wait_for_watches(place, proxy)
     time.sleep(3)
     watches = [record.request for record in proxy.records if record.request.is_watch]
     assert len(watches) < 60, "five lists; without pauses there are thousands"
@@ -206,10 +204,8 @@ def test_watches_that_end_at_once_are_opened_ever_more_slowly(
 
 
 @pytest.mark.slow
-def test_a_list_that_expires_under_itself_starts_again(
-    place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once; and when the server cannot keep it for two pages, all is asked for at once."""
+def test_expired_list_of_jobs_starts_again(place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list starts again once; if it expires again, it is requested without pages."""
     place.apply(training("a"), training("b"), training("c"))
     monkeypatch.setattr("gpuctl.kube.session.PAGE", 1)
 

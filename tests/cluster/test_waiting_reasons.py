@@ -1,4 +1,4 @@
-"""``get jobs -o wide`` says for what a job waits, as ``why`` does, and asks no more for many jobs than for one."""
+"""``get jobs -o wide`` shows the same waiting reason as ``why``, with as many requests for many jobs as for one."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ def pool(plane: ControlPlane, jobset: None) -> str:
 
 
 def gpus(name: str, number: int, pool: str = "drill", **resources: Any) -> Document:
-    """A training."""
+    """Return a training with this number of GPUs per pod."""
     return training(name, resources={"gpu": number, "pool": pool, **resources})
 
 
 def reasons(place: Place, *more: str) -> dict[str, str]:
-    """Name -> REASON of the table, which is its last column."""
+    """Return the REASON column of the table, which is the last one, by job name."""
     lines = place.gpuctl("get", "jobs", "-o", "wide", *more).out.splitlines()
     start = lines[0].index("REASON")
     return {line.split()[1]: line[start:].strip() for line in lines[1:]}
 
 
 def why(place: Place, name: str) -> str:
-    """What ``why`` says."""
+    """Return the message of ``why``."""
     return str(place.gpuctl("why", name, "-o", "json").value["message"])
 
 
-def cause(place: Place, name: str, wanted: str) -> None:
+def wait_for_cause(place: Place, name: str, wanted: str) -> None:
     """Wait until ``why`` finds a cause."""
     place.until(lambda: place.gpuctl("why", name, "-o", "json").value["cause"] == wanted, f"{wanted} of {name}")
 
 
-def test_quota_and_gpus(place: Place, pool: str, proxy: Proxy) -> None:
+def test_reasons_for_quota_and_gpus_equal_why(place: Place, pool: str, proxy: Proxy) -> None:
     place.apply(gpus("holder", 3, pool))
     place.running("holder")
     place.apply(gpus("large", 2, pool), gpus("both", 2, pool, nodes=2))
-    # A quota counts the pods that its controller has seen when it comes, and looks again after minutes only.
-    cause(place, "large", "gpu-shortage")
-    cause(place, "both", "gpu-shortage")
+    # A new quota counts the pods that its controller has cached; the next recount is minutes later.
+    wait_for_cause(place, "large", "gpu-shortage")
+    wait_for_cause(place, "both", "gpu-shortage")
     place.limit(gpu="9")
     place.until(
         lambda: place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "9", "its use"
     )
     place.apply(gpus("more", 2), inference("served", resources={"gpu": 1}), flags=("--queue",))
-    cause(place, "more", "quota-exceeded")
-    cause(place, "served", "quota-exceeded")
+    wait_for_cause(place, "more", "quota-exceeded")
+    wait_for_cause(place, "served", "quota-exceeded")
     named = ("large", "both", "more", "served")
     said = {name: why(place, name) for name in named}
     assert said["large"] == f"needs 2 GPUs on one node of {POOL}; the only node has 1 free"
@@ -82,18 +82,18 @@ def test_quota_and_gpus(place: Place, pool: str, proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_who_may_not_see_nodes_gets_the_schedulers_words(
+def test_reason_without_rights_to_nodes_equals_why(
     place: Place, plane: ControlPlane, pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.apply(gpus("huge", 5, pool))
-    cause(place, "huge", "gpu-shortage")
+    wait_for_cause(place, "huge", "gpu-shortage")
     place.grant("alice", "edit")
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
     assert reasons(place)["huge"] == why(place, "huge")
 
 
 @pytest.mark.slow
-def test_a_queue(queue_place: Place, queues: Queues) -> None:
+def test_reason_in_a_queue_equals_why(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("first", 2))

@@ -1,4 +1,4 @@
-"""``gpuctl why`` on a real control plane: each cause is brought about, and told with its numbers and what helps."""
+"""``gpuctl why`` on a real control plane: each test creates a cause and checks the message, numbers and fix."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Object = dict[str, Any]
 Answer = dict[str, Any]
 
 FULL, CLOSED, DIRTY, SMALL, LONELY = "why-full", "why-closed", "why-dirty", "why-small", "why-lonely"
-"""Pools: of 2 nodes with 8 GPUs each; of a cordoned node; of a tainted one; of one for few pods; of one that vanishes."""
+"""Pools: two nodes with 8 GPUs each, a cordoned node, a tainted node, a node for one pod, and nodes that are lost."""
 TAINT = {"key": "example.com/dedicated", "value": "vision", "effect": "NoSchedule"}
 
 
 @pytest.fixture(scope="module")
 def pools(plane: ControlPlane) -> Iterator[None]:
-    """Nodes of their own, which are gone afterwards: other tests count what there is."""
+    """Create the pools' nodes; delete them afterwards, because other tests count all nodes."""
 
     def labels(pool: str, gpu_type: str = "a100") -> dict[str, str]:
         return {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": gpu_type}
@@ -47,8 +47,8 @@ def pools(plane: ControlPlane) -> Iterator[None]:
     plane.kubectl("delete", "node", *names)
 
 
-def created(place: Place, document: Document, **pod: Any) -> None:
-    """Create a document's objects as another tool would: without the checks of ``apply``; ``pod`` adds to its spec."""
+def create_unchecked(place: Place, document: Document, **pod: Any) -> None:
+    """Create a document's objects without the checks of ``apply``, as another tool would; ``pod`` extends the pod spec."""
     rendered = place.gpuctl("render", "-f", place.file(document), "-o", "json").value
     for obj in rendered.get("items", [rendered]):
         if obj["kind"] == "Namespace":
@@ -63,27 +63,27 @@ def created(place: Place, document: Document, **pod: Any) -> None:
 
 
 COMMAND = re.compile(r"`((?:gpuctl|kubectl) [^`]+)`")
-"""How commands stand in what helps: ready to be copied."""
+"""Commands in a fix, ready to be copied."""
 _DRY = frozenset({"create", "patch", "scale", "taint", "cordon", "uncordon", "delete"})
 _CHANGING = frozenset({"resume", "rerun", "delete", "label", "rollout"})
-_left: dict[str, None] = {}
+_pending_advice: dict[str, None] = {}
 
 
 @pytest.fixture(autouse=True)
 def advice(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In the end what was advised is done: commands that change something, and have no way to try them."""
-    _left.clear()
+    """Run the suggested commands that change something and have no dry-run, after the test."""
+    _pending_advice.clear()
     place: Place | None = request.getfixturevalue("place") if "place" in request.fixturenames else None
     yield
-    for command in _left:
+    for command in _pending_advice:
         assert place is not None
-        carried_out(place, command)
+        run_advice(place, command)
 
 
-def followed(place: Place, answer: Answer) -> None:
-    """Run the commands of what helps, as they are printed, in the state that they are printed for.
+def follow_advice(place: Place, answer: Answer) -> None:
+    """Run the commands of a fix as printed, in the state for which they were printed.
 
-    kubectl's own try where they would change something; gpuctl's changes are left to the end of the test.
+    Commands of kubectl that change something run as a dry-run; those of gpuctl run after the test.
     """
     for fix in (answer["fix"], *(item["fix"] for item in answer["also"])):
         for command in COMMAND.findall(fix or ""):
@@ -91,12 +91,12 @@ def followed(place: Place, answer: Answer) -> None:
             if program == "kubectl" and verb in _DRY:
                 place.plane.kubectl(verb, *rest, "--dry-run=server")
             elif verb in _CHANGING:
-                _left[command] = None
+                _pending_advice[command] = None
             else:
-                carried_out(place, command)
+                run_advice(place, command)
 
 
-def carried_out(place: Place, command: str) -> None:
+def run_advice(place: Place, command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "kubectl":
         place.plane.kubectl(*arguments)
@@ -106,16 +106,16 @@ def carried_out(place: Place, command: str) -> None:
         place.anywhere(*arguments[:-1], f"{arguments[-1].partition('=')[0]}-")
 
 
-def moot(name: str) -> None:
-    """What was advised about a job is not done in the end: the test itself has changed its state."""
-    for command in [item for item in _left if name in shlex.split(item)]:
-        del _left[command]
+def drop_advice(name: str) -> None:
+    """Drop pending commands for a job whose state the test has changed."""
+    for command in [item for item in _pending_advice if name in shlex.split(item)]:
+        del _pending_advice[command]
 
 
 def why(place: Place, name: str, *causes: str, when: Callable[[Answer], bool] = lambda _: True) -> Answer:
-    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises.
+    """Wait until the answer has one of the causes, and return it; also run the text output and the suggested commands.
 
-    Controllers act one after the other: what an answer will have in the end is for ``when`` to wait for.
+    Controllers act one after another: ``when`` waits for the final form of an answer.
     """
 
     def told() -> tuple[Answer, str] | None:
@@ -133,32 +133,32 @@ def why(place: Place, name: str, *causes: str, when: Callable[[Answer], bool] = 
         raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
     record(place.namespace, name, found["cause"])
     assert found["fix"] is None or found["fix"].split()[0] in text
-    followed(place, found)
+    follow_advice(place, found)
     return found
 
 
 def is_pulling(answer: Answer) -> bool:
-    """Whether kubelet has begun, and said so."""
+    """Return True if the kubelet has reported that it pulls the image."""
     return "has been pulling" in answer["message"]
 
 
 def has_restarted(answer: Answer) -> bool:
-    """Whether what is told of is not the first run."""
+    """Return True if the container has restarted at least once."""
     return bool(answer["numbers"].get("restarts", 0) >= 1)
 
 
-def refilled(name: str = "fill", gpus: int = 5, **job: Any) -> Document:
-    """A job that holds GPUs of a node of the pool of two."""
+def gpu_holder(name: str = "fill", gpus: int = 5, **job: Any) -> Document:
+    """Return a job that holds GPUs of a node in the two-node pool."""
     return training(name, job=job, resources={"pool": FULL, "gpu": gpus, "cpu": 1, "memory": "1Gi"})
 
 
 def large(name: str = "large", **resources: Any) -> Document:
-    """A training that asks for a whole node of the pool of two."""
+    """Return a training that requests a whole node of the two-node pool."""
     block = {"pool": FULL, "gpu": 8, "gpu-type": "a100", "cpu": 8, "memory": "16Gi"}
     return training(name, resources={**block, **resources})
 
 
-def test_nothing_is_wrong(place: Place) -> None:
+def test_running_and_finished_jobs_have_no_problem(place: Place) -> None:
     place.apply(training("train"), inference("serve"), training("done", job=outcome("complete")))
     place.running("train", "serve")
     answer = why(place, "train", "running")
@@ -175,7 +175,7 @@ def test_nothing_is_wrong(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
+def test_paused_suspended_and_scaled_to_zero(place: Place) -> None:
     place.apply(training("train"), inference("serve"), training("held"), training("queue"))
     place.running("train", "serve", "held", "queue")
     place.gpuctl("pause", "train")
@@ -191,7 +191,7 @@ def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
     assert answer["numbers"] == {"queue": "team"}
     assert answer["message"] == "it is suspended and names Kueue's queue team, but Kueue is not installed"
     place.gpuctl("resume", "serve")
-    moot("serve")
+    drop_advice("serve")
     place.running("serve")
     place.kubectl("scale", "deployment/serve", "--replicas=0")
     answer = why(place, "serve", "suspended")
@@ -206,14 +206,14 @@ QUOTA = {
 }
 
 
-def test_quota(place: Place) -> None:
+def test_exceeded_quota(place: Place) -> None:
     place.create(QUOTA)
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
     place.apply(training("other", resources={"gpu": 4}))
     place.running("other")
-    created(place, training("train", resources={"gpu": 4}))
-    created(place, inference("serve", resources={"gpu": 4}))
-    # A Job's controller tells an event, a Deployment's ReplicaSet has a condition.
+    create_unchecked(place, training("train", resources={"gpu": 4}))
+    create_unchecked(place, inference("serve", resources={"gpu": 4}))
+    # A Job's controller writes an event; a Deployment's ReplicaSet has a condition.
     for name, source in (("train", "event"), ("serve", "condition")):
         answer = why(place, name, "quota-exceeded")
         assert answer["numbers"]["quota"] == "team"
@@ -232,25 +232,25 @@ def test_quota(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_quota_that_never_has_room_or_wants_more(place: Place) -> None:
+def test_quota_too_small_or_request_missing(place: Place) -> None:
     hard = {"requests.nvidia.com/gpu": "6", "limits.cpu": "100"}
     place.create(merged(QUOTA, {"spec": {"hard": hard}}))
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
-    created(place, training("train", resources={"gpu": 8}))
+    create_unchecked(place, training("train", resources={"gpu": 8}))
     answer = why(place, "train", "quota-exceeded")
     assert "a pod needs 8 requests.nvidia.com/gpu, and the limit is 6" in answer["message"]
     assert answer["fix"].startswith("ask for at most `resources.gpu: 6`")
-    created(place, training("open", resources={"cpu": None}))
+    create_unchecked(place, training("open", resources={"cpu": None}))
     answer = why(place, "open", "quota-unspecified")
     assert answer["numbers"]["resources"] == ["limits.cpu"]
     assert answer["fix"] == "set `resources.cpu`"
 
 
 @pytest.mark.slow
-def test_limit_range(place: Place) -> None:
+def test_limit_range_violation(place: Place) -> None:
     limits = [{"type": "Container", "max": {"cpu": "4", "memory": "8Gi"}}]
     place.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}})
-    created(place, training("train", resources={"cpu": 16, "memory": "4Gi"}))
+    create_unchecked(place, training("train", resources={"cpu": 16, "memory": "4Gi"}))
     answer = why(place, "train", "limit-range")
     assert answer["message"] == "a LimitRange refuses its pods: a container asks for 16 cpu, allowed is at most 4"
     assert answer["numbers"]["limits"] == [{"resource": "cpu", "maximum": "4", "requested": "16"}]
@@ -258,17 +258,17 @@ def test_limit_range(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_pods_that_admission_refuses(place: Place) -> None:
-    created(place, training("classless"), priorityClassName="team-rush")
+def test_pods_refused_by_admission(place: Place) -> None:
+    create_unchecked(place, training("classless"), priorityClassName="team-rush")
     answer = why(place, "classless", "priority-class-missing")
     assert answer["message"] == "there is no PriorityClass team-rush"
-    created(place, training("runtime"), runtimeClassName="kata")
+    create_unchecked(place, training("runtime"), runtimeClassName="kata")
     answer = why(place, "runtime", "admission-refused")
     assert answer["message"] == 'its pods are refused: pod rejected: RuntimeClass "kata" not found'
     place.plane.kubectl(
         "label", "namespace", place.namespace, "pod-security.kubernetes.io/enforce=baseline", "--overwrite"
     )
-    created(place, inference("serve", storage={"workdirs": [{"path": "/models"}]}))
+    create_unchecked(place, inference("serve", storage={"workdirs": [{"path": "/models"}]}))
     answer = why(place, "serve", "pod-security")
     assert answer["numbers"]["level"] == "baseline:latest"
     assert "hostPath volumes" in answer["message"]
@@ -276,7 +276,7 @@ def test_pods_that_admission_refuses(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_webhook_refuses(place: Place) -> None:
+def test_unreachable_admission_webhook(place: Place) -> None:
     url = "https://127.0.0.1:1/check"
     hook = {
         "name": "pods.why.example.com",
@@ -296,15 +296,15 @@ def test_a_webhook_refuses(place: Place) -> None:
     }
     place.plane.create(configuration)
     try:
-        created(place, training())
+        create_unchecked(place, training())
         answer = why(place, "train", "admission-refused")
         assert 'failed calling webhook "pods.why.example.com"' in answer["message"]
     finally:
         place.plane.kubectl("delete", "validatingwebhookconfiguration", name)
 
 
-def test_no_node_has_enough(place: Place, pools: None) -> None:
-    place.apply(refilled("one"), refilled("two"))
+def test_resource_shortage_on_all_nodes(place: Place, pools: None) -> None:
+    place.apply(gpu_holder("one"), gpu_holder("two"))
     place.running("one", "two")
     card = {"containers": [{"name": "main", "resources": {"limits": {"example.com/card": "1"}}}]}
     place.apply(
@@ -346,7 +346,7 @@ def test_no_node_has_enough(place: Place, pools: None) -> None:
 
 @pytest.mark.slow
 def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
-    place.apply(refilled(gpus=4))
+    place.apply(gpu_holder(gpus=4))
     place.running("fill")
     place.apply(inference("serve", service={"replicas": 2}, resources={"pool": FULL, "gpu": 8, "cpu": 1}))
     answer = why(place, "serve", "gpu-shortage")
@@ -356,10 +356,10 @@ def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
 
 
 @pytest.mark.slow
-def test_no_node_is_like_that(place: Place, pools: None) -> None:
+def test_no_node_matches_pool_type_or_taint(place: Place, pools: None) -> None:
     disk = {"key": "example.com/disk", "operator": "In", "values": ["ssd", "nvme"]}
     near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [disk]}]}}
-    created(place, training("disk", resources={"pool": FULL}), affinity={"nodeAffinity": near})
+    create_unchecked(place, training("disk", resources={"pool": FULL}), affinity={"nodeAffinity": near})
     answer = why(place, "disk", "node-selector")
     assert answer["message"].endswith("has what its node affinity asks for (example.com/disk In ssd, nvme)")
     for document in (
@@ -368,8 +368,8 @@ def test_no_node_is_like_that(place: Place, pools: None) -> None:
         large("closed", pool=CLOSED),
         training("dirty", resources={"pool": DIRTY}),
     ):
-        created(place, document)
-    created(place, training("misspelt", resources={"pool": "why-fulll"}))
+        create_unchecked(place, document)
+    create_unchecked(place, training("misspelt", resources={"pool": "why-fulll"}))
     answer = why(place, "misspelt", "unknown-pool")
     assert answer["fix"] == f"did you mean `resources.pool: {FULL}`?"
     answer = why(place, "poolless", "unknown-pool")
@@ -388,7 +388,7 @@ def test_no_node_is_like_that(place: Place, pools: None) -> None:
 
 
 @pytest.mark.slow
-def test_too_many_pods(place: Place, pools: None) -> None:
+def test_pod_limit_of_a_node(place: Place, pools: None) -> None:
     place.apply(training("first", resources={"pool": SMALL}))
     place.running("first")
     place.apply(training("second", resources={"pool": SMALL}))
@@ -398,7 +398,7 @@ def test_too_many_pods(place: Place, pools: None) -> None:
 
 
 @pytest.mark.slow
-def test_other_pods_are_in_the_way(place: Place, pools: None) -> None:
+def test_affinity_host_port_and_topology_spread(place: Place, pools: None) -> None:
     def near(kind: str, app: str, replicas: int) -> Document:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
         patch = {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
@@ -422,7 +422,7 @@ def test_other_pods_are_in_the_way(place: Place, pools: None) -> None:
 
 
 @pytest.mark.slow
-def test_volumes(place: Place) -> None:
+def test_missing_and_unbound_claims(place: Place) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -434,8 +434,10 @@ def test_volumes(place: Place) -> None:
         },
     }
     place.create(claim)
-    created(place, training("unbound", storage={"workdirs": [{"path": "/models", "pvc": {"claim": "models"}}]}))
-    created(place, training("claimless", storage={"workdirs": [{"path": "/data", "pvc": {"claim": "data"}}]}))
+    create_unchecked(
+        place, training("unbound", storage={"workdirs": [{"path": "/models", "pvc": {"claim": "models"}}]})
+    )
+    create_unchecked(place, training("claimless", storage={"workdirs": [{"path": "/data", "pvc": {"claim": "data"}}]}))
     answer = why(place, "claimless", "claim-missing")
     assert answer["message"] == f"there is no PersistentVolumeClaim data in {place.namespace}"
     answer = why(place, "unbound", "claim-unbound")
@@ -466,7 +468,7 @@ def test_volumes(place: Place) -> None:
     place.plane.create(volume)
     place.create(merged(claim, {"metadata": {"name": "far"}, "spec": {"storageClassName": "elsewhere"}}))
     place.until(lambda: place.get("PersistentVolumeClaim", "far")["status"].get("phase") == "Bound", "the claim")
-    created(place, training("far", storage={"workdirs": [{"path": "/far", "pvc": {"claim": "far"}}]}))
+    create_unchecked(place, training("far", storage={"workdirs": [{"path": "/far", "pvc": {"claim": "far"}}]}))
     assert why(place, "far", "volume-node")["message"].startswith("the volume of the PersistentVolumeClaim far cannot")
     place.plane.kubectl("delete", "pv", f"volume-{place.namespace}", "--wait=false")
 
@@ -490,7 +492,7 @@ IMAGES = {
 
 
 @pytest.mark.slow
-def test_images(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_pull_errors(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(*(training(name, job=outcome(name)) for name in (*IMAGES, "image-slow")))
     for name, (message, fix) in IMAGES.items():
         answer = why(place, name, name)
@@ -507,7 +509,7 @@ def test_images(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
-    """Let time pass for the command."""
+    """Advance the clock of the command."""
     from datetime import datetime, timedelta, timezone
 
     from gpuctl.reading.why import evidence
@@ -516,7 +518,7 @@ def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
 
 
 @pytest.mark.slow
-def test_configuration_and_volumes_of_containers(place: Place) -> None:
+def test_container_configuration_and_mount_errors(place: Place) -> None:
     env = {"env": [{"name": "HF_TOKEN", "secret": "hf-token", "key": "token"}]}
     workdirs = {"workdirs": [{"path": "/data/set.json"}]}
     place.apply(
@@ -560,14 +562,14 @@ requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', 
 """
 
 
-def written(place: Place, name: str, text: str, *, previous: bool = False) -> None:
-    """Let the pod of a job have written a log."""
+def write_job_log(place: Place, name: str, text: str, *, previous: bool = False) -> None:
+    """Write the log of a job's pods."""
     for pod in place.pods(name):
         place.plane.write_log(place.namespace, pod, text, previous=previous)
 
 
 @pytest.mark.slow
-def test_crashes(place: Place) -> None:
+def test_causes_of_crashed_trainings(place: Place) -> None:
     def ends(name: str, code: int, **others: Any) -> Document:
         return training(name, job=outcome("fail", exit_code=str(code)), **others)
 
@@ -586,9 +588,9 @@ def test_crashes(place: Place) -> None:
     names = ("oom", "cuda", "bus", "dns", "handled", "segv", "found", "kill", "term", "start")
     for name in names:
         place.until(lambda name=name: place.get("Job", name).get("status", {}).get("failed"), f"the end of {name}")
-    written(place, "cuda", CUDA)
-    written(place, "dns", DNS)
-    written(place, "handled", CUDA + "retry with a smaller batch\nValueError: no\u2028samples left\n")
+    write_job_log(place, "cuda", CUDA)
+    write_job_log(place, "dns", DNS)
+    write_job_log(place, "handled", CUDA + "retry with a smaller batch\nValueError: no\u2028samples left\n")
     answer = why(place, "oom", "out-of-memory")
     assert "used more than its limit of 64Gi memory, and was killed" in answer["message"]
     assert answer["numbers"]["limitBytes"] == 64 << 30
@@ -612,7 +614,7 @@ def test_crashes(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_service_that_crashes_again_and_again(place: Place) -> None:
+def test_causes_of_crashing_services(place: Place) -> None:
     place.apply(
         inference("loops", job=outcome("crash", exit_code="1")),
         inference("sick", job=outcome("probe-killed"), service={"health_check": "/health"}),
@@ -623,7 +625,7 @@ def test_a_service_that_crashes_again_and_again(place: Place) -> None:
     place.until(lambda: place.pods("loops"), "a pod")
     answer = why(place, "loops", "application-error", when=has_restarted)
     assert answer["fix"] == f"`gpuctl logs loops -n {place.namespace} --previous` shows what it wrote"
-    written(place, "loops", "ImportError: libcudnn.so.9: cannot open shared object file\n", previous=True)
+    write_job_log(place, "loops", "ImportError: libcudnn.so.9: cannot open shared object file\n", previous=True)
     assert "the library libcudnn.so.9 is not in the image" in why(place, "loops", "module-missing")["message"]
     answer = why(place, "sick", "probe-failed")
     assert answer["numbers"]["probe"] == "startup"
@@ -635,7 +637,7 @@ def test_a_service_that_crashes_again_and_again(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_nodes_do(place: Place) -> None:
+def test_evicted_rejected_and_overdue_pods(place: Place) -> None:
     place.apply(
         training("out", job={**outcome("evicted"), "retries": 0}),
         training("rejected", job={**outcome("gpu-unavailable"), "retries": 0}),
@@ -652,8 +654,8 @@ def test_what_nodes_do(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_limits_of_a_job(place: Place) -> None:
-    created(place, training("hopeless", job={**outcome("fail", exit_code="9"), "retries": 1}))
+def test_deadline_and_backoff_limit(place: Place) -> None:
+    create_unchecked(place, training("hopeless", job={**outcome("fail", exit_code="9"), "retries": 1}))
     place.patch("Job", "hopeless", {"spec": {"activeDeadlineSeconds": 600}})
     place.apply(training("overdue"))
     place.running("overdue")
@@ -668,7 +670,7 @@ def test_limits_of_a_job(place: Place) -> None:
     )
     answer = why(place, "hopeless", "application-error")
     assert any(item["source"] == "condition" and "BackoffLimitExceeded" in item["text"] for item in answer["evidence"])
-    moot("hopeless")
+    drop_advice("hopeless")
     place.kubectl("delete", "pods", "-l", "app=hopeless", "--wait=true")
     answer = why(place, "hopeless", "backoff-limit")
     assert answer["numbers"] == {"failedPods": 2, "backoffLimit": 1}
@@ -676,8 +678,8 @@ def test_limits_of_a_job(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
-    created(place, inference("serve", resources={"pool": FULL, "gpu": 8, "cpu": 1}, service={"replicas": 2}))
+def test_rollout_deadlock(place: Place, pools: None) -> None:
+    create_unchecked(place, inference("serve", resources={"pool": FULL, "gpu": 8, "cpu": 1}, service={"replicas": 2}))
     place.running("serve", pods=2)
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     containers = [{"name": "main", "image": "registry.example.com/inference:v2"}]
@@ -691,7 +693,7 @@ def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_is_lost(place: Place) -> None:
+def test_lost_node(place: Place) -> None:
     labels = {"runwhere.ai/pool": LONELY}
     for name in ("gone", "mute"):
         place.plane.add_node(f"{LONELY}-{name}", labels={**labels, "runwhere.ai/gpu-type": name}, gpus=8)
@@ -716,11 +718,11 @@ def test_a_node_is_lost(place: Place) -> None:
 
 @pytest.mark.slow
 def test_preemption(place: Place, pools: None) -> None:
-    place.apply(refilled("slow-a", 8, priority="low"), refilled("slow-b", 8, priority="low"))
+    place.apply(gpu_holder("slow-a", 8, priority="low"), gpu_holder("slow-b", 8, priority="low"))
     running = place.running("slow-a", "slow-b")
     for pod in running:
         place.plane.annotate(place.namespace, pod, termination="slow")
-    place.apply(refilled("urgent", 8, priority="high"), flags=("--yes",))
+    place.apply(gpu_holder("urgent", 8, priority="high"), flags=("--yes",))
     answer = why(place, "urgent", "preempting")
     assert answer["numbers"]["leavingPods"] == 1
     assert "evicted pods to end, of Job/slow-" in answer["message"]
@@ -729,16 +731,16 @@ def test_preemption(place: Place, pools: None) -> None:
     answer = why(place, victim, "gpu-shortage")
     by = f"Preempted: by training/urgent in {place.namespace}, on node {FULL}-"
     assert any(item["text"].startswith(by) for item in answer["evidence"])
-    # Pods that end slowly would be in the way of the next test.
+    # Slowly terminating pods would occupy GPUs of the next test.
     place.kubectl("delete", "jobs", "--all", "--wait=false")
     place.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
 @pytest.mark.slow
-def test_what_is_not_on_the_list(place: Place) -> None:
-    created(place, training("gated"), schedulingGates=[{"name": "example.com/licence"}])
-    created(place, training("foreign"), schedulerName="volcano")
-    created(place, training("elsewhere"))
+def test_gated_foreign_and_unmanaged_pods(place: Place) -> None:
+    create_unchecked(place, training("gated"), schedulingGates=[{"name": "example.com/licence"}])
+    create_unchecked(place, training("foreign"), schedulerName="volcano")
+    create_unchecked(place, training("elsewhere"))
     place.kubectl("delete", "job", "elsewhere", "--wait=true")
     managed = json.loads(place.gpuctl("render", "-f", place.file(training("managed")), "--no-shared", "-o", "json").out)
     job = managed.get("items", [managed])[0]
@@ -774,7 +776,7 @@ def test_what_is_not_on_the_list(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_finalizer_holds_it(place: Place) -> None:
+def test_finalizer_blocks_deletion(place: Place) -> None:
     place.apply(training("held"))
     place.running("held")
     place.patch("Job", "held", {"metadata": {"finalizers": ["example.com/archive"]}})
@@ -787,13 +789,15 @@ def test_a_finalizer_holds_it(place: Place) -> None:
 
 @pytest.mark.slow
 def test_several_causes_at_once(place: Place, pools: None) -> None:
-    """What has to be solved first comes first; what comes after it is told, too."""
+    """The cause to fix first is the main cause; the following ones are in `also`."""
     place.create(merged(QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}))
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
-    created(place, inference("serve", job=outcome("image-not-found"), resources={"gpu": 2}, service={"replicas": 3}))
+    create_unchecked(
+        place, inference("serve", job=outcome("image-not-found"), resources={"gpu": 2}, service={"replicas": 3})
+    )
 
     def settled(answer: Answer) -> bool:
-        """Both pods that the quota lets through are made, and their image was looked for."""
+        """Return True when the two pods that the quota allows exist and their image pull has failed."""
         return answer["numbers"]["missingPods"] == 1 and [item["cause"] for item in answer["also"]] == [
             "image-not-found"
         ]
@@ -803,14 +807,16 @@ def test_several_causes_at_once(place: Place, pools: None) -> None:
 
 
 def as_tenant(place: Place, monkeypatch: pytest.MonkeyPatch, rules: list[dict[str, list[str]]] | str) -> None:
-    """Be somebody who has these rights in the namespace and none elsewhere."""
+    """Run commands as a user with these rights in the namespace and none elsewhere."""
     place.grant("nobody", rules)
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
 
 
 @pytest.mark.slow
-def test_who_may_read_only_the_namespace(place: Place, pools: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.apply(refilled("one"), refilled("two"), training("fine"), training("broken", job=outcome("image-not-found")))
+def test_why_with_rights_in_one_namespace(place: Place, pools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.apply(
+        gpu_holder("one"), gpu_holder("two"), training("fine"), training("broken", job=outcome("image-not-found"))
+    )
     place.running("one", "two", "fine")
     place.apply(large())
     place.until(lambda: "FailedScheduling" in place.kubectl("get", "events"), "the scheduler")
@@ -827,15 +833,15 @@ def test_who_may_read_only_the_namespace(place: Place, pools: None, monkeypatch:
 
 
 @pytest.mark.slow
-def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_without_rights_to_events_logs_and_quotas(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.create(QUOTA)
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
-    created(place, training("over", resources={"gpu": 8}))
-    created(place, training("broken", job=outcome("image-not-found")))
-    created(place, training("cuda", job={**outcome("fail", exit_code="1"), "retries": 0}))
+    create_unchecked(place, training("over", resources={"gpu": 8}))
+    create_unchecked(place, training("broken", job=outcome("image-not-found")))
+    create_unchecked(place, training("cuda", job={**outcome("fail", exit_code="1"), "retries": 0}))
     why(place, "over", "quota-exceeded")
     place.until(lambda: place.get("Job", "cuda").get("status", {}).get("failed"), "its end")
-    written(place, "cuda", CUDA)
+    write_job_log(place, "cuda", CUDA)
     read = ["get", "list"]
     as_tenant(
         place,
@@ -857,7 +863,7 @@ def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypat
 
 
 @pytest.mark.slow
-def test_of_several_pods_the_one_that_matters(place: Place) -> None:
+def test_why_names_the_pod_that_restarted(place: Place) -> None:
     place.apply(inference("serve", service={"replicas": 3}))
     pods = sorted(place.running("serve", pods=3))
     place.plane.annotate(place.namespace, pods[1], outcome="oom")
@@ -867,7 +873,7 @@ def test_of_several_pods_the_one_that_matters(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_commands_that_wait_name_why(place: Place) -> None:
+def test_apply_wait_suggests_why(place: Place) -> None:
     slow = training("slow", job=outcome("image-not-found"))
     late = place.apply(slow, flags=("--wait", "--timeout", "1s"), code=1)
     assert f"`gpuctl why slow -n {place.namespace}` shows what it waits for" in late.err
@@ -877,7 +883,7 @@ def test_commands_that_wait_name_why(place: Place) -> None:
 
 
 def event_about(place: Place, pod: str, reason: str, message: str, *, minutes: int = 0, **others: Any) -> None:
-    """An event about a pod, as whoever may create events can write it; ``minutes`` ago."""
+    """Create an event about a pod, as any user with the right to create events can; ``minutes`` ago."""
     time = (datetime.now(timezone.utc) - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": place.namespace, "name": pod, "uid": place.uid("Pod", pod)}
     event = {
@@ -896,8 +902,8 @@ def event_about(place: Place, pod: str, reason: str, message: str, *, minutes: i
 
 
 @pytest.mark.slow
-def test_events_of_a_state_that_has_passed(place: Place) -> None:
-    """What kept the pod once does not any more: its sandbox is there, and an image is being pulled."""
+def test_outdated_events_are_ignored(place: Place) -> None:
+    """The earlier problem is solved: the sandbox exists, and an image is being pulled."""
     place.apply(training("train", job=outcome("image-slow")), training("stuck", job=outcome("no-sandbox")))
     why(place, "train", "starting", when=is_pulling)
     (pod,) = place.pods("train")
@@ -911,7 +917,7 @@ def test_events_of_a_state_that_has_passed(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_events_that_anybody_may_write(place: Place) -> None:
+def test_forged_events_are_ignored_or_escaped(place: Place) -> None:
     place.apply(training("train", job=outcome("image-slow")))
     why(place, "train", "starting", when=is_pulling)
     (pod,) = place.pods("train")
@@ -930,7 +936,7 @@ def test_events_that_anybody_may_write(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_that_waits_for_its_first_consumer(place: Place) -> None:
+def test_claim_waiting_for_provisioning(place: Place) -> None:
     name = f"slow-{place.namespace}"[:60]
     place.plane.create(
         {
@@ -954,9 +960,9 @@ def test_a_claim_that_waits_for_its_first_consumer(place: Place) -> None:
     try:
         place.create(claim)
         mounts = {"workdirs": [{"path": "/data", "pvc": {"claim": "data"}}]}
-        created(place, training("large", storage=mounts, resources={"gpu": 65}))
+        create_unchecked(place, training("large", storage=mounts, resources={"gpu": 65}))
         assert why(place, "large", "gpu-shortage")["also"] == []
-        created(place, training("train", storage=mounts))
+        create_unchecked(place, training("train", storage=mounts))
         answer = why(place, "train", "claim-unbound")
         assert answer["message"].startswith(f"the scheduler has chosen {POOL}-")
         assert answer["message"].endswith(
@@ -975,7 +981,7 @@ def test_a_claim_that_waits_for_its_first_consumer(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_services_that_lead_nowhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_without_endpoints(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     serve = inference("serve")
     place.apply(serve)
     place.running("serve")
@@ -1006,7 +1012,7 @@ def test_services_that_lead_nowhere(place: Place, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_the_service_by_which_ranks_find_each_other(place: Place) -> None:
+def test_missing_service_of_training_ranks(place: Place) -> None:
     place.apply(training("ranks", resources={"nodes": 2}), notebook("note"), compute("comp"))
     place.running("ranks", pods=2)
     place.running("note", "comp")
@@ -1019,7 +1025,7 @@ def test_the_service_by_which_ranks_find_each_other(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_an_autoscaler_without_a_metric(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autoscaler_without_metric(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(inference("serve"))
     place.running("serve")
     metric = {
@@ -1051,7 +1057,7 @@ def test_an_autoscaler_without_a_metric(place: Place, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_a_paused_rollout(place: Place) -> None:
+def test_paused_rollout(place: Place) -> None:
     place.apply(inference("serve"))
     place.running("serve")
     place.kubectl("rollout", "pause", "deployment/serve")
@@ -1064,7 +1070,7 @@ def test_a_paused_rollout(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_is_shut_down(place: Place) -> None:
+def test_pods_of_a_node_that_shut_down(place: Place) -> None:
     place.apply(compute("serve"), training("train", job={"retries": 0}), training("again", job={"retries": 2}))
     place.running("serve", "train", "again")
     pods = {name: next(iter(place.pods(name))) for name in ("serve", "train", "again")}
@@ -1085,7 +1091,7 @@ def test_a_node_is_shut_down(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_limits_of_its_own(place: Place) -> None:
+def test_shared_memory_limit_exceeded(place: Place) -> None:
     place.apply(training("shm", job={**outcome("volume-full"), "retries": 0}, resources={"shm": "2Gi"}))
     answer = why(place, "shm", "evicted")
     assert 'exceeds the limit "2Gi"' in answer["message"]
@@ -1093,7 +1099,7 @@ def test_limits_of_its_own(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_of_another_container(place: Place) -> None:
+def test_failed_init_container(place: Place) -> None:
     first = {"initContainers": [{"name": "fetch", "image": "busybox:1", "command": ["fetch"]}]}
     place.apply(inference("serve", job=outcome("init-fails"), service={"replicas": 2}, podPatch=first))
     answer = why(place, "serve", "application-error")
@@ -1102,7 +1108,7 @@ def test_the_log_of_another_container(place: Place) -> None:
     assert answer["fix"] == f"`gpuctl logs serve -n {place.namespace} {flags}` shows what it wrote"
 
 
-WORDS = {
+GPU_ERRORS = {
     "nccl-error": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:268, unhandled system error",
     "gpu-hardware-error": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
     "gpu-driver-error": "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
@@ -1110,18 +1116,18 @@ WORDS = {
 
 
 @pytest.mark.slow
-def test_errors_of_gpus(place: Place) -> None:
+def test_gpu_errors_in_logs(place: Place) -> None:
     job = {**outcome("fail", exit_code="1"), "retries": 0}
-    place.apply(*(training(cause, job=job) for cause in WORDS))
-    for cause, line in WORDS.items():
+    place.apply(*(training(cause, job=job) for cause in GPU_ERRORS))
+    for cause, line in GPU_ERRORS.items():
         place.until(lambda cause=cause: place.get("Job", cause).get("status", {}).get("failed"), f"the end of {cause}")
-        written(place, cause, f"step 41 loss 2.13\n{line}\n")
+        write_job_log(place, cause, f"step 41 loss 2.13\n{line}\n")
         answer = why(place, cause, cause)
         assert line in answer["message"]
         assert answer["numbers"]["node"].startswith(f"{POOL}-")
 
 
-OF_PROGRAMS = {
+PROGRAM_ERRORS = {
     "gpu-not-requested": "RuntimeError: No CUDA GPUs are available",
     "gpu-unsupported": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
     "kv-cache-too-small": "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that "
@@ -1137,15 +1143,15 @@ OF_PROGRAMS = {
 
 
 @pytest.mark.slow
-def test_errors_of_programs(place: Place) -> None:
+def test_program_errors_in_logs(place: Place) -> None:
     job = {**outcome("fail", exit_code="1"), "retries": 0}
     storage = {"workdirs": [{"path": "/output"}]}
-    for cause in OF_PROGRAMS:
+    for cause in PROGRAM_ERRORS:
         place.apply(training(cause, job=job, resources={"gpu": int(cause != "gpu-not-requested")}, storage=storage))
     fixes = {}
-    for cause, line in OF_PROGRAMS.items():
+    for cause, line in PROGRAM_ERRORS.items():
         place.until(lambda cause=cause: place.get("Job", cause).get("status", {}).get("failed"), f"the end of {cause}")
-        written(place, cause, f"step 41\nTraceback (most recent call last):\n[rank0]: \x1b[31m{line}\x1b[0m\n")
+        write_job_log(place, cause, f"step 41\nTraceback (most recent call last):\n[rank0]: \x1b[31m{line}\x1b[0m\n")
         answer = why(place, cause, cause)
         assert line in answer["message"]
         fixes[cause] = answer["fix"]
@@ -1157,7 +1163,7 @@ def test_errors_of_programs(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_container_that_outlives_the_program(place: Place) -> None:
+def test_sidecar_that_outlives_the_program(place: Place) -> None:
     shipper = {"containers": [{"name": "shipper", "image": "busybox:1", "command": ["ship"]}]}
     place.apply(training("side", resources={"gpu": 2}, podPatch=shipper))
     place.running("side")
@@ -1176,7 +1182,7 @@ def test_a_container_that_outlives_the_program(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_taints_of_nodes_under_maintenance(place: Place) -> None:
+def test_no_execute_taint(place: Place) -> None:
     pool, node = "why-upkeep", "why-upkeep-1"
     place.plane.add_node(node, labels={"runwhere.ai/pool": pool}, gpus=8)
     place.plane.wait_for_nodes()

@@ -204,7 +204,7 @@ class Place:
 
     def node_port(self) -> int:
         """A port of the place's own: of those that no Service gets that names none, and not that of an earlier attempt."""
-        # Those before are test_quota_sum.py's.
+        # Those before are test_quota_agreement.py's.
         return 30_066 + int(self.namespace.rpartition("-")[2]) % 20
 
     def state(self) -> str:

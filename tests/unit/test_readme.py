@@ -110,7 +110,7 @@ def test_the_readme_from_top_to_bottom(document: str, clone: Path) -> None:
     printed = ""
     for block in blocks(document):
         if block.note.startswith("tour"):
-            continue  # tests/cluster/test_tour.py
+            continue  # tests/cluster/test_readme_tour.py
         if (name := block.note_after("file:")) is not None:
             (clone / name).write_text(block.text, encoding="utf-8")
         elif (command := block.note_after("output:")) is not None:

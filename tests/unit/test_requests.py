@@ -1,6 +1,6 @@
 """What pods ask for, how many run, what quotas count and what their refusals say: the rules, one by one.
 
-That the rules are the API server's is shown by ``tests/cluster/test_quota_sum.py``.
+That the rules are the API server's is shown by ``tests/cluster/test_quota_agreement.py``.
 """
 
 from __future__ import annotations

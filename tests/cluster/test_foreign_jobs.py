@@ -1,4 +1,4 @@
-"""Jobs and pods with our labels that this gpuctl did not make: an older one's, and those made by hand."""
+"""Jobs and pods with gpuctl's labels that this gpuctl did not create: by an older version or by hand."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from support.cluster_tools import DOMAIN, Place
 POD = {"containers": [{"name": "main", "image": "registry.example.com/i:v1"}], "restartPolicy": "Never"}
 
 
-def stranger(place: Place, kind: str, name: str, labels: Mapping[str, str]) -> None:
-    """A pod, or the workload of an older gpuctl: without `managed-by`."""
+def create_foreign_object(place: Place, kind: str, name: str, labels: Mapping[str, str]) -> None:
+    """Create a pod, or a workload without `managed-by` as an older gpuctl did."""
     metadata: dict[str, Any] = {"name": name, "namespace": place.namespace, "labels": dict(labels)}
     if kind == "Pod":
         place.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": POD})
@@ -23,17 +23,17 @@ def stranger(place: Place, kind: str, name: str, labels: Mapping[str, str]) -> N
         place.create({"apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": spec})
 
 
-def runs(place: Place, name: str) -> bool:
-    """Whether `get jobs` says so."""
+def is_running(place: Place, name: str) -> bool:
+    """Return True if `get jobs` shows the job as running."""
     items = place.gpuctl("get", "jobs", name, "-o", "json").value["items"]
     return [item["status"] for item in items] == ["Running"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", [{}, {"app": "lone"}], ids=["without app", "with app"])
-def test_a_pod_without_a_workload(place: Place, labels: dict[str, str]) -> None:
-    stranger(place, "Pod", "lone", {f"{DOMAIN}/job-type": "notebook", **labels})
-    place.until(lambda: runs(place, "lone"), "the pod to run")
+def test_commands_refuse_to_change_a_lone_pod(place: Place, labels: dict[str, str]) -> None:
+    create_foreign_object(place, "Pod", "lone", {f"{DOMAIN}/job-type": "notebook", **labels})
+    place.until(lambda: is_running(place, "lone"), "the pod to run")
     told = place.gpuctl("why", "lone", "-o", "json").value
     assert (told["cause"], told["pod"]) == ("running", None)
     assert place.gpuctl("describe", "job", "lone", "-o", "json").value["why"] is None
@@ -43,12 +43,12 @@ def test_a_pod_without_a_workload(place: Place, labels: dict[str, str]) -> None:
             f"error: only pods of lone in {place.namespace} are left\n"
             f"  = `kubectl delete pod lone -n {place.namespace}` ends what runs\n"
         )
-    assert runs(place, "lone")
+    assert is_running(place, "lone")
 
 
-def test_an_older_gpuctls_job_is_seen_but_not_deleted(place: Place) -> None:
-    stranger(place, "Job", "old", {f"{DOMAIN}/job-type": "training", "app": "old"})
-    place.until(lambda: runs(place, "old"), "the job to run")
+def test_job_without_managed_by_is_shown_but_not_deleted(place: Place) -> None:
+    create_foreign_object(place, "Job", "old", {f"{DOMAIN}/job-type": "training", "app": "old"})
+    place.until(lambda: is_running(place, "old"), "the job to run")
     refused = place.gpuctl("delete", "job", "old", code=1).err
     assert refused == (
         f"error: training/old in {place.namespace} is not gpuctl's: "
@@ -58,18 +58,16 @@ def test_an_older_gpuctls_job_is_seen_but_not_deleted(place: Place) -> None:
     assert place.gpuctl("why", "old", "-o", "json").value["cause"] == "running"
 
 
-def test_how_to_say_which_job_is_meant(place: Place) -> None:
-    stranger(place, "Job", "twice", {f"{DOMAIN}/job-type": "training", "app": "twice"})
-    stranger(place, "Pod", "twice", {f"{DOMAIN}/job-type": "notebook", "app": "twice"})
+def test_ambiguous_name_needs_kind_and_name(place: Place) -> None:
+    create_foreign_object(place, "Job", "twice", {f"{DOMAIN}/job-type": "training", "app": "twice"})
+    create_foreign_object(place, "Pod", "twice", {f"{DOMAIN}/job-type": "notebook", "app": "twice"})
     refused = place.gpuctl("why", "twice", code=1).err
     assert refused.endswith("\n  = say which as KIND/NAME\n")
     place.gpuctl("why", "notebook/twice")
 
 
 @pytest.mark.slow
-def test_who_may_not_look_everywhere_is_told_to_name_a_namespace(
-    place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_of_one_namespace_must_name_it(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
     for command in (("get", "jobs"), ("why", "x"), ("logs", "x"), ("describe", "job", "x"), ("pause", "x")):
         refused = place.anywhere(*command, code=3).err
@@ -78,10 +76,10 @@ def test_who_may_not_look_everywhere_is_told_to_name_a_namespace(
 
 
 FOREIGN = {"containers": [{"name": "web", "image": "registry.example.com/i:v1"}]}
-"""What others write: none of the containers is `main`, and little of the rest is there."""
+"""A foreign pod spec: no container is named `main`, and most fields are missing."""
 
 
-def _foreign(place: Place, kind: str, job_type: str) -> None:
+def _create_foreign_workload(place: Place, kind: str, job_type: str) -> None:
     labels = {"app": "theirs", f"{DOMAIN}/job-type": job_type, "app.kubernetes.io/managed-by": "gpuctl"}
     metadata: dict[str, Any] = {"name": "theirs", "namespace": place.namespace, "labels": labels}
     template = {"metadata": {"labels": labels}, "spec": FOREIGN}
@@ -108,9 +106,9 @@ def _foreign(place: Place, kind: str, job_type: str) -> None:
         ("Pod", "compute"),
     ],
 )
-def test_reading_commands_take_what_others_made_with_our_labels(place: Place, kind: str, job_type: str) -> None:
-    _foreign(place, kind, job_type)
-    place.until(lambda: runs(place, "theirs"), "the pods to run")
+def test_reading_commands_accept_foreign_objects_with_our_labels(place: Place, kind: str, job_type: str) -> None:
+    _create_foreign_workload(place, kind, job_type)
+    place.until(lambda: is_running(place, "theirs"), "the pods to run")
     for command in (
         ("get", "jobs"),
         ("get", "jobs", "theirs", "--pods"),

@@ -1,4 +1,4 @@
-"""Fields that leave a document leave the cluster, also when another tool has written the object in between."""
+"""Fields removed from a document are removed in the cluster, even if another tool wrote the object in between."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HELPER = {"name": "helper", "image": "registry.example.com/helper:v1", "ports": 
 
 
 def plain(strategy: str = "rolling") -> list[Document]:
-    """A service, a training and a notebook with nothing optional."""
+    """Return a service, a training and a notebook without optional fields."""
     return [inference(service={"strategy": strategy}), training(), notebook(service={"strategy": strategy})]
 
 
 def full(strategy: str = "rolling") -> list[Document]:
-    """The same with many optional fields, each of which contains one of :data:`MARKS`."""
+    """Return the same documents with many optional fields, each of which contains one of :data:`MARKS`."""
     main = {"name": "main", "securityContext": {"privileged": True}}
     more: dict[str, Any] = {
         "environment": {"args": ["--trust-remote-code"], "env": {"OLD_FLAG": "1"}},
@@ -39,31 +39,31 @@ def full(strategy: str = "rolling") -> list[Document]:
 
 
 def quota(place: Place, **limits: int) -> Document:
-    """A quota of the namespace."""
+    """Return a quota for the namespace."""
     users = {place.namespace: {"cpu": "512", "memory": "4Ti", **limits}}
     return {"kind": "quota", "version": "v0.1", "quota": {"name": "team"}, "users": users}
 
 
 def kubectl(place: Place, *documents: Document, flags: tuple[str, ...] = ()) -> None:
-    """Apply what `gpuctl render` prints with kubectl."""
+    """Apply the output of `gpuctl render` with kubectl."""
     rendered = place.gpuctl("render", "-f", place.file(*documents)).out
     place.kubectl("apply", *flags, "-f", "-", input=rendered)
 
 
-def server_side(place: Place, *documents: Document) -> None:
-    """The same with another field manager's server-side apply."""
+def server_side_apply(place: Place, *documents: Document) -> None:
+    """Apply it with another field manager's server-side apply."""
     kubectl(place, *documents, flags=("--server-side", "--force-conflicts", "--field-manager=argocd-controller"))
 
 
-def created(place: Place, *documents: Document) -> None:
-    """The same with `kubectl create`, which leaves no record."""
+def kubectl_create(place: Place, *documents: Document) -> None:
+    """Create it with `kubectl create`, which records no last-applied configuration."""
     rendered = yaml.safe_load_all(place.gpuctl("render", "-f", place.file(*documents)).out)
     items = [obj for obj in rendered if obj["kind"] not in ("PriorityClass", "Namespace")]
     place.kubectl("create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
 
-def restored(place: Place, *documents: Document) -> None:
-    """Apply with gpuctl, delete, and restore as a backup does: with all annotations, by another manager."""
+def restore_backup(place: Place, *documents: Document) -> None:
+    """Apply with gpuctl, delete, and restore like a backup tool: all annotations, another field manager."""
     place.apply(*documents)
     saved = [place.get(*name.split("/")) for name in place.objects()]
     for obj in saved:
@@ -72,8 +72,8 @@ def restored(place: Place, *documents: Document) -> None:
         place.create(recreatable(obj), manager="velero-server")
 
 
-def first_ours(tool: Callable[..., None]) -> Callable[..., None]:
-    """Apply with gpuctl, then with a tool."""
+def after_gpuctl(tool: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that applies with gpuctl, then with the tool."""
 
     def both(place: Place, *documents: Document) -> None:
         place.apply(*documents)
@@ -82,7 +82,7 @@ def first_ours(tool: Callable[..., None]) -> Callable[..., None]:
     return both
 
 
-def left(place: Place) -> set[str]:
+def remaining_marks(place: Place) -> set[str]:
     """Return the marks that are still in an object."""
     found = set()
     for name, obj in place.objects().items():
@@ -94,29 +94,29 @@ def left(place: Place) -> set[str]:
 
 TOOLS = {
     "kubectl apply": kubectl,
-    "server-side apply": server_side,
-    "kubectl create": created,
-    "a restore": restored,
-    "gpuctl, then kubectl apply": first_ours(kubectl),
-    "gpuctl, then server-side apply": first_ours(server_side),
+    "server-side apply": server_side_apply,
+    "kubectl create": kubectl_create,
+    "a restore": restore_backup,
+    "gpuctl, then kubectl apply": after_gpuctl(kubectl),
+    "gpuctl, then server-side apply": after_gpuctl(server_side_apply),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["rolling", "replace"])
 @pytest.mark.parametrize("tool", TOOLS)
-def test_removed_fields_go_whoever_wrote_the_object(place: Place, tool: str, strategy: str) -> None:
-    """Privileged, hostPath, args, env, probes, ports, labels, annotations, containers; Deployment, Service, Job."""
+def test_removed_fields_are_deleted_for_every_writer(place: Place, tool: str, strategy: str) -> None:
+    """Covers privileged mode, hostPath, args, variables, probes, ports, labels, annotations and containers."""
     TOOLS[tool](place, *full(strategy))
-    assert len(left(place)) > 20
+    assert len(remaining_marks(place)) > 20
     uid = place.uid("Deployment", "serve")
-    # The harmless first apply takes the fields over.
+    # This apply changes no values, but takes over the fields.
     place.apply(*full(strategy), flags=("--yes",))
     assert place.uid("Deployment", "serve") == uid
     place.apply(*plain(strategy), flags=("--yes",))
-    assert left(place) == set()
+    assert remaining_marks(place) == set()
     assert place.gpuctl("diff", "-f", place.file(*plain(strategy))).out.count("unchanged") == 5
-    # Nor does a later change of a value need `--adopt`.
+    # A later change of a value does not need `--adopt` either.
     changed = [inference(environment=image("v9"), service={"strategy": strategy, "port": 8001}), *plain(strategy)[1:]]
     place.apply(*changed, flags=("--yes",))
     (container,) = place.get("Deployment", "serve")["spec"]["template"]["spec"]["containers"]
@@ -126,18 +126,18 @@ def test_removed_fields_go_whoever_wrote_the_object(place: Place, tool: str, str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_first_apply_may_remove_them(place: Place, tool: str) -> None:
+def test_first_apply_can_remove_fields(place: Place, tool: str) -> None:
     TOOLS[tool](place, *full())
     told = place.gpuctl("diff", "-f", place.file(*plain()), code=1).out
     assert all(mark in told for mark in ("privileged", "OLD_FLAG", "5678"))
     place.apply(*plain(), flags=("--yes",))
-    assert left(place) == set()
+    assert remaining_marks(place) == set()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", [kubectl, server_side, created])
-def test_a_limit_that_leaves_a_quota_is_no_longer_in_force(place: Place, tool: Callable[..., None]) -> None:
-    """Also of an autoscaler: what a document no longer states does not stay beside it."""
+@pytest.mark.parametrize("tool", [kubectl, server_side_apply, kubectl_create])
+def test_removed_quota_limit_is_deleted(place: Place, tool: Callable[..., None]) -> None:
+    """The same holds for metrics of an autoscaler."""
     limits = {"enabled": True, "minReplicas": 1, "maxReplicas": 4, "targetGPUUtilization": 50}
     before = [quota(place, gpu=64), inference(autoscaling={**limits, "targetMemoryUtilization": 60})]
     after = [quota(place), inference(autoscaling=limits)]
@@ -154,7 +154,7 @@ def env(place: Place) -> dict[str, str]:
     return {item["name"]: item.get("value", "") for item in container["env"]}
 
 
-def test_a_value_that_another_manager_has_changed_since_stays_and_is_named(place: Place) -> None:
+def test_removed_field_changed_by_another_manager_is_kept(place: Place) -> None:
     def document(**variables: str) -> Document:
         return inference(environment={"env": variables}, service={"strategy": "rolling"})
 
@@ -167,13 +167,15 @@ def test_a_value_that_another_manager_has_changed_since_stays_and_is_named(place
     place.apply(document(), flags=("--yes",))
     assert "GONE" not in env(place)
     assert env(place)["KEPT"] == "2"
-    # A value that the document states is a conflict, as ever.
+    # A value that the document sets is still a conflict.
     refused = place.apply(document(KEPT="3"), flags=("--yes",), code=1)
     assert "held by kubectl-set" in refused.err
 
 
-def test_what_an_earlier_gpuctl_left_behind_goes(place: Place) -> None:
-    """It had recorded the document without a field that stayed: kubectl's own record still has that field."""
+def test_field_left_by_an_earlier_gpuctl_is_deleted(place: Place) -> None:
+    """The earlier version recorded the document without the field, but kubectl's last-applied annotation still contains
+    it.
+    """
     kubectl(place, *full())
     place.apply(*plain(), flags=("--yes",))
     deployment = place.get("Deployment", "serve")
@@ -189,13 +191,13 @@ def test_what_an_earlier_gpuctl_left_behind_goes(place: Place) -> None:
     assert deployment["metadata"]["annotations"][HASH]
     assert "args" in place.gpuctl("diff", "-f", place.file(*plain()), code=1).out
     place.apply(*plain(), flags=("--yes",))
-    assert left(place) == set()
+    assert remaining_marks(place) == set()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "training"}', '{"version": "v9", "kind": "inference", "x": 1}'])
-def test_a_document_that_cannot_be_read(place: Place, text: str) -> None:
-    """Written by a newer gpuctl, or by hand: nothing fails, and what may stay is said."""
+def test_unreadable_document_annotation_is_reported(place: Place, text: str) -> None:
+    """The document is from a newer gpuctl or was edited: diff succeeds and reports that fields may remain."""
     kubectl(place, *full())
     place.apply(*full())
     place.patch("Deployment", "serve", {"metadata": {"annotations": {"runwhere.ai/document": text, RECORD: "x"}}})
@@ -203,8 +205,8 @@ def test_a_document_that_cannot_be_read(place: Place, text: str) -> None:
     assert "cannot read the document last applied" in told.err
 
 
-def test_a_forged_document_reaches_no_other_object(place: Place) -> None:
-    """Whoever may edit the Deployment may not thereby take a port from the Service."""
+def test_forged_document_changes_no_other_object(place: Place) -> None:
+    """A user who may edit the Deployment must not be able to remove a port of the Service this way."""
     place.apply(*plain())
     port = {"name": "metrics", "port": 5678, "targetPort": 5678, "protocol": "TCP"}
     ports = place.get("Service", "svc-serve")["spec"]["ports"]
@@ -223,7 +225,7 @@ def document_of(rendered: str) -> str:
 
 @contextmanager
 def admission(place: Place, label: str, *more: str) -> Iterator[None]:
-    """Let admission put a label, and more, into every Deployment of the namespace."""
+    """Run the body while an admission policy adds a label, and more parts, to every Deployment of the namespace."""
     text = json.dumps(_policy(place.namespace, f'metadata: Object.metadata{{labels: {{"{label}": "x"}}}}', *more))
     place.plane.kubectl("apply", "-f", "-", input=text)
     try:
@@ -233,8 +235,8 @@ def admission(place: Place, label: str, *more: str) -> Iterator[None]:
         place.plane.kubectl("delete", "-f", "-", input=text)
 
 
-def test_a_change_that_admission_undoes_is_no_success(place: Place) -> None:
-    """`updated` is said only of the object that the server returned."""
+def test_change_undone_by_admission_fails(place: Place) -> None:
+    """`updated` is printed only if the server returned the change."""
     place.apply(*full())
     with admission(place, "old-label"):
         refused = place.apply(*plain(), flags=("--yes",), code=1)
@@ -242,8 +244,8 @@ def test_a_change_that_admission_undoes_is_no_success(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_admission_adds_is_neither_a_change_nor_drift(place: Place) -> None:
-    """A label and a sidecar, in an object that gpuctl creates and in one that kubectl creates."""
+def test_fields_added_by_admission_are_neither_change_nor_drift(place: Place) -> None:
+    """The policy adds a label and a sidecar to objects created by gpuctl and by kubectl."""
     place.apply(inference("first"))
     helper = 'containers: [Object.spec.template.spec.containers{name: "mesh", image: "mesh:1"}]'
     pod = f"spec: Object.spec{{template: Object.spec.template{{spec: Object.spec.template.spec{{{helper}}}}}}}"
@@ -264,8 +266,8 @@ def test_what_admission_adds_is_neither_a_change_nor_drift(place: Place) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", [kubectl, server_side])
-def test_a_jobset(place: Place, tool: Callable[..., None]) -> None:
+@pytest.mark.parametrize("tool", [kubectl, server_side_apply])
+def test_removed_variable_of_a_jobset_is_deleted(place: Place, tool: Callable[..., None]) -> None:
     place.platform("training: {backend: jobset}")
     command = {"command": ["deepspeed", "--no_ssh", "x.py"]}
     few = training(resources={"nodes": 2}, environment=command)

@@ -1,4 +1,4 @@
-"""Our sum against quotas and the API server's own verdict on the same objects, made one after another: never apart."""
+"""gpuctl's quota prediction and the API server's decision on the same objects, created one by one: they always agree."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ POD_KEYS = (
     "hugepages-2Mi",
     "requests.hugepages-2Mi",
 )
-# The API server takes no others of pods together with a scope, and still fewer with BestEffort.
+# For pods in a quota with a scope, the API server accepts only these keys, and even fewer with BestEffort.
 SCOPED_KEYS = (
     *(key for key in POD_KEYS if "ephemeral" not in key and "hugepages" not in key),
     *("count/services", "count/configmaps"),
@@ -106,16 +106,16 @@ SCOPES: tuple[Object, ...] = (
     },
 )
 
-# Of these there are none: a limit by which a recount is asked for, and by which the server's cache is recognised.
+# The tests create no leases: a new limit on them triggers a recount, or shows that the server's cache is up to date.
 LEASES = "count/leases.coordination.k8s.io"
 ROOT = ChargedObjects({"kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}})
 
 
 class Api(world.Api):
-    """The API server; what has to succeed says what was sent when it does not."""
+    """The API server; a failed request prints its body."""
 
     def done(self, method: str, path: str, body: Object | None = None) -> Object:
-        """A request that has to succeed."""
+        """Send a request that must succeed."""
         status, answer = self.request(method, path, body)
         assert status < 300, f"{method} {path}: {status} {answer.get('message')}\n{json.dumps(body)}"
         return answer
@@ -136,7 +136,7 @@ def _wait(condition: Callable[[], Any], what: Callable[[], str], timeout: float 
 
 
 class Random(random.Random):
-    """Objects and quotas at random."""
+    """Random objects and quotas."""
 
     def named(self, kind: str, api_version: str = "v1", **rest: Any) -> Object:
         return {"apiVersion": api_version, "kind": kind, "metadata": {"name": f"x{self.getrandbits(64):x}"}, **rest}
@@ -186,7 +186,7 @@ class Random(random.Random):
                 container["resources"] = {}
         if self.maybe(0.25):
             for container in _containers(spec):
-                # The server rounds the sum for the pod and the parts by themselves, and refuses where they differ.
+                # The server rounds the pod's sum and its parts separately, and rejects the pod if they differ.
                 if container["resources"].get("requests", {}).get("cpu") == "1500u":
                     container["resources"]["requests"]["cpu"] = "2m"
             spec["resources"] = self.pod_resources(spec)
@@ -201,7 +201,7 @@ class Random(random.Random):
         return self.named("Pod", spec=spec)
 
     def pod_resources(self, spec: Object) -> Object:
-        """Amounts of the pod itself: they may not be smaller than those of its containers together."""
+        """Return pod-level resources; they may not be smaller than the sum over the containers."""
         result: Object = {}
         if self.maybe(0.15):
             return result
@@ -272,10 +272,10 @@ class Random(random.Random):
         return [make() for make in makers]
 
     complete = 0.6
-    """How probable it is that a container sets a request, and a limit, of cpu and memory."""
+    """Probability that a container sets a request, and a limit, of CPU and memory."""
 
     node_port = 0
-    """A free port of nodes, for one service."""
+    """A free node port for one Service; 0 if none is reserved."""
 
 
 def _containers(spec: Object) -> list[Object]:
@@ -283,7 +283,9 @@ def _containers(spec: Object) -> list[Object]:
 
 
 class Case(NamedTuple):
-    """``live`` objects; of them ``gone`` are deleted; then ``added`` are made; ``quotas`` hold from the start."""
+    """A case: ``live`` objects exist, ``gone`` of them are deleted, ``added`` are created; ``quotas`` hold from the
+    start.
+    """
 
     live: list[Object]
     gone: list[Object]
@@ -294,7 +296,7 @@ class Case(NamedTuple):
 def _case(seed: int) -> Case:
     choose = Random(seed)
     choose.complete = choose.choice((0.6, 1))
-    # The server keeps the first 86 for those who ask (KEP-3668).
+    # The server reserves the first 86 node ports for explicit requests (KEP-3668).
     choose.node_port = 30000 + seed if seed < 86 else 0
     live = choose.objects(6)
     for obj in live:
@@ -317,7 +319,7 @@ def _case(seed: int) -> Case:
 
 
 def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[ChargedObjects]) -> Object:
-    """A quota whose limits lie close to what the objects need: just enough, a little less, or more."""
+    """Return a quota with limits close to what the objects need: exact, slightly less, or more."""
     scopes = choose.choice(SCOPES) if choose.maybe(0.5) else {}
     if "BestEffort" in scopes.get("scopes", ()):
         keys = BEST_EFFORT_KEYS
@@ -327,10 +329,10 @@ def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[C
     keys = tuple(choose.sample(keys, choose.randint(1, len(keys) // 2 + 1)))
     quota["spec"]["hard"] = dict.fromkeys(keys, "0")
     if choose.maybe(0.9):
-        # Refusals for what a container leaves open would hide nearly all others.
+        # Refusals because of unspecified requests would hide nearly all other refusals.
         open_ = {item.resource for item in unspecified([quota], added)}
         keys = tuple(key for key in keys if key not in open_) or ("count/pods",)
-    # The sums by our own rules, without which few limits would be near.
+    # Choose limits near the predicted sums; random ones would rarely be close.
     quota["spec"]["hard"] = dict.fromkeys(keys, "0")
     raised = {item.resource for item in shortfalls([quota], added)}
     remaining = [obj for obj in live if obj not in gone]
@@ -341,7 +343,7 @@ def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[C
     for key in keys:
         unit = Fraction(1, 1000) if key.endswith(("cpu", "memory")) else Fraction(1)
         if key not in raised and choose.maybe(0.5):
-            # Exceeded already, which stops nothing that does not add to it.
+            # An exceeded limit refuses only objects that add to it.
             quota["spec"]["hard"][key] = "0"
             continue
         hard = needed.get(key, Fraction(0)) + (-1 if key == tight else choose.choice((0, 0, 1, 5))) * unit
@@ -352,7 +354,7 @@ def _quota(choose: Random, live: list[Object], gone: list[Object], added: list[C
 
 @pytest.fixture(scope="module")
 def api(plane: ControlPlane) -> Iterator[Api]:
-    """The server, with classes that the pods name; namespaces of this module go at the end."""
+    """The API server with the classes that the pods name; deletes this module's namespaces at the end."""
     api = Api(plane)
     for name in ("quota-high", "quota-low"):
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
@@ -369,20 +371,20 @@ def _make_namespace(api: Api, name: str) -> None:
     metadata = {"name": name, "labels": {"test": "quota-sum"}}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     if api.request("POST", "/api/v1/namespaces", body)[0] == 409:
-        # That of a first attempt.
+        # Delete the namespace of a failed first attempt.
         path = f"/api/v1/namespaces/{name}"
         api.request("DELETE", path)
         _wait(lambda: api.request("GET", path)[0] == 404, lambda: f"{name} stays")
         api.done("POST", "/api/v1/namespaces", body)
-    # A controller puts this one into every namespace, and it counts.
+    # A controller creates this ConfigMap in every namespace, and quotas count it.
     path = RESOURCES["ConfigMap"].path(name, "kube-root-ca.crt")
     _wait(lambda: api.request("GET", path)[0] == 200, lambda: "no kube-root-ca.crt")
 
 
 def _quotas(api: Api, namespace: str, names: Iterable[str]) -> list[Object]:
-    """The quotas as they are, when the controller has counted everything for all of them; else nothing.
+    """Return the quotas when the controller has counted all their keys; else an empty list.
 
-    Limits that it has not copied yet have it count once more, what it has seen until then: less than there is.
+    Before the controller copies a new limit to the status, its counts may miss recent objects.
     """
     found = [api.done("GET", RESOURCES["ResourceQuota"].path(namespace, name)) for name in names]
     return found if all(map(_is_counted, found)) else []
@@ -408,7 +410,7 @@ def _difference(server: dict[str, Amounts], ours: dict[str, Amounts]) -> str:
 
 
 def _expected_use(quotas: list[Object], freed: list[ChargedObjects], added: list[ChargedObjects]) -> dict[str, Amounts]:
-    """What will be in use by our count: the shortfalls against limits of nothing."""
+    """Return the predicted use per quota: the shortfalls against limits of zero."""
     result = _used(quotas)
     for usages, sign in ((freed, -1), (added, 1)):
         for quota in quotas:
@@ -420,10 +422,10 @@ def _expected_use(quotas: list[Object], freed: list[ChargedObjects], added: list
 
 
 def _wait_for_use(api: Api, namespace: str, expected: dict[str, Amounts], added: str = "") -> list[Object]:
-    """Wait until the quotas count what we expect, and return them; a failure tells what was ``added``.
+    """Wait until the quotas report the expected use, and return them; a failure message contains ``added``.
 
-    The controller counts what it has seen: an object made or deleted a moment ago may be missed for minutes, unless a
-    change of a limit asks for a recount.
+    The controller counts the objects in its cache. It may miss a recent create or delete for minutes, unless a changed
+    limit triggers a recount.
     """
     end = time.monotonic() + 120
     for attempt in itertools.count():
@@ -440,7 +442,7 @@ def _wait_for_use(api: Api, namespace: str, expected: dict[str, Amounts], added:
 
 
 def _settle(api: Api, namespace: str) -> None:
-    """Wait until the API server's own cache of quotas has everything up to now: a later one holds there."""
+    """Wait until the API server's quota cache is up to date: a quota created now is enforced."""
     body = {"kind": "ResourceQuota", "metadata": {"name": "sentinel"}, "spec": {"hard": {LEASES: "0"}}}
     api.done("POST", RESOURCES["ResourceQuota"].path(namespace), body)
     path = f"{RESOURCES['Lease'].path(namespace)}?dryRun=All"
@@ -457,7 +459,7 @@ def _create_live(api: Api, namespace: str, live: list[Object]) -> None:
 
 
 def _requests(namespace: str, added: list[ChargedObjects]) -> Iterator[tuple[ChargedObjects, str, str, Object]]:
-    """One request for each single object."""
+    """Yield one request for each object."""
     for usage in added:
         if usage.before is not None:
             name = usage.object["metadata"]["name"]
@@ -471,7 +473,7 @@ def _requests(namespace: str, added: list[ChargedObjects]) -> Iterator[tuple[Cha
 
 
 def _verdict(api: Api, seed: int) -> bool:
-    """Run one case; fails where server and we disagree. Returns whether the objects fit."""
+    """Run one case; return True if the objects fit. Fail if the server and the prediction disagree."""
     case, namespace = _case(seed), f"quota-sum-{seed}"
     _make_namespace(api, namespace)
     _create_live(api, namespace, case.live)
@@ -504,13 +506,13 @@ def _verdict(api: Api, seed: int) -> bool:
         assert not shortfalls(quotas, made, freed), "the server takes what we say does not fit"
     assert fits, f"the server takes all, we say: {[str(item) for item in missing]} {unspecified(quotas, case.added)}"
     if not any(usage.before for usage in case.added):
-        # What an update lowers is counted later, and that it does is not ours to predict.
+        # Reductions by an update are counted later, and the prediction does not cover them.
         _wait_for_use(api, namespace, _expected_use(quotas, freed, case.added))
     return True
 
 
 def _check_refusal(message: str, quotas: list[Object], made: list[ChargedObjects], freed: list[ChargedObjects]) -> None:
-    """The server's words agree with our numbers for everything up to the refused object."""
+    """Check that the server's message has the predicted numbers for all objects up to the refused one."""
     open_ = parse_unspecified(message)
     if open_ is not None:
         assert not is_quota_refusal(message)
@@ -526,7 +528,7 @@ def _check_refusal(message: str, quotas: list[Object], made: list[ChargedObjects
         assert (item.total, item.hard) == (mine.total, mine.hard), f"{message}; we say {mine}"
 
 
-def test_sum_agrees_with_the_server(api: Api) -> None:
+def test_quota_verdict_agrees_with_the_server(api: Api) -> None:
     def attempt(seed: int) -> bool | str:
         try:
             return _verdict(api, seed)
@@ -537,17 +539,17 @@ def test_sum_agrees_with_the_server(api: Api) -> None:
         results = list(pool.map(attempt, SEEDS))
     failures = [result for result in results if isinstance(result, str)]
     assert not failures, "\n".join(failures)
-    # Both verdicts are tried often enough to mean something.
+    # Enough cases must fit, and enough must not.
     assert min(results.count(True), results.count(False)) >= len(SEEDS) // 5
 
 
 @pytest.mark.slow
-def test_every_object_counts_as_we_say(api: Api) -> None:
-    """One quota of each scope: after every object each of them says what we say, and refuses what we say."""
+def test_predicted_charges_match_the_server_for_every_object(api: Api) -> None:
+    """With one quota per scope, the server's use after each object, and its refusals, equal the prediction."""
     demanding = [{"spec": {**scopes, "hard": _generous(scopes)}} for scopes in ({}, *SCOPES)]
     relaxed = copy.deepcopy(demanding)
     for quota in relaxed:
-        # With these, pods whose containers leave something open would be refused.
+        # With these limits, pods whose containers set no requests would be refused.
         quota["spec"]["hard"] = {
             key: amount for key, amount in quota["spec"]["hard"].items() if not key.endswith(("cpu", "memory"))
         }
@@ -573,7 +575,7 @@ def _generous(scopes: Object) -> Object:
 
 
 def _special_pods(choose: Random) -> Iterator[Object]:
-    """What pods at random are too seldom."""
+    """Yield pods that random generation produces too rarely."""
     requests, full = {"requests": {"cpu": "1"}}, {"limits": {"cpu": "2", "memory": "1Gi"}}
     specs: list[Object] = [
         {},
@@ -602,7 +604,7 @@ def _special_pods(choose: Random) -> Iterator[Object]:
 
 
 def _count_all(api: Api, case: int, quotas: list[Object]) -> tuple[int, int]:
-    """Make objects of all kinds in a namespace with the quotas; returns how many were taken, and of how many."""
+    """Create objects of all kinds in a namespace with the quotas; return the number accepted and the total."""
     namespace, objects = f"quota-sum-all-{case}", _all_kinds(case)
     _make_namespace(api, namespace)
     path = RESOURCES["ResourceQuota"].path(namespace)
@@ -629,8 +631,8 @@ def _count_all(api: Api, case: int, quotas: list[Object]) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_workloads_take_what_we_say(api: Api) -> None:
-    """Controllers make the pods and other objects that :func:`admissions` and :func:`replicas` foretell."""
+def test_predicted_charges_match_running_workloads(api: Api) -> None:
+    """Controllers create the pods and other objects that :func:`charged_objects` and :func:`replicas` predict."""
     namespace = "quota-sum-workloads"
     _make_namespace(api, namespace)
     container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "100m", "nvidia.com/gpu": 2}}}
@@ -683,7 +685,7 @@ def test_workloads_take_what_we_say(api: Api) -> None:
 
 @pytest.mark.slow
 def test_jobsets_are_counted_by_their_kind(plane: ControlPlane, api: Api) -> None:
-    """A quota that nobody has counted yet refuses too, in other words."""
+    """A quota that the controller has not counted yet also refuses, with another message."""
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
     installed = api.request("GET", definition)[0] == 404
     if installed:
@@ -705,7 +707,7 @@ def test_jobsets_are_counted_by_their_kind(plane: ControlPlane, api: Api) -> Non
         status = _wait(lambda: api.done("GET", f"{path}/sets").get("status"), lambda: "no status")
         _settle(api, namespace)
         if "used" not in status:
-            # The controller counts a new kind half a minute after its definition.
+            # The controller starts to count a new kind half a minute after its definition is created.
             message = api.request("POST", _path(jobset, namespace), jobset)[1]["message"]
             assert is_quota_refusal(message)
             assert parse_exceeded(message) is None

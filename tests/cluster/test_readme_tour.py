@@ -1,4 +1,4 @@
-"""The READMEs' tour, every command of it, on the sandbox that it starts."""
+"""Every command of the README's tour, run on the sandbox that the tour starts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from control_plane import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-_PATIENCE = 120
+_TIMEOUT = 120
 _BLOCK = re.compile(r"<!-- (tour[^>]*?) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture
 def sandbox(plane: ControlPlane, tmp_path: Path) -> Iterator[Path]:
-    """The directory of a running sandbox. ``plane`` is asked for because it says what is missing."""
+    """Start a sandbox and yield its directory. ``plane`` is requested because it reports missing binaries."""
     home = tmp_path / "sandbox"
     command = [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}", "--usage-days=0"]
     path = os.pathsep.join((str(ROOT / "tests"), str(ROOT / "compiler")))
@@ -43,7 +43,7 @@ def sandbox(plane: ControlPlane, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_the_tour(sandbox: Path, tmp_path: Path) -> None:
+def test_readme_tour_prints_its_output(sandbox: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     (clone / ".git").mkdir(parents=True)
     shutil.copytree(ROOT / "examples", clone / "examples")
@@ -60,7 +60,7 @@ def test_the_tour(sandbox: Path, tmp_path: Path) -> None:
 
     def run(command: str) -> str:
         result = subprocess.run(command, shell=True, cwd=clone, env=environment, capture_output=True, text=True)
-        # `gpuctl diff` says with 1 that there is a difference.
+        # `gpuctl diff` exits with 1 if there is a difference.
         assert result.returncode == (1 if command.startswith("gpuctl diff") else 0), (
             command,
             result.stdout,
@@ -73,8 +73,8 @@ def test_the_tour(sandbox: Path, tmp_path: Path) -> None:
         if note == "tour output":
             command, output = printed[-1]
             expected, began = text.removeprefix("# ...\n"), time.monotonic()
-            # Kueue admits a job, and its pods come, a moment later: what only looks is asked again, as a reader would.
-            while expected not in output and command.startswith("gpuctl why") and time.monotonic() - began < _PATIENCE:
+            # Kueue admits a job after a moment, so `gpuctl why` is repeated, as a reader would do.
+            while expected not in output and command.startswith("gpuctl why") and time.monotonic() - began < _TIMEOUT:
                 output = run(command)
             assert expected in output, (command, output)
         elif note == "tour":

@@ -1,4 +1,4 @@
-"""New jobs that compete are created one after another: those start that ``fit`` says will, and nobody is evicted."""
+"""Competing new jobs are created one after another: those start that ``fit`` predicts, and no pod is evicted."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def small(plane: ControlPlane, jobset: None) -> str:
-    """A pool of two nodes with 4 GPUs each, which no other test uses."""
+def two_node_pool(plane: ControlPlane, jobset: None) -> str:
+    """A pool of two nodes with 4 GPUs each that no other test uses."""
     name = f"turns-{next(_numbers)}"
     node = {"labels": {"runwhere.ai/pool": name}, "gpus": 4, "cpu": "64", "memory": "256Gi"}
     plane.add_nodes({f"{name}-{number}": node for number in range(2)})
@@ -34,7 +34,7 @@ def small(plane: ControlPlane, jobset: None) -> str:
 
 
 def jobs(pool: str) -> list[Document]:
-    """Of several kinds, the most important last by name: 16 GPUs, where there are 8."""
+    """Return jobs of several kinds that ask for 16 GPUs where 8 exist; later names have a higher priority."""
 
     def of(name: str, priority: str, gpus: int, **more: Any) -> Document:
         return training(name, job={"name": name, "priority": priority}, resources={"pool": pool, "gpu": gpus, **more})
@@ -50,8 +50,8 @@ def jobs(pool: str) -> list[Document]:
     ]
 
 
-def test_the_most_important_start_and_nobody_is_evicted(place: Place, small: str) -> None:
-    mine = jobs(small)
+def test_highest_priority_jobs_start_without_evictions(place: Place, two_node_pool: str) -> None:
+    mine = jobs(two_node_pool)
     planned = place.plan(*mine)
     verdicts = {step["name"]: step["verdict"] for step in planned.value["steps"] if step["verdict"]}
     assert verdicts == {
@@ -74,13 +74,15 @@ def test_the_most_important_start_and_nobody_is_evicted(place: Place, small: str
 
 
 @pytest.mark.slow
-def test_a_quota_goes_to_the_most_important(place: Place, small: str) -> None:
-    """What it refuses is not waited for: the next is created when its controller says so."""
+def test_quota_goes_to_the_highest_priority(place: Place, two_node_pool: str) -> None:
+    """apply does not wait for pods that the quota refuses: it creates the next job when the controller reports the
+    refusal.
+    """
     place.limit(gpu="4")
-    steps = place.plan(*jobs(small), flags=("--queue",)).value["steps"]
+    steps = place.plan(*jobs(two_node_pool), flags=("--queue",)).value["steps"]
     waits = {step["name"]: item["cause"] for step in steps for item in step["waits"]}
     assert waits == dict.fromkeys(("a-low", "b-served", "c-medium", "d-medium"), "quota")
-    place.apply(*jobs(small), flags=("--queue",))
+    place.apply(*jobs(two_node_pool), flags=("--queue",))
     place.running("e-high")
     place.until(
         lambda: place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "4", "its use"
@@ -90,51 +92,51 @@ def test_a_quota_goes_to_the_most_important(place: Place, small: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_has_room_is_created_at_once(place: Place, small: str) -> None:
-    assert "compete" not in place.apply(*jobs(small)[-3:]).err
+def test_jobs_that_all_fit_are_created_at_once(place: Place, two_node_pool: str) -> None:
+    assert "compete" not in place.apply(*jobs(two_node_pool)[-3:]).err
     place.running("c-medium", "d-medium", "e-high")
 
 
 @pytest.mark.slow
-def test_who_cannot_lose_a_pod_comes_after_who_might_evict_it(place: Place, small: str) -> None:
-    """Both have room; a training on two nodes that came first would take a half of each, make room, and fail."""
-    wide = training("a-wide", job={"priority": "low"}, resources={"pool": small, "gpu": 2, "nodes": 2})
-    urgent = training("urgent", job={"priority": "high"}, resources={"pool": small, "gpu": 4})
+def test_fragile_job_is_created_after_jobs_that_may_evict_it(place: Place, two_node_pool: str) -> None:
+    """Both fit. If the two-node training came first, it would be spread over both nodes, be evicted, and fail."""
+    wide = training("a-wide", job={"priority": "low"}, resources={"pool": two_node_pool, "gpu": 2, "nodes": 2})
+    urgent = training("urgent", job={"priority": "high"}, resources={"pool": two_node_pool, "gpu": 4})
     assert "2 jobs compete for room" in place.apply(wide, urgent).err
     place.running("urgent", "a-wide")
     assert not _evictions(place)
 
 
-def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy, small: str) -> None:
+def test_ctrl_c_creates_no_further_jobs(place: Place, proxy: Proxy, two_node_pool: str) -> None:
     started: Future[Running] = Future()
     second = nth(2, matching("POST", "/jobs", writes=True))
     proxy.reset(on(second, meanwhile(lambda: started.result(60).signal(signal.SIGINT))))
     config = {"KUBECONFIG": str(place.directory / "through-proxy")}
-    command = ["apply", "-f", place.file(*jobs(small)), "-n", place.namespace]
+    command = ["apply", "-f", place.file(*jobs(two_node_pool)), "-n", place.namespace]
     started.set_result(shared().start(command, env=config, cwd=place.directory))
     result = started.result().wait()
     assert result.code == 130, result
     assert "interrupted: finishing the steps in progress" in result.stderr
     created = {name.partition("/")[2] for name in place.names() if name.startswith(("Job/", "Deployment/"))}
     assert created == {"e-high", "c-medium"}
-    place.apply(*jobs(small))
+    place.apply(*jobs(two_node_pool))
     place.running("c-medium", "d-medium", "e-high")
 
 
 @pytest.mark.slow
-def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
-    place: Place, proxy: Proxy, small: str, monkeypatch: pytest.MonkeyPatch
+def test_silent_pod_watch_delays_creation_only_briefly(
+    place: Place, proxy: Proxy, two_node_pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequential_create, "_PATIENCE", 0.2)
     proxy.reset(on(matching("GET", "/pods", watch=True), hang))
-    place.apply(*jobs(small))
+    place.apply(*jobs(two_node_pool))
     place.running("c-medium", "d-medium", "e-high")
 
 
 @pytest.mark.slow
-def test_who_may_not_read_events_has_jobs_created_in_turn(place: Place, proxy: Proxy, small: str) -> None:
+def test_jobs_are_created_in_order_without_rights_to_events(place: Place, proxy: Proxy, two_node_pool: str) -> None:
     proxy.reset(on(matching("GET", "/events"), refuse(403, "Forbidden", "events are forbidden")))
-    place.apply(*jobs(small))
+    place.apply(*jobs(two_node_pool))
     place.running("c-medium", "d-medium", "e-high")
     assert not _evictions(place)
 
@@ -145,10 +147,8 @@ def _evictions(place: Place) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_jobs_in_a_queue_come_one_after_another(
-    queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kueue says when it has one in its queue; pods come when it admits it."""
+def test_queued_jobs_are_created_in_order(queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kueue reports when a job is in its queue; its pods are created at admission."""
     monkeypatch.setattr(sequential_create, "_PATIENCE", 3600.0)
     place = queue_place
     queues.active(queues.team(gpus=4))
@@ -164,8 +164,8 @@ def test_jobs_in_a_queue_come_one_after_another(
 
 
 @pytest.mark.slow
-def test_pods_of_what_is_called_alike_are_told_apart(queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pods of chat-v2 are not chat's: its turn would be waited for in vain."""
+def test_pods_of_jobs_with_similar_names_are_distinguished(queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pods of chat-v2 do not belong to chat; otherwise apply would wait for pods that never come."""
     monkeypatch.setattr(sequential_create, "_PATIENCE", 3600.0)
     place = queue_place
     place.platform("training: {backend: jobset}")

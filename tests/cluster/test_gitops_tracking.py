@@ -1,4 +1,4 @@
-"""What Argo CD or Flux keep as their repository has it is not ours, unless it is taken over; nor is a copy of ours."""
+"""Objects managed by Argo CD or Flux are not gpuctl's unless adopted; a manual copy of a gpuctl object is not either."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def track(place: Place, kind: str, name: str, tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", part_of(TRACKERS, 2))
-def test_it_is_not_changed_deleted_or_pruned(place: Place, tool: str) -> None:
+def test_tracked_job_is_not_changed_deleted_or_pruned(place: Place, tool: str) -> None:
     place.apply(training("a"), training("b"), flags=("--set", "jobs"))
     track(place, "Job", "a", tool)
     before = place.records()
@@ -63,7 +63,7 @@ def test_it_is_not_changed_deleted_or_pruned(place: Place, tool: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TRACKERS)
-def test_adopted_it_is_ours(place: Place, tool: str) -> None:
+def test_adopt_takes_over_a_tracked_job(place: Place, tool: str) -> None:
     place.apply(inference("b"))
     track(place, "Deployment", "b", tool)
     track(place, "Service", "svc-b", tool)
@@ -79,7 +79,7 @@ def test_adopted_it_is_ours(place: Place, tool: str) -> None:
     assert place.uid("Deployment", "b") != uid
 
 
-def test_a_companion_that_is_tracked_stays(place: Place) -> None:
+def test_tracked_service_of_a_job_is_kept(place: Place) -> None:
     place.apply(training("a", resources={"nodes": 2}))
     track(place, "Service", "a", "flux")
     place.apply(training("a", resources={"nodes": 1}), flags=("--yes",))
@@ -87,23 +87,23 @@ def test_a_companion_that_is_tracked_stays(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_copy_with_the_annotation_of_another_object_is_not_tracked(place: Place) -> None:
-    """Argo CD passes it over as well."""
+def test_tracking_annotation_of_another_object_is_ignored(place: Place) -> None:
+    """Argo CD ignores such a copy, too."""
     place.apply(training("a"))
     place.patch("Job", "a", {"metadata": {"annotations": {ID: f"web:batch/Job:{place.namespace}/other"}}})
     place.apply(training("a", environment=image("v2")), flags=("--yes",))
 
 
 @pytest.mark.slow
-def test_an_instance_label_alone_says_nothing(place: Place) -> None:
+def test_instance_label_alone_is_no_tracking(place: Place) -> None:
     place.apply(training("a"))
     place.patch("Job", "a", {"metadata": {"labels": {INSTANCE: "web"}}})
     place.apply(training("a", environment=image("v2")), flags=("--yes",))
 
 
 @pytest.mark.slow
-def test_a_copy_made_by_hand_is_not_pruned(place: Place) -> None:
-    """With all labels of a member, under another name."""
+def test_manual_copy_of_a_member_is_not_pruned(place: Place) -> None:
+    """The copy has all labels of a member, but another name."""
     place.apply(training("a"), training("b"), flags=("--set", "jobs"))
     copy = json.loads(place.kubectl("get", "job", "b", "-o", "json"))
     labels = {key: value for key, value in copy["metadata"]["labels"].items() if "uid" not in key}
@@ -122,8 +122,8 @@ def test_a_copy_made_by_hand_is_not_pruned(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TRACKERS)
-def test_it_is_not_paused_or_resumed(place: Place, tool: str) -> None:
-    """A controller would start a service again; it leaves a training alone, whose manifest has no `suspend`."""
+def test_tracked_service_is_not_paused_or_resumed(place: Place, tool: str) -> None:
+    """The controller would scale a service up again; a training's manifest has no `suspend`, so it can be paused."""
     checkpoint = {"job": {"checkpoint": {"command": ["false"], "timeout": "5s"}}}
     place.apply(inference(**checkpoint), inference("paused"))
     place.running("serve", "paused")
@@ -131,7 +131,7 @@ def test_it_is_not_paused_or_resumed(place: Place, tool: str) -> None:
     for name in ("serve", "paused"):
         track(place, "Deployment", name, tool)
     before = place.records()
-    # Nothing runs before: neither the checkpoint, which would fail.
+    # pause fails before it runs the checkpoint command, which would fail, too.
     refused = place.gpuctl("pause", "serve", code=1)
     assert refused.err.startswith(
         f"error: deployment.apps/serve in {place.namespace} is managed by {TRACKERS[tool]}, which sets its replicas and would"
@@ -145,7 +145,7 @@ def test_it_is_not_paused_or_resumed(place: Place, tool: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_tracked_training_stays_paused(place: Place) -> None:
+def test_tracked_training_can_be_paused(place: Place) -> None:
     place.apply(training("a"))
     place.running("a")
     track(place, "Job", "a", "argo")
