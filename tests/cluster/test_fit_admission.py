@@ -1,6 +1,6 @@
-"""``fit`` where more than room decides: the API server's admission, claims, attached volumes, resizes.
+"""``fit`` compared with the API server's admission, claims, attached volumes and resizes.
 
-The real API server and scheduler say what is right, in random clusters of which each has one of these in it.
+The real API server and scheduler decide random clusters, each of which contains one of these cases.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Object = dict[str, Any]
 
 WORLDS = part_of(range(at_least(280)), 16)
 PATIENCE = 240.0
-STATIC = "kubernetes.io/no-provisioner"
-"""Nobody makes volumes here: what drivers make is in test_fit_volumes."""
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""No volumes are provisioned in this module; test_fit_unbound_claims covers provisioning."""
 
 
 class Trial(NamedTuple):
-    """A world, the snapshot of it, and what came of its pod: why it was refused, else where it is and who went."""
+    """A world, its snapshot and the outcome of its pod: the reason of a rejection, or the node and the evicted pods."""
 
     world: AdmissionWorld
     snapshot: Snapshot
@@ -46,20 +46,20 @@ class Trial(NamedTuple):
 
     @property
     def answer(self) -> Fit:
-        """What ``fit`` says."""
+        """The answer of ``fit``."""
         (found,) = fit(self.snapshot, [self.world.pod])
         return found
 
 
 class Trials:
-    """The worlds in one control plane."""
+    """All worlds, in one control plane."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.api = Api(plane)
 
     def run(self, worlds: list[AdmissionWorld]) -> list[Trial]:
-        """Build them all, look at them, and submit their pods."""
+        """Build all worlds, take a snapshot, and submit their pods."""
         for obj in _shared():
             self._create(obj)
         with ThreadPoolExecutor(8) as pool:
@@ -69,7 +69,7 @@ class Trials:
             whole = load(render(take_snapshot(session)))
             session.close()
             refused = list(pool.map(self._submit, worlds))
-        pods = self._rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})
+        pods = self._pods_at_rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})
         return [
             Trial(item, _part(whole, item), said, *_seen(item, pods))
             for item, said in zip(worlds, refused, strict=True)
@@ -87,7 +87,7 @@ class Trials:
         labels = {"example.com/admission": str(item.seed), "kubernetes.io/hostname": item.node}
         node = _object("v1", "Node", item.node, labels=labels)
         self._create({**node, "status": {"allocatable": amounts, "capacity": amounts}})
-        # The API server itself taints a new node, as not ready.
+        # The API server taints a new node as not ready.
         self.api.call("PATCH", f"/api/v1/nodes/{item.node}", {"spec": {"taints": []}}, MERGE_PATCH)
         driver = {"name": DRIVER, "nodeID": item.node, "topologyKeys": []}
         if item.csi_limit is not None:
@@ -112,7 +112,9 @@ class Trials:
             self.api.call("DELETE", f"/api/v1/namespaces/{item.namespace}")
 
     def _wait_for_admission(self) -> None:
-        """Wait until the API server's admission has heard of all this: of limits and quotas, it hears of the last ones last."""
+        """Wait until the admission plugins' informers have received all objects; limits and quotas are observed by dry
+        runs.
+        """
         last = "admission-last"
         self._create(_object("v1", "Namespace", last))
         limits = {"limits": [{"type": "Container", "max": {"cpu": "1m"}}]}
@@ -134,17 +136,17 @@ class Trials:
                 ),
                 "admission",
             )
-        # Of the other kinds it hears at the same time.
+        # The informers of the other kinds cannot be observed; they receive their objects at about the same time.
         time.sleep(2)
 
     def _submit(self, item: AdmissionWorld) -> str:
         status, answer = self.api.request("POST", _path(item.pod), item.pod)
-        # A default of a LimitRange may make a pod invalid (422).
+        # A default of a LimitRange can make a pod invalid (422).
         assert status in (201, 403) or (status, item.kind) == (422, "limits"), f"world {item.seed}: {answer['message']}"
         return "" if status == 201 else str(answer["message"])
 
-    def _rest(self, namespaces: set[str]) -> list[Object]:
-        """The pods when the scheduler has nothing left to do."""
+    def _pods_at_rest(self, namespaces: set[str]) -> list[Object]:
+        """Wait until the scheduler has nothing left to do, and return all pods."""
         last: list[Any] = []
         quiet_since = began = time.monotonic()
         while True:
@@ -158,7 +160,7 @@ class Trials:
             if time.monotonic() - quiet_since > QUIET and has_tried_all(self.plane):
                 assert {pod["metadata"]["namespace"] for pod in mine} == namespaces
                 return pods
-            assert time.monotonic() - began < PATIENCE, f"the scheduler says nothing of {open_ends}"
+            assert time.monotonic() - began < PATIENCE, f"the scheduler reported nothing about {open_ends}"
             time.sleep(0.5)
 
 
@@ -172,7 +174,7 @@ def _shared() -> list[Object]:
     ]
     default = _object("scheduling.k8s.io/v1", "PriorityClass", "admission-default")
     storage = [
-        {**_object("storage.k8s.io/v1", "StorageClass", name), "provisioner": STATIC, "volumeBindingMode": mode}
+        {**_object("storage.k8s.io/v1", "StorageClass", name), "provisioner": NO_PROVISIONER, "volumeBindingMode": mode}
         for name, mode in (("admission-late", "WaitForFirstConsumer"), ("admission-early", "Immediate"))
     ]
     return [*classes, {**default, "value": 5, "globalDefault": True}, *storage]
@@ -187,9 +189,9 @@ def _path(obj: Object) -> str:
 
 
 def _is_settled(pod: Object) -> bool:
-    """Whether the scheduler has placed a pod, or has said that it does not and makes no room.
+    """Return True if the scheduler has placed a pod, or has reported it as unschedulable without nominating a node.
 
-    With a node and nothing said it waits for a volume that nobody here makes.
+    A nominated pod without that condition waits for a volume, which is never provisioned here.
     """
     status = pod.get("status") or {}
     told = any(item["type"] == "PodScheduled" and item["status"] == "False" for item in status.get("conditions") or [])
@@ -215,7 +217,7 @@ def _part(whole: Snapshot, item: AdmissionWorld) -> Snapshot:
 
 
 def disagreement(trial: Trial) -> str | None:
-    """Where our answer is not what happened."""
+    """Return how the answer differs from the outcome; None if they agree."""
     answer = trial.answer
     victims = {victim.pod.name for victim in answer.victims}
     if trial.refused:
@@ -236,7 +238,7 @@ def disagreement(trial: Trial) -> str | None:
 
 @pytest.fixture(scope="module")
 def trials() -> Iterator[list[Trial]]:
-    """What came of all worlds, where nothing but the API server and the scheduler acts."""
+    """The outcomes of all worlds, in a control plane where only the API server and the scheduler run."""
     with scheduler_alone() as plane:
         yield Trials(plane).run([admission_world(seed) for seed in WORLDS])
 
@@ -249,7 +251,7 @@ def test_fit_agrees_with_admission_and_scheduler(trials: list[Trial]) -> None:
 
 
 @pytest.mark.slow
-def test_every_kind_of_world_has_both_ends(trials: list[Trial]) -> None:
+def test_every_kind_of_world_has_placed_and_unplaced_pods(trials: list[Trial]) -> None:
     counts = Counter((trial.world.kind, bool(trial.node)) for trial in trials)
     missing = [(kind, placed) for kind in KINDS for placed in (True, False) if counts[kind, placed] < 3]
     assert not missing, counts
@@ -273,8 +275,8 @@ def test_refusals_name_object_and_field(trials: list[Trial]) -> None:
 
 
 @pytest.mark.slow
-def test_sizes_of_a_resize_matter(trials: list[Trial]) -> None:
-    """With what the pods' specs ask for alone ``fit`` would be wrong."""
+def test_fit_uses_the_sizes_of_a_resize(trials: list[Trial]) -> None:
+    """With the requests of the pods' specs ``fit`` would be wrong."""
 
     def by_spec(trial: Trial) -> Trial:
         asked = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["resources"] for pod, _ in trial.world.bound}

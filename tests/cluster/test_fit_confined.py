@@ -1,4 +1,4 @@
-"""``gpuctl fit`` without files by those who may look at one namespace only."""
+"""``gpuctl fit`` without files for users who may list pods of one namespace only."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ OWN: Rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
 
 
 @pytest.fixture
-def waiting(place: Place, api: Api, away: str) -> None:
-    """A job that can wait for room, one that never gets any, and one of somebody else."""
+def waiting_jobs(place: Place, api: Api, away: str) -> None:
+    """A job that runs, a job that never fits, and a job in another namespace."""
     place.apply(training("large", resources={"gpu": 64}), training("never", resources={"gpu": 999}))
     place.anywhere(
         "apply", "-f", place.file(training("theirs", resources={"gpu": 998}), name="theirs.yaml"), "-n", away
     )
 
 
-def test_their_own_jobs_alone(
-    place: Place, api: Api, away: str, waiting: None, monkeypatch: pytest.MonkeyPatch
+def test_fit_covers_only_the_namespace_that_the_user_may_read(
+    place: Place, api: Api, away: str, waiting_jobs: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.running("large")
     place.until(lambda: place.pods("never") and api.list_objects("Pod", away), "the pods that wait")
@@ -41,7 +41,7 @@ def test_their_own_jobs_alone(
     assert "nodes" in found.err
     assert "Traceback" not in found.err
     with may_list(place.plane, "nobody", "nodes"):
-        # A DeviceClass may offer more GPUs under the name of the resource than nodes report.
+        # A DeviceClass may offer more GPUs under the resource's name than the nodes report.
         unread = (
             "it is unknown whether nodes have more nvidia.com/gpu than they report: DeviceClasses could not be read"
         )
@@ -55,7 +55,7 @@ def test_their_own_jobs_alone(
 
 @contextmanager
 def may_list(plane: ControlPlane, user: str, resources: str) -> Iterator[None]:
-    """Let a user list resources of the whole cluster meanwhile."""
+    """Let a user list resources of the whole cluster inside the block."""
     name = f"{user}-lists"
     plane.kubectl("create", "clusterrole", name, "--verb=list", f"--resource={resources}")
     plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", f"--user={user}")

@@ -1,4 +1,4 @@
-"""``fit`` of jobs that come into Kueue's queues together, and whom the real Kueue admits."""
+"""``fit`` of jobs submitted together to Kueue's queues, compared with the admissions of the real Kueue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORLDS = [500_000 + seed for seed in range(at_least(8))]
 
 @pytest.fixture(scope="module")
 def seen() -> Iterator[list[Seen]]:
-    """What became of the worlds on a control plane without nodes, where Kueue admits and jobs make pods."""
+    """The outcomes of the worlds on a control plane without nodes, with Kueue and the Job controller."""
     with ControlPlane(control_plane_binaries(queues=True), queues=True) as plane:
         plane.stop_program("kwok")
         plane.stop_program("kube-scheduler")
@@ -32,7 +32,7 @@ def _is_right(world: Seen, answer: Fit) -> bool:
     return (answer.demand.name in world.admitted) == (answer.verdict in ("fits", "preempts"))
 
 
-def _told(seen: list[Seen]) -> list[tuple[Seen, Fit]]:
+def _cases(seen: list[Seen]) -> list[tuple[Seen, Fit]]:
     return [(world, answer) for world in seen for answer in world.answers().values()]
 
 
@@ -53,15 +53,15 @@ def _shown(cases: list[tuple[Seen, Fit]]) -> str:
     )
 
 
-def test_what_is_certain_is_so(seen: list[Seen]) -> None:
-    told = [(world, answer) for world, answer in _told(seen) if answer.certain]
+def test_certain_answers_are_right(seen: list[Seen]) -> None:
+    told = [(world, answer) for world, answer in _cases(seen) if answer.certain]
     wrong = [item for item in told if not _is_right(*item)]
     assert not wrong, _shown(wrong)
     assert len(told) >= 3 * len(WORLDS)
 
 
-def test_of_all_jobs_nearly_all_are_told_right(seen: list[Seen]) -> None:
-    told = _told(seen)
+def test_nearly_all_answers_are_right(seen: list[Seen]) -> None:
+    told = _cases(seen)
     wrong = [item for item in told if not _is_right(*item)]
     assert len(wrong) <= 0.03 * len(told), f"{len(wrong)} of {len(told)}\n{_shown(wrong)}"
     assert not [answer for _, answer in told if answer.verdict == "unknown"]
@@ -72,9 +72,10 @@ def _stopped(answer: Fit) -> set[str]:
     return {victim.pod.owner.partition("/")[2] for victim in answer.victims}
 
 
-def test_who_loses_quota_is_told(seen: list[Seen]) -> None:
-    """The jobs whose pods are among the victims are those that Kueue stops: all where that is certain, most elsewhere,
-    as which of several jobs alike is stopped depends on the order in which others come."""
+def test_predicted_victims_are_the_jobs_that_kueue_stops(seen: list[Seen]) -> None:
+    """Kueue stops the jobs whose pods are the victims: all of them if the answer is certain, otherwise most of them,
+    because the order of later jobs decides which of several equal jobs is stopped.
+    """
     right = wrong = 0
     for world in seen:
         answers = world.answers().values()

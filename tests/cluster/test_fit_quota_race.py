@@ -1,4 +1,4 @@
-"""A quota whose room an evicted pod gives back: ``fit`` is not certain of what it refuses, and it may well start."""
+"""A quota that an eviction may free: ``fit`` reports the refusal as uncertain, and the job does start."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def job(name: str, namespace: str, gpus: int, node: str, **spec: str) -> Object:
 
 @pytest.fixture
 def nodes(plane: ControlPlane) -> Iterator[list[str]]:
-    """Two nodes in no pool."""
+    """Two nodes without a pool."""
     names = [f"quota-race-{next(_numbers)}" for _ in range(2)]
     with nodes_in_no_pool(plane, names, cpu="64", memory="256Gi"):
         yield names
 
 
 @pytest.mark.slow
-def test_what_an_evicted_pod_gives_back(
+def test_quota_freed_by_an_eviction_makes_a_refusal_uncertain(
     place: Place, api: Api, plane: ControlPlane, away: str, nodes: list[str]
 ) -> None:
     full, free = nodes
@@ -47,7 +47,7 @@ def test_what_an_evicted_pod_gives_back(
     api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", rank)
     place.limit(**{f"requests.{GPU}": "8"})
     old = job("old", place.namespace, 8, full)["spec"]["template"]["spec"]
-    # Nobody makes it again: what it gives back is free for the other.
+    # No controller recreates the pod, so its quota becomes free for the other job.
     place.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": old})
     place.until(lambda: "Running" in str(place.get("Pod", "old")["status"].get("phase")), "old to run")
     urgent = job("urgent", away, 8, full, priorityClassName=RANK)

@@ -1,6 +1,6 @@
-"""``fit`` and the real kube-scheduler on the same random clusters: never apart, and no rule that does not matter.
+"""``fit`` and the real kube-scheduler on the same random clusters: they agree, and each rule matters in some cluster.
 
-`make test` compares ``fit`` with what the scheduler did in recorded clusters: ``unit/test_recorded_fit.py``.
+`make test` compares ``fit`` with recorded outcomes of the scheduler: ``unit/test_recorded_fit.py``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ SHORT = (
     *(233, 242, 243, 248, 259, 260, 263, 265, 267, 272, 278, 280, 285, 288, 302, 313, 323, 345, 367, 370, 378, 383),
     *(388, 394, 410, 414, 427, 429, 435, 450, 460, 463, 467, 489),
 )
-"""Seeds of worlds with jobs that fit when the cluster is empty, of which random ones have few."""
+"""Seeds of worlds with jobs that fit only into the empty cluster, which are rare among random worlds."""
 WORLDS = part_of(sorted({*range(at_least(230)), *SHORT, *TELLING}), 16)
-"""`make test` has a sixteenth, a whole run all, ``GPUCTL_PROPERTIES=5`` gives the scheduler a thousand."""
+"""`make test` runs a sixteenth, a full run runs all; with ``GPUCTL_PROPERTIES=5`` the scheduler gets a thousand worlds.
+"""
 ODDITIES = part_of([200_000 + seed for seed in sorted({*range(at_least(120)), *TELLING_ODDITIES})], 16)
-"""Seeds that are no worlds': nodes of two worlds must not be called the same."""
+"""Seeds outside the range of `WORLDS`, because node names contain the seed and must be unique."""
 AT_LEAST, FEW = 30, 15
 DOCUMENT = """\
 kind: training
@@ -57,20 +58,20 @@ resources: {pool: no-such-pool, gpu: 1, cpu: 1, memory: 1Gi}
 
 @pytest.fixture(scope="module")
 def scheduling_plane() -> Iterator[ControlPlane]:
-    """A control plane of which nothing but the scheduler acts: who else would change statuses, taints and quotas."""
+    """A control plane where only the scheduler runs. Other controllers would change statuses, taints and quotas."""
     with scheduler_alone() as plane:
         yield plane
 
 
 @pytest.fixture(scope="module")
 def trials(scheduling_plane: ControlPlane) -> list[Trial]:
-    """What the scheduler made of all worlds."""
+    """The scheduler's outcomes of all worlds."""
     return Trials(scheduling_plane).run([world(seed) for seed in WORLDS])
 
 
 @pytest.fixture(scope="module")
 def odd_trials(trials: list[Trial], scheduling_plane: ControlPlane) -> list[Trial]:
-    """What the scheduler made of pods that leave, wait or are promised a node, and of rare specs."""
+    """The scheduler's outcomes for terminating, pending and nominated pods, and for rare specs."""
     return Trials(scheduling_plane).run([oddity(seed) for seed in ODDITIES], shared=False)
 
 
@@ -81,7 +82,7 @@ def _print(trial: Trial) -> str:
 
 
 def _assert_agreed(trials: list[Trial]) -> None:
-    """Only where an answer depends on order may chance decide otherwise, and in few worlds."""
+    """Assert that disagreements occur only in few worlds, and only where an answer depends on the scheduling order."""
     apart = {trial.world.seed: found for trial in trials if (found := disagreements(trial))}
     worlds = [trial for trial in trials if trial.world.seed in apart]
     shown = f"{len(apart)} of {len(trials)} worlds differ: {json.dumps(apart, indent=1)}\n" + "\n".join(
@@ -97,23 +98,23 @@ def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
 
 
 @pytest.mark.slow
-def test_fit_agrees_where_pods_leave_and_wait(odd_trials: list[Trial]) -> None:
+def test_fit_agrees_for_terminating_nominated_and_rare_pods(odd_trials: list[Trial]) -> None:
     _assert_agreed(odd_trials)
 
 
 @pytest.mark.slow
-def test_worlds_are_about_every_rule(trials: list[Trial]) -> None:
+def test_worlds_cover_every_rule(trials: list[Trial]) -> None:
     features = Counter(feature for trial in trials for feature in trial.world.features)
     rare = {feature: number for feature, number in features.items() if number * 10 < len(trials)}
     assert not rare, f"of {len(trials)} worlds: {dict(features)}"
     verdicts = Counter(answer.verdict for trial in trials for answer in trial.answers().values())
-    # What is unknown is so for a reason that no choice of the scheduler's has.
+    # Unknown answers are rarer: their reasons do not depend on the scheduler's choices.
     assert all(verdicts[verdict] >= (FEW if verdict == "unknown" else AT_LEAST) for verdict in VERDICTS), dict(verdicts)
 
 
 @pytest.mark.slow
-def test_victims_are_told_for_certain(trials: list[Trial]) -> None:
-    """A fit that calls everything uncertain would agree with any scheduler."""
+def test_most_predicted_victims_are_certain(trials: list[Trial]) -> None:
+    """If `fit` marked all its answers as uncertain, it would agree with any scheduler."""
     every = [answer for trial in trials for answer in trial.answers().values()]
     preempting = [answer for answer in every if answer.verdict == "preempts"]
     assert sum(answer.certain for answer in preempting) * 10 >= 8 * len(preempting)
@@ -121,8 +122,8 @@ def test_victims_are_told_for_certain(trials: list[Trial]) -> None:
 
 
 @pytest.mark.slow
-def test_ended_pods_hold_no_room(trials: list[Trial]) -> None:
-    """They are not even in a snapshot; with them ``fit`` would be wrong."""
+def test_finished_pods_hold_no_room(trials: list[Trial]) -> None:
+    """Snapshots leave finished pods out; with them ``fit`` would be wrong."""
 
     def with_ended(trial: Trial) -> Trial:
         ended = [pod for pod, status in trial.world.fillers if status["status"]["phase"] != "Running"]
@@ -137,12 +138,14 @@ def test_ended_pods_hold_no_room(trials: list[Trial]) -> None:
 
 def _command(plane: ControlPlane, name: str, user: str, *arguments: str) -> Result:
     options = ["--kubeconfig", str(plane.kubeconfig(user)), *arguments]
-    # Never the command by itself: click would keep its help without the group's `-h`.
+    # Invoke the group instead of the command: click would cache the command's help without the group's `-h`.
     return CliRunner().invoke(cli, [name, *options], standalone_mode=False)
 
 
 @pytest.mark.slow
-def test_commands_read_the_cluster(trials: list[Trial], scheduling_plane: ControlPlane, tmp_path: Path) -> None:
+def test_snapshot_and_fit_commands_read_the_cluster(
+    trials: list[Trial], scheduling_plane: ControlPlane, tmp_path: Path
+) -> None:
     taken = _command(scheduling_plane, "snapshot", "deployer")
     assert taken.return_value == 0
     assert "note: runtimeClasses may not be read and are omitted" in taken.stderr
@@ -155,7 +158,7 @@ def test_commands_read_the_cluster(trials: list[Trial], scheduling_plane: Contro
     assert (found.return_value, answer["verdict"], answer["namespace"]) == (1, "never", "default")
 
 
-def test_who_may_not_read_nodes_is_told_so(scheduling_plane: ControlPlane) -> None:
+def test_snapshot_needs_the_right_to_list_nodes(scheduling_plane: ControlPlane) -> None:
     refused = _command(scheduling_plane, "snapshot", "alice")
     assert isinstance(refused.exception, ClusterFailure)
     assert "user alice may not list nodes in the whole cluster" in refused.exception.message
@@ -163,7 +166,7 @@ def test_who_may_not_read_nodes_is_told_so(scheduling_plane: ControlPlane) -> No
 
 
 def _volume(name: str, node: str) -> list[dict[str, Any]]:
-    """A claim of that name, bound to a volume that only one node has."""
+    """Return a claim and its volume, which is local to one node."""
     here = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
     common = {"accessModes": ["ReadWriteMany"], "storageClassName": "local"}
     claim_ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "volumes", "name": name}
@@ -183,8 +186,8 @@ def _volume(name: str, node: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_volumes_are_where_they_are(scheduling_plane: ControlPlane) -> None:
-    """Jobs with a claim go to its volume's node, or nowhere; where there is no claim nobody can tell."""
+def test_job_with_a_local_volume_fits_only_on_its_node(scheduling_plane: ControlPlane) -> None:
+    """Jobs with a claim run on the volume's node or not at all; for a missing claim the answer is unknown."""
     plane = scheduling_plane
     plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volumes"}})
     for name, cpu in (("volumes-a", "8"), ("volumes-b", "2")):
@@ -216,4 +219,8 @@ def test_volumes_are_where_they_are(scheduling_plane: ControlPlane) -> None:
             return None
         return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
 
-    assert plane.wait_for(told, "the scheduler's word") == {"on-a": "volumes-a", "on-b": "", "nowhere": ""}
+    assert plane.wait_for(told, "the scheduler to report on all pods") == {
+        "on-a": "volumes-a",
+        "on-b": "",
+        "nowhere": "",
+    }

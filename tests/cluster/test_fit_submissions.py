@@ -1,4 +1,4 @@
-"""``fit`` of many jobs at once, and what the real kube-scheduler makes of them."""
+"""``fit`` of many jobs at once, compared with the outcomes of the real kube-scheduler."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ pytestmark = pytest.mark.slow
 
 WORLDS = [300_000 + seed for seed in range(at_least(12))]
 YIELDING_WORLDS = [306_000 + seed for seed in range(at_least(12))]
-DISORDERLY_WORLDS = [312_000 + seed for seed in range(at_least(6))]
+PARALLEL_WORLDS = [312_000 + seed for seed in range(at_least(6))]
 BATCH = 8
-"""Worlds at a time: each has up to 120 jobs."""
+"""Worlds per batch; each world has up to 120 jobs."""
 WORKERS = 5
-"""Source: ``pkg/controller/job/config/v1alpha1/defaults.go``: five jobs at a time."""
+"""Jobs that the Job controller syncs concurrently. Source: ``pkg/controller/job/config/v1alpha1/defaults.go``."""
 
 
 class Judged(NamedTuple):
-    """What became of a world, and our answers for its jobs."""
+    """The outcome of a world, and the answers of `fit` for its jobs."""
 
     trial: Trial
     answers: list[Fit]
@@ -37,23 +37,23 @@ class Judged(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trials() -> Iterator[Trials]:
-    """A control plane of which only the scheduler acts."""
+    """A control plane where only the scheduler runs."""
     with scheduler_alone() as plane:
         yield Trials(plane)
 
 
 @pytest.fixture(scope="module")
 def worlds(trials: Trials) -> list[Judged]:
-    """The worlds, the jobs of each submitted in turn."""
+    """Worlds whose jobs are submitted one after another."""
     return _judged(
         trials.run([*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)], batch=BATCH)
     )
 
 
 @pytest.fixture(scope="module")
-def disorderly(trials: Trials, worlds: list[Judged]) -> list[Judged]:
-    """Worlds whose jobs are submitted by other means: as fast as controllers make pods."""
-    more = [*map(submission, DISORDERLY_WORLDS)]
+def parallel_worlds(trials: Trials, worlds: list[Judged]) -> list[Judged]:
+    """Worlds whose jobs are submitted in parallel, as fast as controllers create pods."""
+    more = [*map(submission, PARALLEL_WORLDS)]
     return _judged(trials.run(more, shared=False, batch=BATCH, side_by_side=WORKERS))
 
 
@@ -62,12 +62,12 @@ def _judged(trials: list[Trial]) -> list[Judged]:
 
 
 def _is_right(trial: Trial, answer: Fit) -> bool:
-    """Whether a job found room, all of it, as it was told."""
+    """Return True if all pods of a job were bound exactly when the answer predicted it."""
     started = trial.now.bound[answer.demand.name] == answer.demand.pods
     return started == (answer.verdict in ("fits", "preempts"))
 
 
-def _told(worlds: list[Judged]) -> list[tuple[Trial, Fit]]:
+def _cases(worlds: list[Judged]) -> list[tuple[Trial, Fit]]:
     return [(trial, answer) for trial, answers in worlds for answer in answers]
 
 
@@ -89,16 +89,16 @@ def _shown(cases: list[tuple[Trial, Fit]]) -> str:
     )
 
 
-def test_what_is_certain_is_so(worlds: list[Judged], disorderly: list[Judged]) -> None:
-    worlds = [*worlds, *disorderly]
-    told = [(trial, answer) for trial, answer in _told(worlds) if answer.certain]
+def test_certain_answers_are_right(worlds: list[Judged], parallel_worlds: list[Judged]) -> None:
+    worlds = [*worlds, *parallel_worlds]
+    told = [(trial, answer) for trial, answer in _cases(worlds) if answer.certain]
     wrong = [(trial, answer) for trial, answer in told if not _is_right(trial, answer)]
     assert len(told) >= 100
     assert not wrong, _shown(wrong)
 
 
 def test_nearly_all_answers_are_right(worlds: list[Judged]) -> None:
-    told = _told(worlds)
+    told = _cases(worlds)
     unknown = [item for item in told if item[1].verdict == "unknown"]
     wrong = [item for item in told if item not in unknown and not _is_right(*item)]
     assert len(unknown) * 50 <= len(told), _shown(unknown)
@@ -107,9 +107,9 @@ def test_nearly_all_answers_are_right(worlds: list[Judged]) -> None:
     assert min(verdicts[verdict] for verdict in ("fits", "preempts", "fits-when-empty")) >= 10, dict(verdicts)
 
 
-def test_victims_are_those_that_are_evicted(worlds: list[Judged]) -> None:
-    """Where no other pods of the same rank may be taken instead."""
-    told = [item for item in _told(worlds) if item[1].victims and "of equal importance" not in item[1].reason]
+def test_predicted_victims_are_evicted(worlds: list[Judged]) -> None:
+    """Answers with other pods of equal importance are left out, because the scheduler may evict those instead."""
+    told = [item for item in _cases(worlds) if item[1].victims and "of equal importance" not in item[1].reason]
     wrong = [
         (trial, answer)
         for trial, answer in told
@@ -120,10 +120,10 @@ def test_victims_are_those_that_are_evicted(worlds: list[Judged]) -> None:
 
 
 class _Loss(NamedTuple):
-    """What others lose in a world by all its jobs: pods by owner, and GPUs, as told and as seen.
+    """The losses that all jobs of a world cause: pods by owner, and GPUs, as predicted (told) and as observed (seen).
 
-    Which of its pods goes is the same to an owner. The numbers add up what is told of each job, as whoever reads a plan
-    adds it up.
+    Pods are counted per owner, because an owner's pods are interchangeable. The predictions of all jobs are added up,
+    as a reader of a plan adds them up.
     """
 
     told: Counter[str]
@@ -133,7 +133,7 @@ class _Loss(NamedTuple):
 
 
 def _losses(worlds: list[Judged]) -> list[_Loss]:
-    """Of all worlds where anybody loses anything, or was told to."""
+    """Return the losses of all worlds with predicted or observed evictions."""
     found = []
     for trial, answers in worlds:
         owners = {pod["metadata"]["name"]: pod["metadata"]["labels"]["app"] for pod, _ in trial.world.fillers}
@@ -155,9 +155,9 @@ def _gpus(pod: dict[str, Any]) -> int:
     return sum(int(item["resources"]["requests"].get(GPU, 0)) for item in pod["spec"]["containers"])
 
 
-def test_certain_victims_are_evicted(worlds: list[Judged], disorderly: list[Judged]) -> None:
-    worlds = [*worlds, *disorderly]
-    told = [(trial, answer, fit_job(answer).as_json()) for trial, answer in _told(worlds)]
+def test_certain_victims_are_evicted(worlds: list[Judged], parallel_worlds: list[Judged]) -> None:
+    worlds = [*worlds, *parallel_worlds]
+    told = [(trial, answer, fit_job(answer).as_json()) for trial, answer in _cases(worlds)]
     certain = [(trial, answer, value["victims"]) for trial, answer, value in told if value["victimsCertain"]]
     wrong = [
         (trial, answer)
@@ -169,22 +169,25 @@ def test_certain_victims_are_evicted(worlds: list[Judged], disorderly: list[Judg
 
 
 def _assert_owners_right(losses: list[_Loss], percent: int) -> None:
-    """Of the pods that owners are told to lose in a world they lose so many (precision), and of those that they lose so
-    many are told (recall)."""
+    """Assert that the percentage of predicted pods that are lost (precision), and of lost pods that were predicted
+    (recall), is high enough.
+    """
     told, seen = sum(loss.told.total() for loss in losses), sum(loss.seen.total() for loss in losses)
     both = sum((loss.told & loss.seen).total() for loss in losses)
-    assert both * 100 >= percent * told, f"{both} of {told} pods told are lost"
-    assert both * 100 >= percent * seen, f"{both} of {seen} pods lost are told"
+    assert both * 100 >= percent * told, f"{both} of {told} predicted pods were lost"
+    assert both * 100 >= percent * seen, f"{both} of {seen} lost pods were predicted"
 
 
-def test_those_lose_pods_who_are_told_to(worlds: list[Judged]) -> None:
+def test_owners_lose_the_predicted_pods(worlds: list[Judged]) -> None:
     losses = _losses(worlds)
     assert sum(loss.seen.total() for loss in losses) >= 300
     _assert_owners_right(losses, 95)
 
 
-def test_those_lose_pods_who_are_told_to_where_most_lose_none(worlds: list[Judged]) -> None:
-    """Where nearly everybody does whoever is named is right. Here the order in which pods come decides more."""
+def test_owners_lose_the_predicted_pods_when_few_lose_any(worlds: list[Judged]) -> None:
+    """If nearly every owner loses pods, any prediction is right. In these worlds few do, and the order of pods matters
+    more.
+    """
     yielding = [item for item in worlds if YIELDING in item.trial.world.features]
     losses = _losses(yielding)
     owners = sum(len({pod["metadata"]["labels"]["app"] for pod, _ in trial.world.fillers}) for trial, _ in yielding)
@@ -192,7 +195,7 @@ def test_those_lose_pods_who_are_told_to_where_most_lose_none(worlds: list[Judge
     _assert_owners_right(losses, 80)
 
 
-def test_as_much_is_lost_as_is_told(worlds: list[Judged]) -> None:
+def test_total_losses_match_the_prediction(worlds: list[Judged]) -> None:
     losses = _losses(worlds)
     pods = [(loss.told.total(), loss.seen.total()) for loss in losses]
     gpus = [(loss.gpus_told, loss.gpus_seen) for loss in losses]

@@ -1,4 +1,4 @@
-"""``apply --queue``: where a quota is full the job is created all the same, and starts when there is room."""
+"""``apply --queue``: a job is created although the quota is full, and starts when quota becomes free."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ QUEUE = ("--queue",)
 
 
 def gpus(name: str, number: int, **changes: Any) -> Document:
-    """A training of one node."""
+    """Return a training on one node."""
     return training(name, resources={"gpu": number}, **changes)
 
 
 def waits(place: Place, *documents: Document, flags: tuple[str, ...] = QUEUE) -> dict[str, list[str]]:
-    """Name -> what it would wait for, of the workloads of a plan."""
+    """Return the reasons to wait of each workload of a plan, by name."""
     steps = place.plan(*documents, flags=flags).value["steps"]
     return {step["name"]: [item["message"] for item in step["waits"]] for step in steps if step["waits"]}
 
 
-def full(place: Place, gpu: int = 2) -> None:
-    """A quota, and a job that has all of it."""
+def fill_quota(place: Place, gpu: int = 2) -> None:
+    """Create a quota, and a job that uses all of it."""
     place.limit(gpu=str(gpu))
     place.apply(gpus("first", gpu))
     place.running("first")
     place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == str(gpu), "its use")
 
 
-def test_a_training_and_a_service_start_when_there_is_room(place: Place) -> None:
-    full(place, 3)
+def test_queued_training_and_service_start_when_quota_is_free(place: Place) -> None:
+    fill_quota(place, 3)
     second, third = gpus("second", 2), inference("third", resources={"gpu": 1})
     refused = place.apply(second, third, code=1)
     assert "would be 6 of 3 (in use 3, needed 3); --queue creates it anyway" in refused.err
@@ -55,13 +55,14 @@ def test_a_training_and_a_service_start_when_there_is_room(place: Place) -> None
     assert f"job.batch/second in {place.namespace} did not start within 1 s: quota few has no room" in late.err
     assert "it keeps trying" in late.err
     place.gpuctl("delete", "job", "first", "--yes")
-    # Asked again after 1, 2, 4 ... 60 seconds; the ReplicaSet's pods after 5, 10, 20 ... milliseconds.
+    # The Job controller retries after 1, 2, 4 ... 60 seconds, the ReplicaSet controller after 5, 10, 20 ...
+    # milliseconds.
     place.running("second", "third")
 
 
 @pytest.mark.slow
-def test_a_training_that_runs_again(place: Place) -> None:
-    """While it had ended others took its quota."""
+def test_rerun_waits_for_quota_with_the_queue_option(place: Place) -> None:
+    """Another job took the quota after the training had ended."""
     again = gpus("again", 2, job=outcome("complete"))
     place.limit(gpu="2")
     place.apply(again)
@@ -85,11 +86,11 @@ def test_a_training_that_runs_again(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_of_several_that_come_together_the_later_ones_wait(place: Place) -> None:
+def test_later_of_several_jobs_waits_for_quota(place: Place) -> None:
     place.limit(gpu="3")
     jobs = [*[gpus(f"next-{number}", 2) for number in (1, 2)], gpus("small", 1)]
     steps = {step["name"]: step["waits"] for step in place.plan(*jobs, flags=QUEUE).value["steps"]}
-    # They are created in turn: whoever comes first has the quota.
+    # The jobs are created one after another, so the first one gets the quota.
     (wait,) = steps["next-2"]
     asks = f"quota few in {place.namespace}: asks 2 {GPU}, 1 free; held by training/next-1 (2)"
     assert wait == {"cause": "quota", "message": asks, "likelihood": 1.0}
@@ -99,8 +100,8 @@ def test_of_several_that_come_together_the_later_ones_wait(place: Place) -> None
     assert not place.pods("next-2")
 
 
-def test_what_never_fits_and_what_nobody_tries_again_is_refused(place: Place) -> None:
-    full(place)
+def test_jobs_that_would_never_start_are_rejected_despite_queue_option(place: Place) -> None:
+    fill_quota(place)
     never = place.apply(gpus("huge", 3), flags=QUEUE, code=1)
     assert f"training/huge never fits into {place.namespace}: quota few: requests.{GPU} would be 3 of 2" in never.err
     plain = place.apply(gpus("huge", 3), code=1)
@@ -114,8 +115,10 @@ def test_what_never_fits_and_what_nobody_tries_again_is_refused(place: Place) ->
 
 
 @pytest.mark.slow
-def test_a_job_that_no_node_can_take_is_not_told_to_wait(place: Place) -> None:
-    """Neither for the quota that is full, nor with --queue where none is; `why` of one that was made all the same."""
+def test_job_that_no_node_can_take_is_rejected(place: Place) -> None:
+    """It is rejected whether or not the quota is full, also with --queue. `why` reports the cause for a job created by
+    kubectl.
+    """
     place.limit(gpu="100")
     place.apply(gpus("first", 60))
     place.running("first")
@@ -138,7 +141,7 @@ def test_a_job_that_no_node_can_take_is_not_told_to_wait(place: Place) -> None:
     for obj in rendered["items"]:
         if obj["kind"] == "Job":
             place.create(obj)
-    answer = place.until(lambda: why_not_young(place, "huge"), "the refusal")
+    answer = place.until(lambda: why_after_refusal(place, "huge"), "the refusal")
     assert answer["cause"] == "gpu-shortage"
     assert answer["message"].startswith(
         "needs 70 GPUs on one node of drill; the largest has 64 in all, so it never fits"
@@ -148,14 +151,14 @@ def test_a_job_that_no_node_can_take_is_not_told_to_wait(place: Place) -> None:
     assert "training/other in" in place.apply(gpus("other", 70), flags=QUEUE, code=1).err
 
 
-def why_not_young(place: Place, name: str) -> Any:
-    """The answer once the job's controller has been refused."""
+def why_after_refusal(place: Place, name: str) -> Any:
+    """Return the answer of `why` after the quota has rejected a pod; None before."""
     answer = place.gpuctl("why", name, "-o", "json").value
     return None if answer["cause"] in ("starting", "unknown") else answer
 
 
 @pytest.mark.slow
-def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place: Place) -> None:
+def test_quota_of_a_replaced_job_counts_as_free(place: Place) -> None:
     place.limit(gpu="4")
     place.apply(gpus("first", 2), gpus("other", 2))
     place.running("first", "other")
@@ -172,16 +175,18 @@ def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place:
 
 
 @pytest.mark.slow
-def test_create_queues_too(place: Place) -> None:
-    full(place)
+def test_create_accepts_the_queue_option(place: Place) -> None:
+    fill_quota(place)
     path = place.file(gpus("second", 1))
     assert "--queue creates it anyway" in place.gpuctl("create", "-f", path, code=1).err
     assert "will wait: quota few" in place.gpuctl("create", "-f", path, "--queue").out
 
 
 @pytest.mark.slow
-def test_who_may_not_read_quotas(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    full(place)
+def test_quota_check_without_the_right_to_read_quotas(
+    place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_quota(place)
     rules = [
         {"apiGroups": [group], "resources": [resource], "verbs": ["*"]}
         for group, resource in (("batch", "jobs"), ("", "pods"), ("", "services"), ("", "configmaps"), ("", "secrets"))
@@ -198,11 +203,11 @@ def test_who_may_not_read_quotas(place: Place, plane: ControlPlane, monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_training_of_several_nodes(queue_place: Place) -> None:
-    """A JobSet: its Jobs are made, and their pods wait."""
+def test_queued_jobset_starts_when_quota_is_free(queue_place: Place) -> None:
+    """The JobSet creates its Jobs, and their pods wait for quota."""
     place = queue_place
     place.platform("training: {backend: jobset}")
-    full(place)
+    fill_quota(place)
     place.apply(training("both", resources={"gpu": 1, "nodes": 2}), flags=QUEUE)
     place.until(lambda: place.gpuctl("why", "both", "-o", "json").value["cause"] == "quota-exceeded", "the refusal")
     place.gpuctl("delete", "job", "first", "--yes")
@@ -210,7 +215,7 @@ def test_a_training_of_several_nodes(queue_place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_kueue_does_it_anyway(queue_place: Place, queues: Queues) -> None:
+def test_queue_option_is_noted_as_unnecessary_with_kueue(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("first", 2))

@@ -1,4 +1,4 @@
-"""`get jobs` and `get pods`: a row for each pod, a row for what has none, and one word for how it is."""
+"""`get jobs` and `get pods`: one row per pod, a row for jobs without pods, and a one-word status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP
 WIDE = [*HEADERS, "POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON"]
 
 
-def test_the_nine_columns_and_one_row_a_pod(place: Place) -> None:
+def test_get_jobs_prints_a_row_per_pod_in_nine_columns(place: Place) -> None:
     place.apply(training(), inference(service={"replicas": 2}), notebook(), compute())
     place.running("train", "note", "comp")
     place.running("serve", pods=2)
@@ -65,7 +65,7 @@ STATUSES = {
 }
 
 
-def test_statuses_of_pods(place: Place) -> None:
+def test_status_column_shows_the_outcome_of_a_pod(place: Place) -> None:
     place.apply(*(training(name, job=outcome(name)) for name in STATUSES))
 
     def as_expected() -> bool:
@@ -93,7 +93,7 @@ def test_statuses_of_pods(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
+def test_status_of_a_service_follows_the_readiness_of_its_pods(place: Place) -> None:
     place.apply(
         inference("loops", job=outcome("crash")),
         inference("dumb", job=outcome("never-ready")),
@@ -110,7 +110,7 @@ def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
     pods = {row["NAME"]: (row["STATUS"], row["READY"]) for row in job_rows(place)}
     assert pods["dumb"] == ("Running", "0/1")
     assert pods["loops"] == ("CrashLoopBackOff", "0/1")
-    # One pod of two stops being ready.
+    # One of two pods stops being ready.
     victim = sorted(place.pods("serve"))[0]
     place.plane.annotate(place.namespace, victim, outcome="crash")
     place.until(
@@ -129,7 +129,7 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     place.running("first")
     over = training("over")
     place.gpuctl("apply", "-f", place.file(over), code=1)
-    # Two that each fit, but not together: what a dry-run lets through and the quota refuses afterwards.
+    # Create the Job without the check of apply: the dry run admits it, and the quota rejects its pod.
     rendered = place.gpuctl("render", "-f", place.file(over), "-o", "json").value["items"]
     place.create(next(obj for obj in rendered if obj["kind"] == "Job"))
     place.until(lambda: "QuotaExceeded" in {row["STATUS"] for row in job_rows(place)}, "the quota to refuse")
@@ -149,7 +149,7 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_pods_that_are_missing_have_a_row(place: Place) -> None:
+def test_missing_pods_have_a_row_with_the_reason(place: Place) -> None:
     place.limit(gpu="1")
     rendered = place.gpuctl("render", "-f", place.file(inference(service={"replicas": 3})), "-o", "json").value["items"]
     place.create(next(obj for obj in rendered if obj["kind"] == "Deployment"))
@@ -165,12 +165,12 @@ def test_pods_that_are_missing_have_a_row(place: Place) -> None:
     )
     assert missing["REASON"].startswith("quota few has no room: a pod needs ")
     assert missing["REASON"].endswith("(2 of 3 pods are missing)")
-    assert len(table(place.gpuctl("get", "pods").out)) == 1, "these are pods only"
+    assert len(table(place.gpuctl("get", "pods").out)) == 1, "`get pods` listed more than pods"
     assert len(job_rows(place, "--jobs")) == 1
     assert {row["JOB ID"] for row in job_rows(place, "--status", "quotaexceeded")} == {"serve"}
 
 
-def test_filters(place: Place) -> None:
+def test_get_jobs_filters_rows(place: Place) -> None:
     place.apply(training("a", job={"priority": "high"}), inference("b"), notebook("c"))
     place.running("a", "b", "c")
     assert [row["NAME"] for row in job_rows(place, "--kind", "training")] == ["a"]
@@ -192,7 +192,7 @@ def test_filters(place: Place) -> None:
     assert "Invalid value for -l" in place.gpuctl("get", "jobs", "-l", "!!", code=2).err
 
 
-def test_formats(place: Place) -> None:
+def test_get_jobs_output_formats(place: Place) -> None:
     place.apply(training("a"), notebook("c"))
     place.running("a", "c")
     value = place.gpuctl("get", "jobs", "--json").value
@@ -214,7 +214,7 @@ def test_formats(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_every_namespace_or_what_one_may_see(
+def test_get_jobs_falls_back_to_the_permitted_namespace(
     place: Place,
     plane: ControlPlane,
     api: Api,
@@ -234,7 +234,7 @@ def test_every_namespace_or_what_one_may_see(
         assert "-n NAMESPACE" in twice
         assert [row["NAMESPACE"] for row in job_rows(place)] == [place.namespace]
         other.grant("alice", "edit")
-        # Others have hers as it was.
+        # Use a copy, because other tests share the kubeconfig.
         config = tmp_path / "alice.kubeconfig"
         config.write_text(plane.kubeconfig("alice").read_text())
         monkeypatch.setenv("KUBECONFIG", str(config))
@@ -248,7 +248,7 @@ def test_every_namespace_or_what_one_may_see(
 
 
 @pytest.mark.slow
-def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy) -> None:
+def test_get_jobs_sends_one_list_request_per_kind(place: Place, proxy: Proxy) -> None:
     place.apply(*(training(f"t{number}") for number in range(3)))
     place.running("t0", "t1", "t2")
     proxy.reset()
@@ -261,11 +261,11 @@ def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy
 
 
 @pytest.mark.slow
-def test_pages_not_namespaces(place: Place, api: Api, proxy: Proxy) -> None:
-    """A thousand pods in twenty namespaces: three pages, and every row."""
+def test_get_jobs_reads_pods_of_all_namespaces_in_pages(place: Place, api: Api, proxy: Proxy) -> None:
+    """1100 pods in twenty namespaces: all rows, and requests per page, not per namespace."""
     names = [f"{place.namespace}-{number}" for number in range(20)]
     metadata = {"labels": {"app": "many", "runwhere.ai/job-type": "compute"}}
-    # No scheduler looks at them, so that none is changed meanwhile.
+    # The scheduler does not exist, so the pods do not change during the test.
     spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "a"}]}
     try:
         with ThreadPoolExecutor(8) as threads:
@@ -296,12 +296,12 @@ def test_pages_not_namespaces(place: Place, api: Api, proxy: Proxy) -> None:
             api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
-def watched(command: Command) -> list[dict[str, Any]]:
-    """The rows that a watch has printed so far."""
+def watched_rows(command: Command) -> list[dict[str, Any]]:
+    """Return the rows that a watch has printed so far."""
     return [json.loads(line) for line in command.out.decode().splitlines(keepends=True) if line.endswith("\n")]
 
 
-def test_watch_prints_what_changes(place: Place, start: Start) -> None:
+def test_watch_prints_each_change_once(place: Place, start: Start) -> None:
     place.apply(training("one"))
     place.running("one")
     watching = start("get", "jobs", "-n", place.namespace, "--watch", "-o", "json")
@@ -309,23 +309,22 @@ def test_watch_prints_what_changes(place: Place, start: Start) -> None:
     place.apply(training("two"))
 
     def seen(status: str) -> bool:
-        return any((row["name"], row["status"]) == ("two", status) for row in watched(watching))
+        return any((row["name"], row["status"]) == ("two", status) for row in watched_rows(watching))
 
     place.until(lambda: seen("Running"), "the second job to be seen running")
     place.gpuctl("delete", "job", "one")
     place.gpuctl("pause", "two")
     place.until(lambda: seen("Paused"), "the pause to be seen")
-    # Nothing is told twice.
-    rows = [json.dumps(row) for row in watched(watching)]
+    rows = [json.dumps(row) for row in watched_rows(watching)]
     assert len(rows) == len(set(rows))
     watching.process.send_signal(signal.SIGINT)
     assert (watching.end(), watching.err) == (130, b"")
 
 
 @pytest.mark.slow
-def test_watched_pods_that_have_no_node_yet_are_shown(place: Place, start: Start) -> None:
+def test_watch_shows_pods_without_a_node(place: Place, start: Start) -> None:
     place.apply(training("wide", resources={"gpu": 100}))
     place.until(lambda: place.pods("wide"), "a pod")
     watching = start("get", "jobs", "-n", place.namespace, "--watch", "--pods", "-o", "json")
     watching.until(b'"name": "wide"')
-    assert watched(watching)[0]["status"] == "Pending"
+    assert watched_rows(watching)[0]["status"] == "Pending"

@@ -1,4 +1,4 @@
-"""The history of jobs: who applied what when, without credentials, and whom of those who write it is believed."""
+"""The history of jobs: user, time and changes of each revision, without credentials. Forged revisions are ignored."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ KEYS = records(Settings())
 
 
 def revisions(place: Place, name: str = "train") -> list[dict[str, Any]]:
-    """The history as JSON has it."""
+    """Return the history as JSON."""
     found: list[dict[str, Any]] = place.gpuctl("history", name, "-o", "json").value["items"]
     return found
 
 
-def kept(place: Place, name: str) -> list[Object]:
-    """The Secrets of a job's history."""
+def history_secrets(place: Place, name: str) -> list[Object]:
+    """Return the Secrets of a job's history."""
     path = f"/api/v1/namespaces/{place.namespace}/secrets?labelSelector={DOMAIN}%2Fhistory%3D{name}"
     items: list[Object] = place.api.call("GET", path)["items"] or []
     return items
 
 
 def content(secret: Object) -> str:
-    """What is in a Secret."""
+    """Return the decompressed content of a history Secret."""
     return gzip.decompress(base64.b64decode(secret["data"]["entry"])).decode()
 
 
@@ -49,7 +49,7 @@ def git(place: Place, *arguments: str) -> str:
     return done.stdout.decode().strip()
 
 
-def test_who_when_and_what(place: Place) -> None:
+def test_history_shows_user_time_and_changes(place: Place) -> None:
     place.apply(training())
     place.apply(training(resources={"gpu": 2}, environment=image("v2")), flags=("--yes",))
     newest, first = revisions(place)
@@ -77,7 +77,7 @@ def test_who_when_and_what(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_changes_nothing_is_not_in_it(place: Place) -> None:
+def test_unchanged_apply_adds_no_revision(place: Place) -> None:
     place.apply(training())
     before = place.api.snapshot(place.namespace)
     place.apply(training())
@@ -86,18 +86,18 @@ def test_what_changes_nothing_is_not_in_it(place: Place) -> None:
     assert len(revisions(place)) == 1
 
 
-def test_twelve_documents_leave_ten(place: Place) -> None:
+def test_history_keeps_ten_revisions(place: Place) -> None:
     for number in range(1, 13):
         place.apply(inference(job={"description": f"number {number}"}))
     found = revisions(place, "serve")
     assert [item["revision"] for item in found] == list(range(12, 2, -1))
-    assert len(kept(place, "serve")) == 10
+    assert len(history_secrets(place, "serve")) == 10
     assert found[0]["changes"] == [{"path": "job.description", "from": "number 11", "to": "number 12"}]
     assert "no longer kept" in place.gpuctl("history", "serve").out.splitlines()[-1]
 
 
 @pytest.mark.slow
-def test_the_commit_of_the_sources(place: Place) -> None:
+def test_history_records_the_git_commit(place: Place) -> None:
     git(place, "init", "-q")
     git(place, "remote", "add", "origin", "https://me:secret@example.com/team/jobs.git")
     path = place.file(training())
@@ -111,11 +111,11 @@ def test_the_commit_of_the_sources(place: Place) -> None:
     assert newest["commit"] == {"id": commit, "dirty": True, "repository": "example.com/team/jobs"}
     table = place.gpuctl("history", "train").out
     assert f" {commit[:10]}-dirty " in table
-    assert "secret@" not in json.dumps([content(secret) for secret in kept(place, "train")])
+    assert "secret@" not in json.dumps([content(secret) for secret in history_secrets(place, "train")])
 
 
-def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where somebody has them shown."""
+def test_history_contains_no_credentials(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials are masked even while the user displays them."""
     from gpuctl.language import masking
 
     env = [{"name": "HF_TOKEN", "value": TOKEN}, {"name": "MODE", "value": "fast"}]
@@ -123,7 +123,7 @@ def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) ->
         place.apply(
             training(environment={"env": env, "args": ["--password", "hunter22", f"--url=https://u:{TOKEN}@h"]})
         )
-    (secret,) = kept(place, "train")
+    (secret,) = history_secrets(place, "train")
     assert TOKEN not in content(secret)
     assert "hunter22" not in content(secret)
     assert "fast" in content(secret)
@@ -133,7 +133,7 @@ def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) ->
     shown = place.gpuctl("history", "train", "--revision", "1")
     assert "***" in shown.out
     assert "environment.env[HF_TOKEN].value are credentials and are not kept" in shown.err
-    # That one was changed is a change, though it does not show.
+    # A changed credential is a change, although it is masked.
     env[0] = {"name": "HF_TOKEN", "value": TOKEN[::-1]}
     place.apply(
         training(environment={"env": env, "args": ["--password", "hunter22", f"--url=https://u:{TOKEN}@h"]}),
@@ -144,10 +144,10 @@ def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_what_was_there_before_is_found(place: Place) -> None:
-    """From before there was a history, or from a run that was killed before it could write it."""
+def test_live_document_without_history_becomes_a_revision(place: Place) -> None:
+    """The job was applied before there was a history, or by a run that was killed before it wrote the history."""
     place.apply(training())
-    for secret in kept(place, "train"):
+    for secret in history_secrets(place, "train"):
         place.kubectl("delete", "secret", secret["metadata"]["name"])
     place.apply(training(environment=image("v2")), flags=("--yes",))
     newest, first = revisions(place)
@@ -157,7 +157,7 @@ def test_what_was_there_before_is_found(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_it_stays_when_the_job_goes(place: Place) -> None:
+def test_history_outlives_the_job(place: Place) -> None:
     place.apply(training())
     place.gpuctl("delete", "job", "train", "--yes")
     assert [item["revision"] for item in revisions(place)] == [1]
@@ -165,8 +165,7 @@ def test_it_stays_when_the_job_goes(place: Place) -> None:
     assert [item["revision"] for item in revisions(place)] == [2, 1]
 
 
-def test_without_rights_it_is_a_note(plane: ControlPlane, place: Place) -> None:
-    """The job is applied all the same."""
+def test_missing_right_to_write_history_is_noted(plane: ControlPlane, place: Place) -> None:
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "list", "get"]},
@@ -181,26 +180,25 @@ def test_without_rights_it_is_a_note(plane: ControlPlane, place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_written_while_others_still_end(place: Place, start: Start) -> None:
-    """What stands already is not kept waiting, nor lost if the command is killed while the rest goes on."""
+def test_history_is_written_before_all_jobs_are_replaced(place: Place, start: Start) -> None:
+    """The revision of a replaced job is not lost if the command is killed while another job is still being replaced."""
     place.apply(training(), training("held"))
     mark = "example.com/hold"
     place.patch("Job", "held", {"metadata": {"finalizers": [mark]}})
     changed = {"environment": image("v2")}
     documents = place.file(training(**changed), training("held", **changed))
     command = start("apply", "-f", documents, "-n", place.namespace, "--yes")
-    place.until(lambda: len(kept(place, "train")) == 2, "the history of what is replaced")
+    place.until(lambda: len(history_secrets(place, "train")) == 2, "the history of what is replaced")
     assert command.process.poll() is None
-    assert len(kept(place, "held")) == 1
+    assert len(history_secrets(place, "held")) == 1
     others = [name for name in place.get("Job", "held")["metadata"]["finalizers"] if name != mark]
     place.patch("Job", "held", {"metadata": {"finalizers": others}})
     assert command.end() == 0, command.err
-    assert [len(kept(place, name)) for name in ("train", "held")] == [2, 2]
+    assert [len(history_secrets(place, name)) for name in ("train", "held")] == [2, 2]
 
 
 @pytest.mark.slow
-def test_two_who_apply_at_the_same_time(place: Place, start: Start) -> None:
-    """Each gets a number of its own, whoever comes first."""
+def test_concurrent_applies_get_distinct_revisions(place: Place, start: Start) -> None:
     place.apply(inference())
     paths = [place.file(inference(job={"description": text}), name=f"{text}.yaml") for text in ("one", "two")]
     commands = [start("apply", "-f", path, "-n", place.namespace) for path in paths]
@@ -208,12 +206,14 @@ def test_two_who_apply_at_the_same_time(place: Place, start: Start) -> None:
     found = revisions(place, "serve")
     assert [item["revision"] for item in found] == list(range(len(found), 0, -1))
     live = json.loads(place.get("Deployment", "serve")["metadata"]["annotations"][f"{DOMAIN}/document"])
-    kept_texts = {json.loads(content(secret))["document"]["job"].get("description") for secret in kept(place, "serve")}
+    kept_texts = {
+        json.loads(content(secret))["document"]["job"].get("description") for secret in history_secrets(place, "serve")
+    }
     assert live["job"]["description"] in kept_texts
 
 
 class Hold:
-    """Holds a request back until it is released."""
+    """Hold a request back until it is released."""
 
     def __init__(self) -> None:
         self.reached, self.released = threading.Event(), threading.Event()
@@ -226,8 +226,8 @@ class Hold:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("both", [False, True])
-def test_two_who_apply_the_same_at_the_same_time(place: Place, proxy: Proxy, start: Start, both: bool) -> None:
-    """Both have planned the change; it is written down once, also where neither has read what the other writes."""
+def test_concurrent_equal_applies_record_one_revision(place: Place, proxy: Proxy, start: Start, both: bool) -> None:
+    """Both runs have planned the change. One revision is written, even if neither has read the other's revision."""
     place.apply(inference())
     path = place.file(inference(job={"description": "new"}))
     changes, writes = Hold(), Hold()
@@ -249,15 +249,15 @@ def test_two_who_apply_the_same_at_the_same_time(place: Place, proxy: Proxy, sta
         assert slower.end() == 0, slower.err
     assert [item["revision"] for item in revisions(place, "serve")] == [2, 1]
     assert "could not be written" not in (slower.err + faster.err).decode()
-    # What comes back later is written down again.
+    # A document that is applied again later is a new revision.
     place.apply(inference())
     place.apply(inference(job={"description": "new"}))
     assert [item["revision"] for item in revisions(place, "serve")] == [4, 3, 2, 1]
 
 
 @pytest.mark.slow
-def test_of_jobs_that_have_gone_a_hundred_are_remembered(place: Place) -> None:
-    """Those that were changed last, and all whose jobs are there."""
+def test_history_of_a_hundred_deleted_jobs_is_kept(place: Place) -> None:
+    """The most recently changed ones are kept, and the history of every existing job."""
     place.apply(training("there"))
 
     def gone(name: str) -> Object:
@@ -268,7 +268,7 @@ def test_of_jobs_that_have_gone_a_hundred_are_remembered(place: Place) -> None:
     oldest = [gone(f"oldest-{number}")["metadata"]["creationTimestamp"] for number in range(3)]
 
     def is_later() -> bool:
-        """Whether what is created from now on is younger, by whole seconds."""
+        """Return True if new objects have a later creation timestamp; timestamps have whole seconds."""
         path = f"/api/v1/namespaces/{place.namespace}/configmaps"
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "clock-"}}
         return bool(place.api.call("POST", path, body)["metadata"]["creationTimestamp"] > max(oldest))
@@ -283,8 +283,8 @@ def test_of_jobs_that_have_gone_a_hundred_are_remembered(place: Place) -> None:
     assert kept_of == later | {"there", "new"}
 
 
-def forged(place: Place, document: Object, changes: Object) -> None:
-    """Revision 7 from somebody's hand, made well."""
+def create_forged_revision(place: Place, document: Object, changes: Object) -> None:
+    """Create a well-formed revision 7 that gpuctl has not written."""
     past = past_documents.PastDocument(7, document, who="admin")
     secret = past_documents.secret_of(past, place.namespace, "train", KEYS)
     if changes:
@@ -306,21 +306,21 @@ def forged(place: Place, document: Object, changes: Object) -> None:
         ({"kind": "training", "job": {"name": "train"}}, {"document": [0] * 2_500_000}, "too large, or truncated"),
     ],
 )
-def test_a_forged_revision_is_passed_over(place: Place, document: Object, changes: Object, says: str) -> None:
+def test_forged_revision_is_ignored_with_a_note(place: Place, document: Object, changes: Object, says: str) -> None:
     place.apply(training())
-    forged(place, document, changes)
+    create_forged_revision(place, document, changes)
     looked = place.gpuctl("history", "train")
     assert len(looked.out.splitlines()) == 2
     assert f"note: Secret gpuctl-history-train.v7 in {place.namespace} is marked as history" in looked.err
     assert says in looked.err
-    # What is written next comes after it.
+    # The next revision has a higher number than the forged one.
     place.apply(training(job={"description": "new"}))
     assert [item["revision"] for item in revisions(place)] == [8, 1]
 
 
 @pytest.mark.slow
-def test_labels_on_a_strange_secret(place: Place) -> None:
-    """Somebody's Secret that has our label is neither read nor deleted."""
+def test_foreign_secret_with_the_history_label_is_left_alone(place: Place) -> None:
+    """gpuctl neither reads nor deletes it."""
     labels = {f"{DOMAIN}/history": "train"}
     place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "database", "labels": labels}})
     for number in range(12):
@@ -330,7 +330,7 @@ def test_labels_on_a_strange_secret(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_there_is_none(place: Place) -> None:
+def test_missing_history_and_invalid_options_are_errors(place: Place) -> None:
     missing = place.gpuctl("history", "nope", code=1)
     assert f"there is no history of nope in {place.namespace}" in missing.err
     assert place.gpuctl("history", "../x", code=1).err.startswith("error: `../x` is not the name of a job")

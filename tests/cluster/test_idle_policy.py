@@ -1,4 +1,6 @@
-"""``gpuctl usage idle``: jobs whose GPUs do nothing are told of, warned of once, and paused; nobody else's are."""
+"""``gpuctl usage idle``: jobs with idle GPUs are reported, warned about once and paused; foreign workloads are not
+changed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ POLICY = "usage: {{idle: {{after: 2h, then: {then}, except: [example.com/keep-gp
 
 
 class Webhook:
-    """Somebody who is told; ``status`` is what it answers."""
+    """A webhook that records the bodies it receives; ``status`` is its response status."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -45,14 +47,13 @@ class Webhook:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """End it."""
         self._server.shutdown()
         self._server.server_close()
 
 
 @contextmanager
-def listening() -> Iterator[Webhook]:
-    """One, for as long as the block lasts."""
+def running_webhook() -> Iterator[Webhook]:
+    """Run a webhook inside the block."""
     webhook = Webhook()
     try:
         yield webhook
@@ -60,8 +61,8 @@ def listening() -> Iterator[Webhook]:
         webhook.close()
 
 
-def written(path: Path, place: Place, workers: list[Worker], *, uid: str = "", until: float = 0.0) -> None:
-    """A database in which six hours of usage have been collected, until now."""
+def write_usage(path: Path, place: Place, workers: list[Worker], *, uid: str = "", until: float = 0.0) -> None:
+    """Write a database with six hours of collected usage that end now."""
     uid = uid or place.api.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
     now = until or time.time()
     path.unlink(missing_ok=True)
@@ -73,18 +74,18 @@ def _start(now: float) -> int:
 
 
 def worker(place: Place, kind: str, name: str, *use: float | None) -> Worker:
-    """A workload that is there now, and held a GPU of a node for hours."""
+    """Return an existing workload that has held one GPU of a node for hours."""
     key = WorkloadKey(place.namespace, kind, name, place.uid(kind, name))
     return Worker(key, "n1", 1, use, float(_start(time.time())), None, {"team": "nlp"})
 
 
 def events(place: Place, reason: str) -> list[dict[str, Any]]:
-    """Events of a reason that were told of the namespace's objects."""
+    """Return the namespace's events with a reason."""
     found = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
     return [item for item in found if item["reason"] == reason]
 
 
-def test_what_becomes_of_idle_jobs(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_jobs_are_warned_and_then_paused(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = training("kept", job={"labels": {"example.com/keep-gpus": "yes"}})
     place.apply(training("lazy"), training("busy"), training("dark"), kept, inference("serve"))
     place.kubectl("create", "deployment", "foreign", "--image=app:1")
@@ -97,7 +98,7 @@ def test_what_becomes_of_idle_jobs(place: Place, tmp_path: Path, monkeypatch: py
         worker(place, "Deployment", "foreign", 2.0),
     ]
     database, audit = tmp_path / "usage.db", tmp_path / "audit"
-    written(database, place, workers)
+    write_usage(database, place, workers)
     monkeypatch.setenv("GPUCTL_SERVER_AUDIT", str(audit))
 
     def idle(*flags: str, code: int = 0) -> Outcome:
@@ -108,28 +109,28 @@ def test_what_becomes_of_idle_jobs(place: Place, tmp_path: Path, monkeypatch: py
 
     assert "The platform has no policy for idle jobs" in idle(code=2).err
     place.platform(POLICY.format(then="warn"))
-    with listening() as webhook:
+    with running_webhook() as webhook:
         monkeypatch.setenv("GPUCTL_SERVER_USAGE_WEBHOOK", webhook.url)
         found = idle("-o", "json")
         assert actions(found) == {"lazy": "warn", "kept": "excepted", "serve": "warn", "foreign": "not gpuctl's"}
         assert found.err == "Nothing has been done: confirm with --yes.\n"
         assert (events(place, "GPUsIdle"), webhook.told, audit.exists()) == ([], [], False)
-        _warned(place, idle, actions, webhook)
+        _check_warnings(place, idle, actions, webhook)
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
         assert [(line["caller"], line["action"], line["result"]) for line in lines] == [
             ("usage.idle", "warn", "done")
         ] * 2
-        # A list with one name each, in no order of the two.
+        # One audit line per job, in any order.
         assert sorted(line["objects"] for line in lines) == [
             [f"Deployment/{place.namespace}/serve"],
             [f"Job/{place.namespace}/lazy"],
         ]
         place.platform(POLICY.format(then="pause"))
-        _paused(place, idle, actions, webhook)
+        _check_pauses(place, idle, actions, webhook)
 
 
-def _warned(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
-    """Once, by an event and the webhook; and apply does not mind the mark."""
+def _check_warnings(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
+    """One event and one webhook message per job; the warning's annotation is no difference for apply."""
     assert actions(idle("--yes", "-o", "json"))["lazy"] == "warned"
     told = {item["involvedObject"]["name"]: item for item in events(place, "GPUsIdle")}
     assert told.keys() == {"lazy", "serve"}
@@ -146,8 +147,8 @@ def _warned(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
     assert {line.split()[0] for line in unchanged.splitlines()} == {"unchanged"}
 
 
-def _paused(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
-    """A webhook that does not take it is told of, and the job is paused all the same."""
+def _check_pauses(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
+    """A rejected webhook message is reported, and the job is paused nevertheless."""
     webhook.status = 302
     found = idle("--yes", "-o", "json", code=1)
     assert actions(found)["lazy"] == "failed"
@@ -158,14 +159,14 @@ def _paused(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 0
     assert not place.get("Job", "kept")["spec"].get("suspend")
     assert place.get("Deployment", "foreign")["spec"]["replicas"] == 1
-    # What is paused is left out: its GPUs are free in a moment.
+    # Paused jobs are left out, because their GPUs are being freed.
     assert actions(idle("-o", "json")) == {"kept": "excepted", "foreign": "not gpuctl's"}
     assert "resumed" in place.gpuctl("resume", "lazy").out
 
 
 @pytest.mark.slow
-def test_what_is_not_measured_now_is_left_alone(place: Place, tmp_path: Path) -> None:
-    """It was idle for hours, and nobody knows what it does since a few minutes; or it has just become busy."""
+def test_jobs_without_current_measurements_are_not_paused(place: Place, tmp_path: Path) -> None:
+    """The jobs were idle for hours; the last minutes of one were not measured, the other has just become busy."""
     place.platform(POLICY.format(then="pause"))
     place.apply(training("quiet"), training("woken"))
     database = tmp_path / "usage.db"
@@ -173,18 +174,18 @@ def test_what_is_not_measured_now_is_left_alone(place: Place, tmp_path: Path) ->
         worker(place, "Job", "quiet", *[0.0] * 6, None),
         worker(place, "Job", "woken", *[0.0] * 6, 90.0),
     ]
-    written(database, place, workers)
+    write_usage(database, place, workers)
     found = place.gpuctl("usage", "idle", "--yes", "--database", str(database), "-o", "json")
     assert {item["name"]: item["action"] for item in found.value["items"]} == {"quiet": "unknown"}
     assert not any(place.get("Job", name)["spec"].get("suspend") for name in ("quiet", "woken"))
 
 
 @pytest.mark.slow
-def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp_path: Path) -> None:
+def test_recreated_job_is_not_paused(place: Place, tmp_path: Path) -> None:
     place.platform(POLICY.format(then="pause"))
     place.apply(training("again"))
     database = tmp_path / "usage.db"
-    written(database, place, [worker(place, "Job", "again", 0.0)])
+    write_usage(database, place, [worker(place, "Job", "again", 0.0)])
     place.gpuctl("delete", "job", "again", "--yes")
     place.apply(training("again"))
     found = place.gpuctl("usage", "idle", "--database", str(database), "--yes")
@@ -193,10 +194,12 @@ def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp
 
 
 @pytest.mark.slow
-def test_what_is_paused_saves_before(
+def test_checkpoint_runs_before_an_idle_job_is_paused(
     place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As whom deploy/usage/idle runs it: without the optional role it is not paused, and neither where saving fails."""
+    """With the rights of deploy/usage/idle. Without the optional role, or if its checkpoint fails, the job is not
+    paused.
+    """
     plane.start_streams()
     saved = tmp_path / "saved"
 
@@ -207,14 +210,14 @@ def test_what_is_paused_saves_before(
     place.apply(training("good", job=job("exit 0")), training("bad", job=job("exit 3")), training("none"))
     place.running("good", "bad", "none")
     database = tmp_path / "usage.db"
-    written(database, place, [worker(place, "Job", name, 0.0) for name in ("good", "bad", "none")])
+    write_usage(database, place, [worker(place, "Job", name, 0.0) for name in ("good", "bad", "none")])
     deploy = Path(__file__).resolve().parents[2] / "deploy" / "usage" / "idle"
 
     def rules(file: str) -> list[Any]:
         roles = yaml.safe_load_all((deploy / file).read_text())
         return next(role["rules"] for role in roles if role["kind"] == "ClusterRole")
 
-    # It runs everywhere; here what it may is granted in this namespace.
+    # In production the role applies to all namespaces; here its rights are granted in this namespace.
     plane.grant("onlooker", None, [rules("rbac.yaml")[0]])
     place.grant("onlooker", rules("rbac.yaml")[1:])
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("onlooker")))
@@ -239,8 +242,8 @@ def test_what_is_paused_saves_before(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_known(place: Place, plane: ControlPlane, tmp_path: Path) -> None:
-    """A collector that is behind, another cluster, no database: nothing is done, and it is said why."""
+def test_nothing_is_paused_when_usage_is_unknown(place: Place, plane: ControlPlane, tmp_path: Path) -> None:
+    """The collector is behind, the database belongs to another cluster, or it does not exist: the reason is reported."""
     place.platform(POLICY.format(then="pause"))
     place.apply(training("lazy"))
     database = tmp_path / "usage.db"
@@ -249,11 +252,11 @@ def test_what_cannot_be_known(place: Place, plane: ControlPlane, tmp_path: Path)
     def refused(*flags: str, code: int = 1) -> str:
         return place.gpuctl("usage", "idle", "--yes", *flags, code=code).err
 
-    written(database, place, workers, until=time.time() - 3600)
+    write_usage(database, place, workers, until=time.time() - 3600)
     behind = refused("--database", str(database))
     assert "idle jobs are unknown: the collector last wrote usage data 1h ago" in behind
     assert "check that `gpuctl usage collect` runs" in behind
-    written(database, place, workers, uid="another")
+    write_usage(database, place, workers, uid="another")
     assert "the database has no usage of this cluster" in refused("--database", str(database))
     assert "there is no usage database at" in refused("--database", str(tmp_path / "typo.db"), code=3)
     assert "No database is set: use --database" in refused(code=2)

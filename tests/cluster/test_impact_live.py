@@ -1,4 +1,4 @@
-"""``impact`` beside a cluster says of running jobs what an apply of the change then plans for them."""
+"""``impact`` with a cluster names the same running jobs that an apply of the change would replace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "variable": {"environment": {"env": [{"name": "SEED", "value": "7"}]}},
     "gpus": {"resources": {"gpu": 2}},
     "memory": {"resources": {"memory": "8Gi"}},
-    "memory spelt otherwise": {"resources": {"memory": "4096Mi"}},
+    "memory in another unit": {"resources": {"memory": "4096Mi"}},
     "description": {"job": {"description": "mine"}},
     "priority": {"job": {"priority": "high"}},
     "labels": {"job": {"labels": {"team": "x"}}},
@@ -40,7 +40,7 @@ def _in(namespace: str, documents: list[Document]) -> list[Document]:
     return [merged(document, {"job": {"namespace": namespace}}) for document in documents]
 
 
-def test_impact_names_what_apply_replaces(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impact_names_the_jobs_that_apply_replaces(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = Repository(place.directory / "repository")
     monkeypatch.chdir(repository.root)
     before = _in(place.namespace, list(BEFORE))
@@ -67,7 +67,7 @@ def test_impact_names_what_apply_replaces(place: Place, monkeypatch: pytest.Monk
         }
         assert told == replaced[name], name
     assert replaced["image"] == {"train", "multi", "serve", "note", "comp"}
-    assert (replaced["description"], replaced["memory spelt otherwise"]) == (set(), {"comp"})
+    assert (replaced["description"], replaced["memory in another unit"]) == (set(), {"comp"})
     write(before[1:])
     found = place.anywhere("impact", "--from", "HEAD", "--kubeconfig", kubeconfig)
     assert f"training train in {place.namespace}: running for " in found.out

@@ -1,4 +1,4 @@
-"""The product's documents typed in line by line, on a cluster as they describe it: their jobs, and what is printed.
+"""The job commands of the product's documents, run line by line on the cluster that the documents describe.
 
 Commands on nodes, pools and quotas are in test_node_commands, test_pool_commands and test_quota_commands.
 """
@@ -31,7 +31,7 @@ HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP
 
 @pytest.fixture
 def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """A fresh cluster with the nodes of the documents, in a directory with their files."""
+    """A new cluster with the nodes of the documents, and a working directory with their files."""
     shutil.copytree(README, tmp_path, dirs_exist_ok=True)
     with ControlPlane(control_plane_binaries()) as plane:
         for name in ("node1", "node2"):
@@ -48,28 +48,28 @@ def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 def run(place: Place, line: str, code: int | None = 0) -> Outcome:
-    """A line as it is printed in the documents."""
+    """Run a command line as printed in the documents."""
     program, *words = shlex.split(line)
     assert program == "gpuctl"
     return place.anywhere(*words, code=code)
 
 
 def listed(place: Place, line: str) -> list[tuple[str, str, str, str]]:
-    """Name, kind, status and readiness of each row that a line prints."""
+    """Return name, kind, status and readiness of each row that a command line prints."""
     return [(row["NAME"], row["KIND"], row["STATUS"], row["READY"]) for row in table(run(place, line).out)]
 
 
 def pods(place: Place, name: str) -> list[str]:
-    """The JOB IDs of a job."""
+    """Return the JOB IDs of a job's pods."""
     return [row["JOB ID"] for row in table(run(place, f"gpuctl get jobs --pods {name}").out)]
 
 
-def all_run(place: Place) -> bool:
-    """Whether the five pods of the four jobs run."""
+def all_pods_run(place: Place) -> bool:
+    """Return True if all six pods of the four jobs run."""
     return [row[2:] for row in listed(place, "gpuctl get jobs")] == [("Running", "1/1")] * 6
 
 
-def test_the_quick_start_and_the_tables_of_job_commands(place: Place) -> None:
+def test_quick_start_and_job_commands_of_the_documents(place: Place) -> None:
     created = run(place, "gpuctl create -f train-pool.yaml").out
     assert "created   configmap/pool-training-pool" in created
     created = run(place, "gpuctl create -f training-job.yaml")
@@ -78,7 +78,7 @@ def test_the_quick_start_and_the_tables_of_job_commands(place: Place) -> None:
     run(place, "gpuctl create -f notebook-job.yaml -f nginx-job.yaml")
     again = run(place, "gpuctl create -f training-job.yaml", code=1)
     assert f"job.batch/{TRAINING} in default exists already" in again.err
-    place.until(lambda: all_run(place), "all jobs to run")
+    place.until(lambda: all_pods_run(place), "all jobs to run")
 
     shown = run(place, "gpuctl get jobs").out
     assert re.split(r" {2,}", shown.splitlines()[0]) == HEADERS
@@ -101,7 +101,7 @@ def test_the_quick_start_and_the_tables_of_job_commands(place: Place) -> None:
     assert rows[NOTEBOOK]["JOB ID"] == f"{NOTEBOOK}-0"
     assert (rows[TRAINING]["NODE"], rows[NOTEBOOK]["NODE"]) == ("node1", "node4")
 
-    # <job-id> in the tables: the name of the job, or of its pod.
+    # <job-id> in the documents is the name of the job or of one of its pods.
     for job_id in (TRAINING, *pods(place, TRAINING)):
         described = run(place, f"gpuctl describe job {job_id}").out
         facts = dict(re.findall(r"^(\w[\w ]*):\s+(.*)$", described, re.MULTILINE))
@@ -126,14 +126,14 @@ def test_the_quick_start_and_the_tables_of_job_commands(place: Place) -> None:
         pools = {row["POOL NAME"]: row for row in table(run(place, "gpuctl get pools").out)}
         return pools["training-pool"]["GPU TOTAL"], pools["training-pool"]["GPU USED"]
 
-    # A pod that leaves still holds them.
+    # A terminating pod still holds its GPUs.
     place.until(lambda: gpus() == ("16", "0"), "the GPUs to be free")
     run(place, f"gpuctl resume {TRAINING}")
     place.until(lambda: listed(place, f"gpuctl get jobs {TRAINING}")[0][2] == "Running", "the training to run again")
 
     (pod,) = pods(place, TRAINING)
     place.plane.annotate("default", pod, outcome="complete")
-    # `logs -f` of a training ends with it.
+    # `logs -f` of a training ends when the training ends.
     followed = run(place, f"gpuctl logs {TRAINING} -f")
     assert "simulated container" in followed.out
     run(place, f"gpuctl wait {TRAINING} --for=done")

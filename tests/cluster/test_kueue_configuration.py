@@ -1,4 +1,4 @@
-"""What Kueue is configured to do: it runs with another configuration meanwhile, and ``fit`` reads it."""
+"""`fit` reads Kueue's configuration: Kueue is restarted with another one for these tests."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from support.queues import Queues
 
 CONFIG_MAP = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
 LICENCE = "example.com/licence"
-STATED = {
+CONFIGURATION = {
     "resources": {"excludeResourcePrefixes": ["example.com/"]},
     "waitForPodsReady": {"timeout": "10m", "blockAdmission": True},
 }
 
 
 @pytest.fixture
-def configured(queue_plane: ControlPlane) -> Iterator[None]:
-    """Kueue leaves a resource out, and admits nobody while pods of others are not ready."""
+def configured_kueue(queue_plane: ControlPlane) -> Iterator[None]:
+    """Kueue with an excluded resource prefix, and with blocked admission until the pods of admitted jobs are ready."""
     path = queue_plane.directory / "kueue.json"
     was = path.read_text()
-    _start_with(queue_plane, json.dumps({**json.loads(was), **STATED}))
+    _restart_kueue_with(queue_plane, json.dumps({**json.loads(was), **CONFIGURATION}))
     yield
-    _start_with(queue_plane, was)
+    _restart_kueue_with(queue_plane, was)
 
 
-def _start_with(plane: ControlPlane, text: str) -> None:
+def _restart_kueue_with(plane: ControlPlane, text: str) -> None:
     plane.stop_program("kueue")
     (plane.directory / "kueue.json").write_text(text)
     patch = {"data": {"controller_manager_config.yaml": text}}
@@ -50,7 +50,7 @@ def _job(place: Place, name: str, **more: str) -> Object:
     return job
 
 
-def _judged(place: Place, job: Object) -> Fit:
+def _fit_of(place: Place, job: Object) -> Fit:
     session = open_session(kubeconfig=str(place.plane.kubeconfig()))
     [answer] = fit(take_snapshot(session), [job])
     session.close()
@@ -58,15 +58,17 @@ def _judged(place: Place, job: Object) -> Fit:
 
 
 @pytest.mark.slow
-def test_what_is_left_out_and_who_is_waited_for(queue_place: Place, configured: None, queues: Queues) -> None:
+def test_fit_reads_excluded_resources_and_block_admission(
+    queue_place: Place, configured_kueue: None, queues: Queues
+) -> None:
     place = queue_place
     queues.team(gpus=4)
-    # No node has what it asks for beside GPUs, and the queue has no quota of it.
+    # The first job requests a resource that no node has and the queue has no quota for.
     first, second = _job(place, "first", **{LICENCE: "1"}), _job(place, "second")
-    assert _judged(place, first).admitted
+    assert _fit_of(place, first).admitted
     place.create(first)
     queues.admitted("first")
-    answer = _judged(place, second)
+    answer = _fit_of(place, second)
     assert (answer.verdict, answer.certain) == ("unknown", False)
     assert "first waits until the pods of 1 admitted job are ready (waitForPodsReady.blockAdmission)" in answer.reason
     place.create(second)

@@ -1,4 +1,4 @@
-"""One apply at a time: who waits for whom, what the loser is told, whose lease is taken over, and when it is given back."""
+"""One apply at a time: waiting for another run, its error message, and acquisition, takeover and release of leases."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def zygote() -> Zygote:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are waited for one second, not twenty."""
+def short_lease_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait one second for another run instead of twenty."""
     monkeypatch.setattr(workflow, "LEASE_WAIT", 1.0)
 
 
-def hold(place: Place, holder: str, *, name: str = LEASE, age: float = 0, **spec: Any) -> None:
-    """Take a lease in somebody's name, who renewed it ``age`` seconds ago."""
+def create_lease(place: Place, holder: str, *, name: str = LEASE, age: float = 0, **spec: Any) -> None:
+    """Create a lease of another holder, renewed ``age`` seconds ago."""
     then = (datetime.now(timezone.utc) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     body = {"holderIdentity": holder, "leaseDurationSeconds": leases.DURATION, "acquireTime": then, "renewTime": then}
     place.create(
@@ -53,18 +53,18 @@ def hold(place: Place, holder: str, *, name: str = LEASE, age: float = 0, **spec
     )
 
 
-def held(place: Place) -> list[str]:
-    """The leases in the namespace."""
+def lease_names(place: Place) -> list[str]:
+    """Return the leases in the namespace."""
     return sorted(name for name in place.objects(("Lease",)))
 
 
 def lease_requests(proxy: Proxy) -> list[str]:
-    """The requests about leases, by method."""
+    """Return the methods of all requests about leases."""
     return [line.split()[1] for line in map(str, proxy.records) if "/leases" in line]
 
 
-def lasting(proxy: Proxy) -> list[str]:
-    """Those without renewals: how many there are depends on how long a command takes."""
+def requests_without_renewals(proxy: Proxy) -> list[str]:
+    """Return the methods without renewals, whose number depends on the duration of the command."""
     return [method for method in lease_requests(proxy) if method != "PUT"]
 
 
@@ -72,25 +72,25 @@ CHANGED = training("a", environment=image("v2"))
 
 
 def test_apply_that_deletes_nothing_takes_no_lease(place: Place, proxy: Proxy) -> None:
-    """Creates, changes in place and what is unchanged: no request about a lease at all."""
+    """Creations, in-place changes and unchanged objects send no request about leases."""
     for document in (training("a"), training("a"), training("a", job={"description": "new"})):
         place.apply(document)
         assert lease_requests(proxy) == []
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
-def test_lease_is_taken_renewed_and_given_back(place: Place, proxy: Proxy) -> None:
+def test_lease_is_acquired_and_released(place: Place, proxy: Proxy) -> None:
     place.apply(training("a"))
     proxy.reset()
     place.apply(CHANGED, flags=("--yes",))
-    assert lasting(proxy) == ["GET", "POST", "DELETE"]
-    assert held(place) == []
+    assert requests_without_renewals(proxy) == ["GET", "POST", "DELETE"]
+    assert lease_names(place) == []
 
 
-def test_loser_waits_then_names_the_holder_and_has_changed_nothing(place: Place, impatient: None) -> None:
+def test_second_apply_waits_then_names_the_holder_and_changes_nothing(place: Place, short_lease_wait: None) -> None:
     place.apply(training("a"))
     before = place.records()
-    hold(place, ELSEWHERE)
+    create_lease(place, ELSEWHERE)
     started = time.monotonic()
     refused = place.apply(CHANGED, flags=("--yes",), code=1)
     assert time.monotonic() - started >= 1
@@ -108,84 +108,84 @@ def test_loser_waits_then_names_the_holder_and_has_changed_nothing(place: Place,
 
 
 @pytest.mark.slow
-def test_json_of_the_loser(place: Place, impatient: None) -> None:
+def test_second_apply_reports_the_holder_as_json(place: Place, short_lease_wait: None) -> None:
     place.apply(training("a"))
-    hold(place, ELSEWHERE)
+    create_lease(place, ELSEWHERE)
     refused = place.apply(CHANGED, flags=("--yes", "-o", "json"), code=1)
     assert refused.value["error"].startswith("carol@far (process 4711) is applying in ")
 
 
 @pytest.mark.slow
-def test_waiter_goes_on_when_the_lease_is_given_back(place: Place, proxy: Proxy) -> None:
+def test_waiting_apply_continues_when_the_lease_is_released(place: Place, proxy: Proxy) -> None:
     place.apply(training("a"))
-    hold(place, ELSEWHERE)
+    create_lease(place, ELSEWHERE)
     look = matching("GET", f"/leases/{LEASE}")
     given_back = meanwhile(lambda: place.kubectl("delete", "lease", LEASE))
     proxy.reset(on(nth(2, look), given_back))
     done = place.apply(CHANGED, flags=("--yes",))
     assert done.err == f"waiting for carol@far (process 4711), who is applying in {place.namespace}\n"
     assert done.out.endswith("(containers[main].image)\n")
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
-def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
-    """Its lease would last some seconds more; that it runs no more is known."""
+def test_lease_of_a_dead_local_process_is_taken_over_at_once(place: Place) -> None:
+    """The lease has not expired, but its holder is known to be dead."""
     place.apply(training("a"))
     command = "from gpuctl.apply.run.lease import holder_identity; print(holder_identity())"
     dead = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
     assert leases.is_dead(dead)
-    hold(place, dead)
+    create_lease(place, dead)
     done = place.apply(CHANGED, flags=("--yes",))
     assert done.err == ""
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
-def test_living_process_of_this_machine_is_waited_for(place: Place, impatient: None) -> None:
-    """Even if its number is another process's: what counts is when it started."""
+def test_lease_of_a_living_local_process_is_waited_for(place: Place, short_lease_wait: None) -> None:
+    """A process is identified by its start time, because another process may have the same pid."""
     place.apply(training("a"))
-    hold(place, leases.holder_identity())
+    create_lease(place, leases.holder_identity())
     refused = place.apply(CHANGED, flags=("--yes",), code=1)
     assert f"@{socket.gethostname()} (process " in refused.err
     who, number, started, machine = leases.holder_identity().split("#")
     reused = "#".join((who, number, str(int(started) - 1), machine))
     place.kubectl("delete", "lease", LEASE)
-    hold(place, reused)
+    create_lease(place, reused)
     assert place.apply(CHANGED, flags=("--yes",)).err == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("holder", [None, ""], ids=str)
-def test_lease_that_nobody_holds_is_taken_at_once(place: Place, holder: str | None) -> None:
+def test_lease_without_a_holder_is_acquired_at_once(place: Place, holder: str | None) -> None:
     place.apply(training("a"))
-    hold(place, ELSEWHERE, holderIdentity=holder)
+    create_lease(place, ELSEWHERE, holderIdentity=holder)
     assert place.apply(CHANGED, flags=("--yes",)).err == ""
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "times", [{"age": 3600}, {"age": 0}, {"age": -3600}, {"renewTime": None, "acquireTime": None}], ids=str
 )
-def test_lease_that_stays_as_it_is_is_taken_over(place: Place, times: dict[str, Any]) -> None:
-    """Whatever the clock of its holder says."""
+def test_lease_that_is_not_renewed_is_taken_over(place: Place, times: dict[str, Any]) -> None:
+    """The timestamps of the holder's clock do not matter."""
     place.apply(training("a"))
-    hold(place, ELSEWHERE, leaseDurationSeconds=2, **times)
+    create_lease(place, ELSEWHERE, leaseDurationSeconds=2, **times)
     started = time.monotonic()
     assert place.apply(CHANGED, flags=("--yes",)).err == WAITING.format(place.namespace)
     assert time.monotonic() - started >= 2
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [3600, -3600], ids=str)
-def test_living_holder_with_another_clock_is_not_taken_for_dead(
+def test_renewed_lease_is_respected_despite_clock_skew(
     place: Place, behind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it writes is as old, or as new, as its clock has it; that it writes at all tells that it lives."""
+    """The timestamps follow the holder's clock; any change of the lease shows that the holder is alive."""
     monkeypatch.setattr(workflow, "LEASE_WAIT", 4.0)
     place.apply(training("a"))
-    hold(place, ELSEWHERE, age=behind, leaseDurationSeconds=2)
+    create_lease(place, ELSEWHERE, age=behind, leaseDurationSeconds=2)
     stop = threading.Event()
 
     def renew() -> None:
@@ -205,8 +205,10 @@ def test_living_holder_with_another_clock_is_not_taken_for_dead(
 
 
 @pytest.mark.slow
-def test_stopped_process_looks_whether_it_was_taken_for_dead(place: Place, proxy: Proxy, zygote: Zygote) -> None:
-    """Stopped for longer than its lease lasts, it deletes nothing before it knows that the lease is still its own."""
+def test_suspended_process_checks_its_lease_before_it_deletes(place: Place, proxy: Proxy, zygote: Zygote) -> None:
+    """A process suspended for longer than its lease lasts deletes nothing before it has verified that it holds the
+    lease.
+    """
     place.apply(training("a"))
     gate = matching("POST", "/secrets", writes=True)
     taken = threading.Event()
@@ -231,20 +233,20 @@ def test_stopped_process_looks_whether_it_was_taken_for_dead(place: Place, proxy
     assert [line for line in proxy.writes() if " DELETE " in line and "/jobs/" in line] == []
 
 
-def test_released_after_a_failure(place: Place, proxy: Proxy) -> None:
+def test_lease_is_released_after_a_failure(place: Place, proxy: Proxy) -> None:
     place.apply(training("a"))
     creates = matching("POST", "/jobs", writes=True)
     proxy.reset(on(nth(1, creates), refuse(422, "Invalid", "because of the test")))
     failed = place.apply(CHANGED, flags=("--yes",), code=1)
     assert "because of the test" in failed.out
     assert "the old one was created again" in failed.out
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote, number: signal.Signals) -> None:
-    """While something is taken apart: it is put together first."""
+def test_lease_is_released_after_a_signal(place: Place, proxy: Proxy, zygote: Zygote, number: signal.Signals) -> None:
+    """The replacement in progress is finished first."""
     place.apply(training("a"), inference("b"))
     file = place.file(CHANGED, inference("b", environment=image("v2")))
     config = {"KUBECONFIG": str(place.directory / "through-proxy")}
@@ -252,21 +254,21 @@ def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote,
     proxy.reset(on(matching("DELETE", writes=True), meanwhile(lambda: noticed.wait(120))))
     running = zygote.start(["apply", "-f", file, "-n", place.namespace, "--yes"], env=config, cwd=place.directory)
     place.until(lambda: any("DELETE" in line for line in map(str, proxy.records)), "the first delete")
-    assert held(place) == [f"Lease/{LEASE}"]
+    assert lease_names(place) == [f"Lease/{LEASE}"]
     running.signal(number)
     place.until(lambda: "interrupted: finishing the steps in progress" in running.stderr(), "the signal to be noticed")
     noticed.set()
     result = running.wait()
     assert result.code == 128 + number
     assert place.names() == {"Job/a", "Deployment/b", "Service/svc-b"}
-    assert held(place) == []
+    assert lease_names(place) == []
     assert place.objects(("Secret",)) == {}
 
 
 @pytest.mark.slow
-def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
+def test_ctrl_c_while_waiting_for_a_lease_changes_nothing(place: Place, zygote: Zygote) -> None:
     place.apply(training("a"))
-    hold(place, ELSEWHERE)
+    create_lease(place, ELSEWHERE)
     before = place.records()
     config = {"KUBECONFIG": str(place.plane.kubeconfig())}
     running = zygote.start(
@@ -285,10 +287,12 @@ def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", f"/leases/{LEASE}"), ("POST", "/leases"), ("DELETE", f"/leases/{LEASE}")]
 )
-def test_given_back_when_interrupted_while_it_is_asked_for(
+def test_lease_is_released_after_a_signal_during_a_lease_request(
     place: Place, proxy: Proxy, zygote: Zygote, method: str, path: str, number: signal.Signals
 ) -> None:
-    """The request is on its way and the server has not acted yet: whoever looked now would see no lease."""
+    """The signal arrives while the request is in flight, before the server has processed it: a check would find no
+    lease.
+    """
     place.apply(training("a"))
     started: Future[Running] = Future()
 
@@ -303,32 +307,32 @@ def test_given_back_when_interrupted_while_it_is_asked_for(
     result = started.result().wait()
     proxy.drain()
     assert result.code == (130 if number == signal.SIGINT else -number), result
-    assert held(place) == []
+    assert lease_names(place) == []
     assert place.objects(("Secret",)) == {}
-    # Before it is held nothing was done; when it is given back all is.
+    # The signal before the lease is held changes nothing; the signal during its release comes after all changes.
     image_now = place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"]
     assert image_now.endswith(":v2") == (method == "DELETE")
 
 
 @pytest.mark.slow
-def test_takes_what_it_has_asked_for_though_the_answer_was_lost(place: Place, proxy: Proxy) -> None:
-    """Of a lease that is there, and has to be taken over: asking once more is a conflict with oneself."""
+def test_lease_takeover_survives_a_lost_response(place: Place, proxy: Proxy) -> None:
+    """The response to the takeover is lost; the repeated request conflicts with the run's own first request."""
     place.apply(training("a"))
-    hold(place, ELSEWHERE, leaseDurationSeconds=1)
+    create_lease(place, ELSEWHERE, leaseDurationSeconds=1)
     proxy.reset(on(nth(1, matching("PUT", f"/leases/{LEASE}")), cut_after))
     assert place.apply(CHANGED, flags=("--yes",)).err == WAITING.format(place.namespace)
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
-def test_lease_that_another_run_made_in_between_is_not_taken_for_ours(
-    place: Place, proxy: Proxy, impatient: None
+def test_lease_created_concurrently_by_another_run_is_respected(
+    place: Place, proxy: Proxy, short_lease_wait: None
 ) -> None:
-    """The first request is lost, the second finds a lease: not every lease that is there is ours."""
+    """The first request is lost and the second one finds a lease, which belongs to another run."""
     place.apply(training("a"))
 
     def taken(exchange: Exchange) -> None:
-        hold(place, ELSEWHERE)
+        create_lease(place, ELSEWHERE)
         exchange.cut()
 
     proxy.reset(on(nth(1, matching("POST", "/leases")), taken))
@@ -337,8 +341,8 @@ def test_lease_that_another_run_made_in_between_is_not_taken_for_ours(
     assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE
 
 
-def test_killed_holder_is_followed_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
-    """SIGKILL leaves lease and journal; the next apply on this machine waits for nobody."""
+def test_lease_of_a_killed_local_apply_is_taken_over_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
+    """SIGKILL leaves lease and journal; the next apply on this machine does not wait."""
     place.apply(training("a"))
     file = place.file(CHANGED)
     command = ["apply", "-f", file, "-n", place.namespace, "--yes"]
@@ -349,16 +353,16 @@ def test_killed_holder_is_followed_at_once(place: Place, proxy: Proxy, zygote: Z
     )
     running.kill()
     running.wait()
-    assert held(place) == [f"Lease/{LEASE}"]
+    assert lease_names(place) == [f"Lease/{LEASE}"]
     done = zygote.run(command, env={"KUBECONFIG": str(place.plane.kubeconfig())}, cwd=place.directory)
     assert done.code == 0, done.stderr
     assert "waiting for" not in done.stderr
     assert place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v2")
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
-def test_two_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
-    """The second waits, plans again, and finds that there is nothing left to do, or does its own."""
+def test_second_of_two_applies_waits_for_the_first(place: Place, proxy: Proxy, zygote: Zygote) -> None:
+    """The second apply waits, plans again, and finds nothing left to do."""
     place.apply(training("a"))
     config = {"KUBECONFIG": str(place.directory / "through-proxy")}
     runs: list[Running] = []
@@ -376,25 +380,25 @@ def test_two_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
     assert said.count("waiting for") == 1
     deletes = [line for line in proxy.writes() if " DELETE " in line and "/jobs/a" in line]
     assert len(deletes) == 1
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
-def test_set_has_a_lease_of_its_own(place: Place, impatient: None) -> None:
-    """Two runs of one set, whatever they change: both write its parent."""
+def test_set_has_its_own_lease(place: Place, short_lease_wait: None) -> None:
+    """Runs of one set exclude each other whatever they change, because both write the set's parent."""
     flags = ("--set", "web")
     place.apply(training("a"), flags=flags)
-    hold(place, ELSEWHERE, name=leases.set_lease("web"))
-    assert place.apply(training("a"), flags=flags).out.startswith("unchanged"), "nothing to write, nobody to wait for"
+    create_lease(place, ELSEWHERE, name=leases.set_lease("web"))
+    assert place.apply(training("a"), flags=flags).out.startswith("unchanged"), "an unchanged set waited for the lease"
     refused = place.apply(training("a"), inference("b"), flags=flags, code=1)
     assert f"carol@far (process 4711) is applying the set web of {place.namespace}, " in refused.err
     assert place.names() == {"Job/a"}
-    # Another set is not concerned.
+    # Another set is not blocked.
     place.apply(training("c"), flags=("--set", "other"))
     assert place.names() == {"Job/a", "Job/c"}
 
 
-def renewed(place: Place, proxy: Proxy) -> None:
+def wait_for_renewals(place: Place, proxy: Proxy) -> None:
     """Wait until a lease has been renewed three times."""
     place.until(lambda: lease_requests(proxy).count("PUT") >= 3, "renewals")
 
@@ -403,32 +407,32 @@ def renewed(place: Place, proxy: Proxy) -> None:
 def test_long_run_renews_its_lease(place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "_RENEWAL", 0.1)
     place.apply(training("a"))
-    proxy.reset(on(matching("DELETE", "/jobs/a", writes=True), meanwhile(lambda: renewed(place, proxy))))
+    proxy.reset(on(matching("DELETE", "/jobs/a", writes=True), meanwhile(lambda: wait_for_renewals(place, proxy))))
     place.apply(CHANGED, flags=("--yes",))
     assert lease_requests(proxy).count("PUT") >= 3
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
-def test_renewal_whose_answer_is_lost_loses_no_lease(
+def test_lost_response_to_a_renewal_keeps_the_lease(
     place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is asked once more, which is a conflict with itself."""
+    """The repeated renewal conflicts with the first one of the same run."""
     monkeypatch.setattr(leases, "_RENEWAL", 0.1)
     place.apply(training("a"), training("b"))
     renewals = nth(1, matching("PUT", "/leases/" + LEASE))
-    ends = on(matching("DELETE", "/jobs/a", writes=True), meanwhile(lambda: renewed(place, proxy)))
+    ends = on(matching("DELETE", "/jobs/a", writes=True), meanwhile(lambda: wait_for_renewals(place, proxy)))
     proxy.reset(first_of(on(renewals, cut_after), ends))
     place.apply(CHANGED, training("b", environment=image("v2")), flags=("--yes",))
     assert lease_requests(proxy).count("PUT") >= 3
-    assert held(place) == []
+    assert lease_names(place) == []
 
 
 @pytest.mark.slow
-def test_run_that_lost_its_lease_deletes_nothing_more(
+def test_apply_that_lost_its_lease_starts_no_further_steps(
     place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was taken for dead, and another is at work: what is taken apart is finished, the rest is left alone."""
+    """Another run has taken the lease over: replacements in progress are finished, the remaining steps are not started."""
     monkeypatch.setattr(leases, "_RENEWAL", 0.05)
     jobs = [training(f"a{number:02}", resources={"gpu": 0, "cpu": "10m", "memory": "10Mi"}) for number in range(20)]
     place.apply(*jobs)
@@ -436,10 +440,12 @@ def test_run_that_lost_its_lease_deletes_nothing_more(
     deletes = matching("DELETE", writes=True)
 
     def taken_over() -> None:
-        place.until(lambda: sum(deletes(record.request) for record in proxy.records) == 16, "all that is done at once")
+        place.until(
+            lambda: sum(deletes(record.request) for record in proxy.records) == 16, "the deletions that run in parallel"
+        )
         place.patch("Lease", LEASE, {"spec": {"holderIdentity": ELSEWHERE}})
-        place.until(lambda: lease_requests(proxy)[-1] == "GET", "the run to look who has the lease")
-        # It has been told by then, and has had the time to hear it.
+        place.until(lambda: lease_requests(proxy)[-1] == "GET", "the run to read the lease")
+        # The run has received the response by then; give it time to process it.
         time.sleep(2)
         noticed.set()
 
@@ -459,7 +465,7 @@ def test_run_that_lost_its_lease_deletes_nothing_more(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["get", "create"])
-def test_without_the_right_it_is_told(place: Place, proxy: Proxy, verb: str) -> None:
+def test_missing_right_to_leases_is_noted(place: Place, proxy: Proxy, verb: str) -> None:
     place.apply(training("a"))
     method = {"get": "GET", "create": "POST"}[verb]
     message = (
@@ -484,7 +490,7 @@ def test_identity_names_user_host_and_process() -> None:
     assert started.isdigit()
     assert machine
     assert not leases.is_dead(leases.holder_identity())
-    assert not leases.is_dead(ELSEWHERE), "of another machine nothing is known"
+    assert not leases.is_dead(ELSEWHERE), "a process of another machine was reported as dead"
     assert leases.describe_holder(ELSEWHERE) == "carol@far (process 4711)"
     assert leases.describe_holder("somebody") == "somebody"
     assert json.dumps(leases.holder_identity())

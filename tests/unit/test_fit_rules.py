@@ -176,7 +176,7 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
 PLENTY = 10**15
 OF_VOLUMES = ("attach-limits", "volumes")
 MUTATIONS: dict[str, Patch] = {
-    # Volumes are in the worlds of test_fit_admission and test_fit_volumes.
+    # Volumes are in the worlds of test_fit_admission and test_fit_unbound_claims.
     **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name not in OF_VOLUMES},
     **{
         f"amount of {name}": _nodes_with(**{name: PLENTY}) for name in ("cpu", "memory", "ephemeral-storage", GPU, CARD)

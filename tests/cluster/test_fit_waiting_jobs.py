@@ -1,4 +1,4 @@
-"""``fit`` and the real scheduler when a job waits: for work that ends, and for a node that is not ready yet."""
+"""``fit`` and the real scheduler for jobs that wait until other pods end or a node becomes ready."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PODS = "/api/v1/namespaces/default/pods"
 
 @pytest.fixture(scope="module")
 def scheduling_only() -> Iterator[ControlPlane]:
-    """A control plane of which nothing but the scheduler acts."""
+    """A control plane where only the scheduler runs."""
     with scheduler_alone() as plane:
         yield plane
 
 
 @pytest.fixture(scope="module")
 def api(scheduling_only: ControlPlane) -> Api:
-    """Requests to it."""
+    """The API server of that control plane."""
     return Api(scheduling_only)
 
 
@@ -42,7 +42,7 @@ def _node(api: Api, name: str, pool: str, *, ready: bool = True) -> None:
     status = {"capacity": amounts, "allocatable": amounts}
     api.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
     if ready:
-        # The API server itself taints a new node, as not ready.
+        # The API server taints a new node as not ready.
         api.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": []}}, MERGE_PATCH)
 
 
@@ -70,7 +70,7 @@ def _job(pool: str, pods: int, gpus: int) -> Object:
     }
 
 
-def _answer(plane: ControlPlane, job: Object) -> Fit:
+def _fit_of(plane: ControlPlane, job: Object) -> Fit:
     session = open_session(kubeconfig=str(plane.kubeconfig()))
     try:
         (found,) = fit(take_snapshot(session), [job])
@@ -85,7 +85,7 @@ def _submit(api: Api, pool: str, job: Object) -> None:
         api.call("POST", PODS, {**pod, "spec": job["spec"]["template"]["spec"]})
 
 
-def _await(condition: Callable[[], bool], what: str) -> None:
+def _wait_until(condition: Callable[[], bool], what: str) -> None:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < PATIENCE, what
@@ -107,21 +107,21 @@ def _refused(api: Api, pool: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_node_that_is_not_ready_is_waited_for(api: Api, scheduling_only: ControlPlane) -> None:
+def test_job_waits_for_a_node_that_is_not_ready(api: Api, scheduling_only: ControlPlane) -> None:
     _node(api, "joining", "joining", ready=False)
     job = _job("joining", 1, 8)
-    found = _answer(scheduling_only, job)
+    found = _fit_of(scheduling_only, job)
     assert (found.verdict, found.certain) == ("fits-when-empty", True)
     assert found.reason == "node joining is not ready yet (taint node.kubernetes.io/not-ready)"
     _submit(api, "joining", job)
-    _await(lambda: _refused(api, "joining") == 1, "the scheduler says nothing")
+    _wait_until(lambda: _refused(api, "joining") == 1, "the scheduler reported nothing")
     api.call("PATCH", "/api/v1/nodes/joining", {"spec": {"taints": []}}, MERGE_PATCH)
-    _await(lambda: _bound(api, "joining") == ["joining"], "the pod gets no node")
+    _wait_until(lambda: _bound(api, "joining") == ["joining"], "the pod gets no node")
 
 
 @pytest.mark.slow
-def test_pods_hold_their_gpus_until_the_last_one_has_room(api: Api, scheduling_only: ControlPlane) -> None:
-    """Three of four start; the fourth when the pod that has to end first has ended, and not before."""
+def test_started_pods_hold_gpus_until_the_last_pod_fits(api: Api, scheduling_only: ControlPlane) -> None:
+    """Three of four pods start; the fourth starts only after the pods on its node have ended."""
     for number in range(4):
         _node(api, f"gang-{number}", "gang")
     running = {"status": {"phase": "Running", "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}}
@@ -130,7 +130,7 @@ def test_pods_hold_their_gpus_until_the_last_one_has_room(api: Api, scheduling_o
         api.call("POST", PODS, pod)
         api.call("PATCH", f"{PODS}/{name}/status", running, MERGE_PATCH)
     job = _job("gang", 4, 8)
-    found = _answer(scheduling_only, job)
+    found = _fit_of(scheduling_only, job)
     assert (found.verdict, found.starts, found.certain, found.held) == ("fits-when-empty", 3, True, {GPU: 24})
     assert found.opening is not None
     assert [item.job for item in found.opening.after] == ["Pod/soon", "Pod/later"]
@@ -138,7 +138,7 @@ def test_pods_hold_their_gpus_until_the_last_one_has_room(api: Api, scheduling_o
     end = time.strptime(found.opening.at, "%Y-%m-%dT%H:%M:%SZ")
     assert time.mktime(end) - time.mktime(start) == 7200
     _submit(api, "gang", job)
-    _await(lambda: len(_bound(api, "gang")) == 3 and _refused(api, "gang") == 1, "three pods do not start")
+    _wait_until(lambda: len(_bound(api, "gang")) == 3 and _refused(api, "gang") == 1, "three pods do not start")
     api.call("DELETE", f"{PODS}/soon")
     api.call("DELETE", f"{PODS}/later")
-    _await(lambda: len(_bound(api, "gang")) == 4, "the last pod gets no node")
+    _wait_until(lambda: len(_bound(api, "gang")) == 4, "the last pod gets no node")

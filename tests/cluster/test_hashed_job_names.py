@@ -1,4 +1,4 @@
-"""Trainings under names with a hash, as a GitOps controller makes them: every command finds them by the job's name."""
+"""Trainings with a hash in their object names, as GitOps controllers create them: commands find them by the job name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.generations import NAME, OTHER, TWO, half_replaced, sync, until_act
 from support.tables import job_rows
 
 
-def test_reading_by_the_name_of_the_job(place: Place) -> None:
+def test_commands_find_a_hashed_job_by_its_job_name(place: Place) -> None:
     name = sync(place, training())
     until_active(place, name)
     (pod,) = place.pods("train")
@@ -36,7 +36,7 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_rerun_and_delete(place: Place) -> None:
+def test_rerun_and_delete_a_hashed_job_by_its_job_name(place: Place) -> None:
     name = sync(place, training(job=outcome("complete")))
     assert place.gpuctl("wait", "train", "--for", "done", "--timeout", "120s").code == 0
     before = place.uid("Job", name)
@@ -47,8 +47,8 @@ def test_rerun_and_delete(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_two_generations(place: Place) -> None:
-    """While a controller replaces one by the other, the newest is meant, and the other is named."""
+def test_newer_of_two_hashed_jobs_is_shown(place: Place) -> None:
+    """While a controller replaces one by the other, commands use the newer one and name the older one."""
     old = sync(place, training(), name="old")
     until_active(place, old)
     place.kubectl("patch", "job", old, "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
@@ -67,7 +67,7 @@ def test_two_generations(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_deleting_one_generation_leaves_the_other(place: Place) -> None:
+def test_delete_of_one_hashed_job_keeps_the_other(place: Place) -> None:
     two = {"resources": {"nodes": 2}}
     old = sync(place, training(**two), name="old")
     new = sync(place, training(**two, **OTHER), name="new")
@@ -81,7 +81,7 @@ def test_deleting_one_generation_leaves_the_other(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_apply_leaves_what_was_made_from_an_equal_document(place: Place) -> None:
+def test_apply_keeps_a_hashed_job_of_an_equal_document(place: Place) -> None:
     document = training(resources={"nodes": 2})
     name = sync(place, document)
     uid = place.uid("Job", name)
@@ -93,7 +93,7 @@ def test_apply_leaves_what_was_made_from_an_equal_document(place: Place) -> None
     assert not place.exists("Service", "train")
 
 
-def test_apply_replaces_what_was_made_from_another_document(place: Place) -> None:
+def test_apply_replaces_a_hashed_job_of_another_document(place: Place) -> None:
     two = {"resources": {"nodes": 2}}
     name = sync(place, training(**two))
     until_active(place, name, pods=2)
@@ -109,7 +109,7 @@ def test_apply_replaces_what_was_made_from_another_document(place: Place) -> Non
 
 
 @pytest.mark.slow
-def test_what_is_beside_a_built_training_joins_its_set_and_leaves_with_it(place: Place) -> None:
+def test_companions_of_a_hashed_job_are_pruned_with_it(place: Place) -> None:
     name = sync(place, training(**TWO))
     (directory := place.directory / "jobs").mkdir()
     for document in (training(**TWO), training("other")):
@@ -124,8 +124,8 @@ def test_what_is_beside_a_built_training_joins_its_set_and_leaves_with_it(place:
 
 
 @pytest.mark.slow
-def test_what_is_beside_a_built_training_is_taken_over_with_it(place: Place) -> None:
-    """Else Argo CD prunes the Service of the ranks when the documents leave its repository."""
+def test_companions_of_a_hashed_job_are_adopted_with_it(place: Place) -> None:
+    """Otherwise Argo CD would prune the headless Service when the documents leave its repository."""
     document = training(**TWO)
     name = sync(place, document)
     for kind, group in (("Job", "batch"), ("Service", "")):
@@ -137,7 +137,7 @@ def test_what_is_beside_a_built_training_is_taken_over_with_it(place: Place) -> 
 
 
 @pytest.mark.slow
-def test_what_others_added_to_a_built_training_is_shown_as_lost(place: Place) -> None:
+def test_foreign_annotation_lost_by_a_replacement_is_shown(place: Place) -> None:
     name = sync(place, training(**TWO))
     place.kubectl("annotate", "job", name, "example.com/owner=me")
     path = place.file(training(**TWO, **OTHER))
@@ -147,8 +147,8 @@ def test_what_others_added_to_a_built_training_is_shown_as_lost(place: Place) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["recover", "apply", "delete"])
-def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: str) -> None:
-    """The journal is of a training that comes back under another name than it had."""
+def test_interrupted_replacement_of_a_hashed_job_is_finished(place: Place, command: str) -> None:
+    """The journal belongs to a training that is recreated under another object name."""
     document = training(**TWO, **OTHER)
     half_replaced(place, document)
     if command == "delete":
@@ -163,8 +163,8 @@ def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: st
 
 
 @pytest.mark.slow
-def test_an_upgrade_that_lowers_otherwise_restarts_nothing_by_apply(place: Place) -> None:
-    """The document inside decides where it was embedded: the hash is of another lowering."""
+def test_apply_keeps_a_hashed_job_of_another_lowering(place: Place) -> None:
+    """The embedded documents are compared, because the hash in the name belongs to another lowering."""
     document = training()
     directory = place.directory / "built"
     run(["build", place.file(document), "-o", str(directory), "--gitops", "argocd", "--embed", "-n", place.namespace])
@@ -178,8 +178,8 @@ def test_an_upgrade_that_lowers_otherwise_restarts_nothing_by_apply(place: Place
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--job-names", "plain")])
-def test_an_overlay_of_kustomize_stays_in_its_namespace(place: Place, flags: tuple[str, ...]) -> None:
-    """Nothing that a pod reads leads to the namespace that the base was rendered for."""
+def test_kustomize_overlay_stays_in_its_namespace(place: Place, flags: tuple[str, ...]) -> None:
+    """No value that a pod reads contains the namespace that the base was rendered for."""
     base = place.directory / "base"
     deepspeed = ["deepspeed", "--no_ssh", "--node_rank=$(NODE_RANK)", "--master_addr=$(MASTER_ADDR)", "train.py"]
     document = training(

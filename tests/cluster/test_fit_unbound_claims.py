@@ -1,7 +1,8 @@
-"""``fit`` and the real kube-scheduler where claims have no volume yet: volumes that are there, and that drivers make.
+"""``fit`` and the real kube-scheduler for claims without a volume: existing volumes, and volumes that CSI drivers
+provision.
 
-The scheduler and Kubernetes' own volume controllers are real; what a CSI driver does, make a volume for a claim that the
-scheduler has chosen a node for, is done here.
+The scheduler and the volume controllers of Kubernetes are real. This module plays the CSI driver: it creates a volume
+for each claim for which the scheduler has selected a node.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ WORLDS = part_of(range(int(os.environ.get("GPUCTL_VOLUME_WORLDS", "120"))), 8)
 BATCH = 40
 PATIENCE = 240.0
 QUIET = 6.0
-"""Seconds without a change after which the scheduler, the controllers and the driver are done: each tries every second."""
+"""Seconds without a change after which scheduler, controllers and driver are idle; each of them retries every second.
+"""
 CLASSES = {"volumes-low": 10, "volumes-mid": 50, "volumes-high": 100}
 _CONTROLLERS = "--controllers=persistentvolume-binder-controller,ephemeral-volume-controller"
 _PATHS = {
@@ -57,19 +59,19 @@ _PATHS = {
 
 
 class Trial(NamedTuple):
-    """A world, the snapshot of it, and how many pods of each job the scheduler bound."""
+    """A world, its snapshot, and the number of pods of each job that the scheduler bound."""
 
     world: VolumeWorld
     snapshot: Snapshot
     bound: dict[str, int]
 
     def answers(self) -> dict[str, Fit]:
-        """Our answers by the names of jobs."""
+        """Return the answers of `fit` by job name."""
         return {answer.demand.name: answer for answer in fit(self.snapshot, self.world.jobs)}
 
 
-def apart(trial: Trial) -> list[str]:
-    """Where answers of which we are certain are not what happened."""
+def contradictions(trial: Trial) -> list[str]:
+    """Return the certain answers that differ from the outcome."""
     result = []
     for name, answer in trial.answers().items():
         bound, pods = trial.bound[name], answer.demand.pods
@@ -85,7 +87,7 @@ def apart(trial: Trial) -> list[str]:
 
 
 class _Worlds:
-    """The worlds in one control plane."""
+    """All worlds, in one control plane."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.api = Api(plane)
@@ -111,9 +113,9 @@ class _Worlds:
             for start in range(0, len(worlds), BATCH):
                 batch = worlds[start : start + BATCH]
                 list(pool.map(self._submit, batch))
-                bound = self._rest(batch)
+                bound = self._bound_pods(batch)
                 trials += [Trial(item, _part(whole, item), bound[item.namespace]) for item in batch]
-                list(pool.map(self._give_up, batch))
+                list(pool.map(self._delete_pending, batch))
         return trials
 
     def _create(self, obj: Object) -> None:
@@ -124,7 +126,7 @@ class _Worlds:
         self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": item.namespace}})
         for node in item.nodes:
             self._create(node)
-            # The API server itself taints a new node, as not ready.
+            # The API server taints a new node as not ready.
             self.api.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"taints": []}}, MERGE_PATCH)
         for obj in [*item.shared, *item.capacities, *item.volumes, *item.claims, *item.fillers]:
             self._create(obj)
@@ -143,7 +145,7 @@ class _Worlds:
             time.sleep(0.5)
 
     def _submit(self, item: VolumeWorld) -> None:
-        """The pods that a job controller would make, the most important first."""
+        """Create the pods that the Job controller would create, in order of descending priority."""
         jobs = sorted(item.jobs, key=lambda job: -CLASSES[job["spec"]["template"]["spec"]["priorityClassName"]])
         for job in jobs:
             template, name = job["spec"]["template"], job["metadata"]["name"]
@@ -151,13 +153,13 @@ class _Worlds:
                 metadata = {**template["metadata"], "name": f"{name}-{number}", "namespace": item.namespace}
                 self._create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
 
-    def _give_up(self, item: VolumeWorld) -> None:
+    def _delete_pending(self, item: VolumeWorld) -> None:
         path = _PATHS["Pod"].format(item.namespace)
         for pod in self.api.call("GET", f"{path}?fieldSelector=spec.nodeName=")["items"]:
             self.api.request("DELETE", f"{path}/{pod['metadata']['name']}")
 
-    def _rest(self, worlds: list[VolumeWorld]) -> dict[str, dict[str, int]]:
-        """Wait until nothing changes, and count the pods of each job that have a node."""
+    def _bound_pods(self, worlds: list[VolumeWorld]) -> dict[str, dict[str, int]]:
+        """Wait until nothing changes, and count the bound pods of each job."""
         names = {item.namespace for item in worlds}
         began = quiet = time.monotonic()
         last: Any = None
@@ -169,7 +171,12 @@ class _Worlds:
                 if pod["metadata"]["namespace"] in names and not pod["metadata"]["name"].startswith("filler")
             ]
             now = sorted(
-                (pod["metadata"]["namespace"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""), _is_told(pod))
+                (
+                    pod["metadata"]["namespace"],
+                    pod["metadata"]["name"],
+                    pod["spec"].get("nodeName", ""),
+                    _is_unschedulable(pod),
+                )
                 for pod in pods
             )
             if now != last or not all(node or told for _, _, node, told in now):
@@ -185,7 +192,7 @@ class _Worlds:
 
     @contextmanager
     def _drivers(self, worlds: list[VolumeWorld]) -> Iterator[None]:
-        """What CSI drivers do: a volume for each claim of theirs that has a node."""
+        """Provision a volume for each claim with a selected node, as CSI drivers do, until the block ends."""
         ended = threading.Event()
         found = {item.namespace: item for item in worlds}
 
@@ -197,7 +204,7 @@ class _Worlds:
                     uid = claim["metadata"]["uid"]
                     if node and not claim["spec"].get("volumeName") and uid not in made:
                         made.add(uid)
-                        self._create(_made(found[claim["metadata"]["namespace"]], claim, node))
+                        self._create(_provisioned_volume(found[claim["metadata"]["namespace"]], claim, node))
 
         thread = threading.Thread(target=work)
         thread.start()
@@ -208,7 +215,7 @@ class _Worlds:
             thread.join()
 
 
-def _made(item: VolumeWorld, claim: Object, node: str) -> Object:
+def _provisioned_volume(item: VolumeWorld, claim: Object, node: str) -> Object:
     labels = next(one["metadata"]["labels"] for one in item.nodes if one["metadata"]["name"] == node)
     key = {"node": HOST_NAME, "zone": ZONE}.get(item.reach)
     metadata = claim["metadata"]
@@ -226,8 +233,8 @@ def _made(item: VolumeWorld, claim: Object, node: str) -> Object:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": own, "spec": spec}
 
 
-def _is_told(pod: Object) -> bool:
-    """Whether the scheduler has said that a pod stays where it is."""
+def _is_unschedulable(pod: Object) -> bool:
+    """Return True if the scheduler has reported a pod as unschedulable without nominating a node."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     told = any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
     return told and not (pod.get("status") or {}).get("nominatedNodeName")
@@ -244,7 +251,7 @@ def _part(whole: Snapshot, item: VolumeWorld) -> Snapshot:
 
 @pytest.fixture(scope="module")
 def trials() -> Iterator[list[Trial]]:
-    """What became of all worlds."""
+    """The outcomes of all worlds."""
     with ControlPlane(control_plane_binaries()) as plane:
         plane.stop_program("kwok")
         plane.stop_program("kube-controller-manager")
@@ -269,15 +276,16 @@ def _print(trial: Trial) -> str:
 
 @pytest.mark.slow
 def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
-    different = {trial.world.seed: found for trial in trials if (found := apart(trial))}
+    different = {trial.world.seed: found for trial in trials if (found := contradictions(trial))}
     shown = "\n".join(_print(trial) for trial in trials if trial.world.seed in list(different)[:2])
     assert not different, f"{len(different)} of {len(trials)} worlds differ: {json.dumps(different, indent=1)}\n{shown}"
 
 
 @pytest.mark.slow
-def test_most_is_known(trials: list[Trial]) -> None:
-    """What is not is from where a driver's volume is reached, or which of several claims gets a volume; and who of those
-    that contend for one comes first is no certainty."""
+def test_most_answers_are_known_and_certain(trials: list[Trial]) -> None:
+    """Answers are unknown if it is unknown from where a driver's volume is reachable, or which of several claims gets a
+    volume. They are uncertain if several pods contend for one volume.
+    """
     answers = [answer for trial in trials for answer in trial.answers().values()]
     verdicts = Counter(answer.verdict for answer in answers)
     assert verdicts["unknown"] * 4 <= len(answers), verdicts
