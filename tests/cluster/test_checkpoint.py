@@ -312,7 +312,7 @@ def test_user_who_may_not_create_secrets_is_warned(place: Place, disk: Disk, mon
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["complete", "fail"])
-def test_pod_that_ends_during_its_checkpoint(place: Place, disk: Disk, start: Start, ends: str) -> None:
+def test_pod_failure_during_its_checkpoint_keeps_the_job(place: Place, disk: Disk, start: Start, ends: str) -> None:
     """A pod that completes needs no checkpoint; a pod that fails during its checkpoint has not saved."""
     place.apply(training(job=disk.job(f"while [ ! -e {disk.gate} ]; do sleep 0.1; done; exit 137")))
     (pod,) = place.running("train")

@@ -189,7 +189,7 @@ def placed(document: dict[str, Any], *clusters: str) -> dict[str, Any]:
     return {**document, "placement": {"clusters": list(clusters)}}
 
 
-def test_several_clusters_are_planned_together_and_changed_one_after_another(pair: Pair) -> None:
+def test_several_clusters_are_planned_together_and_changed_in_order(pair: Pair) -> None:
     place = pair.here
     file = place.file(training("a"), placed(training("b"), "staging"), placed(training("c"), "prod"))
     shown = place.gpuctl("diff", "-f", file, *BOTH, code=1)
@@ -455,7 +455,7 @@ def test_second_ctrl_c_leaves_started_steps_to_recover(pair: Pair, start: Start)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_ctrl_c_between_two_clusters(pair: Pair, start: Start, output: str) -> None:
+def test_ctrl_c_between_two_clusters_skips_the_second(pair: Pair, start: Start, output: str) -> None:
     place = pair.here
     place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
     new = place.file(training("a", environment=image("v2")))

@@ -48,7 +48,7 @@ def test_delete_removes_exactly_the_objects_of_a_job(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_delete_of_several_names(place: Place) -> None:
+def test_delete_removes_several_jobs_by_name(place: Place) -> None:
     place.apply(*DOCUMENTS.values())
     place.gpuctl("delete", "job", "train", "comp")
     assert place.names() == set.union(*PARTS.values()) - PARTS["train"] - PARTS["comp"]

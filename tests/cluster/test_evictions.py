@@ -192,7 +192,7 @@ def test_backoff_limit_decides_whether_all_pods_are_victims(
     assert told <= set(before)
     place.apply(*jobs, flags=("--yes",))
     place.running(*(["urgent"] if goes_on else ["urgent", "later"]))
-    theirs.until(lambda: len(set(before) & set(theirs.pods("wide"))) == 4 - len(told), "those that were told to go")
+    theirs.until(lambda: len(set(before) & set(theirs.pods("wide"))) == 4 - len(told), "the predicted victims to go")
     ends = {item["type"] for item in theirs.get("Job", "wide")["status"].get("conditions") or []}
     assert ("FailureTarget" in ends) is not goes_on
     theirs.until(lambda: len(theirs.pods("wide")) == (4 if goes_on else 0), "the others to go, or to be made again")

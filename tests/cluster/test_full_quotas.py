@@ -183,7 +183,7 @@ def test_create_accepts_the_queue_option(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_quota_check_without_the_right_to_read_quotas(
+def test_quota_check_works_without_the_right_to_read_quotas(
     place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill_quota(place)

@@ -188,7 +188,7 @@ def test_history_is_written_before_all_jobs_are_replaced(place: Place, start: St
     changed = {"environment": image("v2")}
     documents = place.file(training(**changed), training("held", **changed))
     command = start("apply", "-f", documents, "-n", place.namespace, "--yes")
-    place.until(lambda: len(history_secrets(place, "train")) == 2, "the history of what is replaced")
+    place.until(lambda: len(history_secrets(place, "train")) == 2, "the history of the replaced job")
     assert command.process.poll() is None
     assert len(history_secrets(place, "held")) == 1
     others = [name for name in place.get("Job", "held")["metadata"]["finalizers"] if name != mark]

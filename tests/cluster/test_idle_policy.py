@@ -197,8 +197,8 @@ def test_recreated_job_is_not_paused(place: Place, tmp_path: Path) -> None:
 def test_checkpoint_runs_before_an_idle_job_is_paused(
     place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the rights of deploy/usage/idle. Without the optional role, or if its checkpoint fails, the job is not
-    paused.
+    """With the rights of deploy/usage/idle. A job is not paused if its checkpoint fails or the role for checkpoints is
+    missing.
     """
     plane.start_streams()
     saved = tmp_path / "saved"
