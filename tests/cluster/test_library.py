@@ -22,7 +22,7 @@ LIBRARY = "docs/library.md"
 
 
 @pytest.fixture
-def team(plane: ControlPlane, place: Place) -> Iterator[None]:
+def default_pool_node(plane: ControlPlane, place: Place) -> Iterator[None]:
     """Add a node for jobs that name no pool; delete it and the examples' namespace after the test."""
     # The namespace of a failed first attempt may still be terminating.
     plane.kubectl("delete", "namespace", "nlp", "--ignore-not-found")
@@ -32,7 +32,7 @@ def team(plane: ControlPlane, place: Place) -> Iterator[None]:
     plane.kubectl("delete", "node", "library-0")
 
 
-@pytest.mark.usefixtures("team")
+@pytest.mark.usefixtures("default_pool_node")
 def test_documented_examples_print_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example"}
@@ -41,7 +41,7 @@ def test_documented_examples_print_what_they_show(tmp_path: Path, monkeypatch: p
     assert examples
     for example in examples:
         if example.language == "python":
-            assert printed == "", f"the output before this is not shown:\n{printed}"
+            assert printed == "", f"the document does not show this output:\n{printed}"
             with contextlib.redirect_stdout(io.StringIO()) as stream:
                 exec(compile(example.text, LIBRARY, "exec"), names)
             printed = stream.getvalue()
@@ -104,7 +104,7 @@ def test_threads_share_one_connection(place: Place) -> None:
     cluster = gpuctl.connect()
 
     def user(number: int) -> tuple[bool, list[str], list[str]]:
-        source = gpuctl.Source("job.yaml", _text(f"user-{number}"))
+        source = gpuctl.Source("job.yaml", _training_text(f"user-{number}"))
         made = gpuctl.plan(source, cluster=cluster, namespace=place.namespace)
         result = gpuctl.apply(made, cluster=cluster)
         assert result.ok, [(step.result, step.error) for step in result.steps]
@@ -124,7 +124,7 @@ def test_threads_share_one_connection(place: Place) -> None:
 @pytest.mark.slow
 def test_set_records_the_names_of_text_sources(place: Place) -> None:
     """A text source is identified by its name: pruning is refused if a recorded name is missing from the run."""
-    one, two = (gpuctl.Source(f"{name}.yaml", _text(name)) for name in ("one", "two"))
+    one, two = (gpuctl.Source(f"{name}.yaml", _training_text(name)) for name in ("one", "two"))
     gpuctl.apply([one, two], namespace=place.namespace, set="texts")
     with pytest.raises(gpuctl.Refused, match=r"came from text:two\.yaml too, which this run leaves out"):
         gpuctl.plan([one], namespace=place.namespace, set="texts", prune=True)
@@ -134,5 +134,5 @@ def test_set_records_the_names_of_text_sources(place: Place) -> None:
     assert not place.exists("Job", "two")
 
 
-def _text(name: str) -> str:
+def _training_text(name: str) -> str:
     return json.dumps(training(name))

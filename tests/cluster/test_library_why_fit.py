@@ -86,14 +86,14 @@ def test_documented_server_answers_like_the_command(place: Place) -> None:
     assert len([line for line in program.splitlines() if line.strip()]) <= 30
     with documented_server(place.directory) as address:
 
-        def alike() -> bool:
+        def answers_are_equal() -> bool:
             # The message contains the waiting time, so the two answers may differ by a second.
             return answer(f"{address}/why/{place.namespace}/too-large") == (
                 200,
                 place.gpuctl("why", "too-large", "-o", "json").value,
             )
 
-        place.until(alike, "one answer of the server and of the command")
+        place.until(answers_are_equal, "the same answer from server and command")
         assert answer(f"{address}/why/{place.namespace}/too-large")[1]["cause"] == "gpu-shortage"
         status, value = answer(f"{address}/why/{place.namespace}/absent")
         assert (status, value["error"]) == (404, "NotFound")
@@ -117,10 +117,10 @@ def test_documented_server_reports_missing_rights(
 def test_documented_why_example_prints_the_cause(place: Place) -> None:
     apply_too_large_training(place)
 
-    def caused() -> bool:
+    def has_cause() -> bool:
         return gpuctl.why("too-large", namespace=place.namespace).finding.cause == "gpu-shortage"
 
-    place.until(caused, "the cause")
+    place.until(has_cause, "the cause")
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream):
         exec(example("cluster"), {"gpuctl": gpuctl, "NAMESPACE": place.namespace})
@@ -137,12 +137,12 @@ def test_library_why_equals_the_command(place: Place) -> None:
         assert found.is_well
         assert (found.job.identity.name, found.notes) == ("well", ())
 
-        def alike() -> bool:
+        def answers_are_equal() -> bool:
             # The evidence contains the running time, so the two answers may differ by a second.
             answer = gpuctl.why("well", namespace=place.namespace, cluster=connection)
             return bool(why_answer(answer).as_json() == place.gpuctl("why", "well", "-o", "json").value)
 
-        place.until(alike, "one answer of the library and of the command")
+        place.until(answers_are_equal, "the same answer from library and command")
         with pytest.raises(ClusterError, match="there is no job or pod nothing") as told:
             gpuctl.why("nothing", namespace=place.namespace, cluster=connection)
         assert "`gpuctl get jobs`" in str(told.value.hint)

@@ -294,11 +294,11 @@ def test_tail_ends_when_a_pod_of_the_same_name_replaces_it(place: Place, proxy: 
         place.until(lambda: place.pods("note").get("note-0") not in (None, uid), "another pod")
         place.running("note")
 
-    def is_about_it(request: Request) -> bool:
+    def reads_the_pod(request: Request) -> bool:
         return request.method == "GET" and "/pods/note-0" in request.path
 
     # The first request reads the log while the old pod still exists.
-    proxy.reset(on(nth(2, is_about_it, last=99), meanwhile(wait_for_another)))
+    proxy.reset(on(nth(2, reads_the_pod, last=99), meanwhile(wait_for_another)))
     messages: queue.Queue[Any] = queue.Queue()
     session = open_session()
     source = ContainerLog(session, pod, "main", LogOptions())

@@ -215,7 +215,7 @@ def test_get_label_of_a_node(noun: str, place: Place) -> None:
     assert value["nodeName"] == "node-2"
     assert (value["label"]["key"], value["label"]["value"]) == ("nvidia.com/gpu-type", "a100-80g")
     assert value["label"]["createdAt"].endswith("Z")
-    assert value["label"]["createdAt"] == value["label"]["lastUpdatedAt"], "one has set it"
+    assert value["label"]["createdAt"] == value["label"]["lastUpdatedAt"], "the label was set once"
     everything = place.anywhere("get", noun, "node-1").out
     assert (TYPE, "A100-80G") in column(everything, "LABEL KEY", "LABEL VALUE")
 
@@ -345,7 +345,7 @@ def test_pool_label_updates_the_pool_definition(place: Place) -> None:
         assert definition["nodes"] == {"spare-1": {"gpu-type": ""}, "spare-2": {"gpu-type": "t4"}}
         place.anywhere("label", "node", "spare-2", POOL, "--delete")
         assert list(yaml.safe_load(place.api.call("GET", path)["data"]["pool.yaml"])["nodes"]) == ["spare-1"]
-        assert place.anywhere("diff", "-f", place.file(document)).code == 0, "as if nothing had happened"
+        assert place.anywhere("diff", "-f", place.file(document)).code == 0, "the definition equals the document again"
 
 
 REFUSED = {

@@ -59,14 +59,14 @@ def test_pause_and_resume(place: Place) -> None:
 def test_resume_reports_a_full_quota(place: Place) -> None:
     place.limit(gpu="1")
 
-    def room() -> bool:
+    def is_quota_free() -> bool:
         """Return True when the quota counts no GPU; it is updated shortly after the pods are deleted."""
         return bool(place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "0")
 
     place.apply(training())
     place.running("train")
     place.gpuctl("pause", "train")
-    place.until(room, "room")
+    place.until(is_quota_free, "free quota")
     place.apply(training("other"))
     place.running("other")
     (answer,) = place.gpuctl("resume", "train", "--json").value["items"]
@@ -75,7 +75,7 @@ def test_resume_reports_a_full_quota(place: Place) -> None:
     place.gpuctl("pause", "other")
     place.running("train")
     place.gpuctl("pause", "train")
-    place.until(room, "room")
+    place.until(is_quota_free, "free quota")
     (answer,) = place.gpuctl("resume", "train", "--json").value["items"]
     assert "refused" not in answer["message"]
 
@@ -89,11 +89,11 @@ def test_pause_disables_the_autoscaler(place: Place) -> None:
     place.gpuctl("pause", "serve")
     place.until(lambda: not place.pods("serve"), "the pods to go")
 
-    def inert() -> bool:
+    def is_disabled() -> bool:
         conditions = place.get("HorizontalPodAutoscaler", "serve").get("status", {}).get("conditions") or []
         return any(item["reason"] == "ScalingDisabled" for item in conditions)
 
-    place.until(inert, "the autoscaler to see it")
+    place.until(is_disabled, "the autoscaler to be disabled")
     assert spec(place, "Deployment", "serve")["replicas"] == 0
     place.gpuctl("resume", "serve")
     place.running("serve", pods=3)

@@ -225,7 +225,7 @@ def test_label_conflict_names_the_other_manager(place: Place, nodes: Nodes) -> N
     preview = place.apply(document, flags=("--adopt", "--dry-run=server"))
     line = next(line for line in preview.out.splitlines() if line.startswith(f"update    node/{one}  "))
     assert f"(pool other -> {nodes.name('a')}, gpu-type h100 -> a100" in line
-    assert "kubectl-label" in line, "from whom it is taken"
+    assert "kubectl-label" in line, "the manager that loses the label"
     assert nodes.labels(one) == before
     place.apply(document, flags=("--adopt",))
     assert nodes.pooled(one, "a", "a100")

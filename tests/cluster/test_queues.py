@@ -219,7 +219,9 @@ def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Ju
     [answer] = place.gpuctl("pause", "first", "--json").value["items"]
     assert answer["message"] == "is paused; it waits no longer in Kueue's queue team"
     place.gpuctl("delete", "job", "second", "--yes")
-    place.until(lambda: queues.condition("first", "QuotaReserved").get("status") != "True", "nothing")
+    place.until(
+        lambda: queues.condition("first", "QuotaReserved").get("status") != "True", "the paused job to hold no quota"
+    )
     assert why(place, "first")["cause"] == "paused"
     place.gpuctl("resume", "first")
     place.running("first")
@@ -521,16 +523,16 @@ def test_why_names_what_is_wrong_with_a_queue(queue_place: Place, queues: Queues
         queues.waits(name)
         told: dict[str, Any] = {}
 
-        def is_told(name: str = name, message: str = message, told: dict[str, Any] = told) -> bool:
+        def has_message(name: str = name, message: str = message, told: dict[str, Any] = told) -> bool:
             # Kueue processes its queues one after the other.
             told.update(why(place, name))
             return bool(told["message"] == message)
 
         with contextlib.suppress(TimeoutError):
-            place.until(is_told, f"the reason of {name}", 60)
+            place.until(has_message, f"the reason of {name}", 60)
         assert (told["cause"], told["message"]) == ("queue-unusable", message)
     queues.change(held, {"stopPolicy": "None"})
-    place.until(lambda: why(place, "held")["message"].startswith("it never fits"), "the queue to go on")
+    place.until(lambda: why(place, "held")["message"].startswith("it never fits"), "the queue to be active again")
 
 
 @pytest.mark.slow

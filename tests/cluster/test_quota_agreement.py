@@ -374,7 +374,7 @@ def _make_namespace(api: Api, name: str) -> None:
         # Delete the namespace of a failed first attempt.
         path = f"/api/v1/namespaces/{name}"
         api.request("DELETE", path)
-        _wait(lambda: api.request("GET", path)[0] == 404, lambda: f"{name} stays")
+        _wait(lambda: api.request("GET", path)[0] == 404, lambda: f"namespace {name} still exists")
         api.done("POST", "/api/v1/namespaces", body)
     # A controller creates this ConfigMap in every namespace, and quotas count it.
     path = RESOURCES["ConfigMap"].path(name, "kube-root-ca.crt")
@@ -401,7 +401,7 @@ def _used(quotas: list[Object]) -> dict[str, Amounts]:
 
 def _difference(server: dict[str, Amounts], ours: dict[str, Amounts]) -> str:
     parts = [
-        f"{name} {key}: {amount} in use, we say {ours[name].get(key)}"
+        f"{name} {key}: {amount} in use, predicted {ours[name].get(key)}"
         for name, used in server.items()
         for key, amount in used.items()
         if ours[name].get(key) != amount
@@ -447,7 +447,10 @@ def _settle(api: Api, namespace: str) -> None:
     api.done("POST", RESOURCES["ResourceQuota"].path(namespace), body)
     path = f"{RESOURCES['Lease'].path(namespace)}?dryRun=All"
     lease = {"kind": "Lease", "metadata": {"name": "x"}}
-    _wait(lambda: "exceeded quota: sentinel" in api.request("POST", path, lease)[1].get("message", ""), lambda: "quota")
+    _wait(
+        lambda: "exceeded quota: sentinel" in api.request("POST", path, lease)[1].get("message", ""),
+        lambda: "the quota is not enforced",
+    )
 
 
 def _create_live(api: Api, namespace: str, live: list[Object]) -> None:
@@ -500,11 +503,13 @@ def _verdict(api: Api, seed: int) -> bool:
         made.append(usage)
         if status == 403:
             _check_refusal(answer["message"], quotas, made, freed)
-            assert not fits, f"we say it fits, the server: {answer['message']}"
+            assert not fits, f"predicted to fit, refused by the server: {answer['message']}"
             return False
         assert status < 300, f"{status} {answer['message']}\n{json.dumps(body)}"
-        assert not shortfalls(quotas, made, freed), "the server takes what we say does not fit"
-    assert fits, f"the server takes all, we say: {[str(item) for item in missing]} {unspecified(quotas, case.added)}"
+        assert not shortfalls(quotas, made, freed), "accepted by the server, predicted not to fit"
+    assert fits, (
+        f"accepted by the server, predicted shortfalls: {[str(item) for item in missing]} {unspecified(quotas, case.added)}"
+    )
     if not any(usage.before for usage in case.added):
         # Reductions by an update are counted later, and the prediction does not cover them.
         _wait_for_use(api, namespace, _expected_use(quotas, freed, case.added))
@@ -517,7 +522,7 @@ def _check_refusal(message: str, quotas: list[Object], made: list[ChargedObjects
     if open_ is not None:
         assert not is_quota_refusal(message)
         ours = unspecified(quotas, made[-1:])
-        assert set(open_) <= set(ours), f"{message}; we say {[str(item) for item in ours]}"
+        assert set(open_) <= set(ours), f"{message}; predicted {[str(item) for item in ours]}"
         return
     exceeded = parse_exceeded(message)
     assert exceeded, message
@@ -525,7 +530,7 @@ def _check_refusal(message: str, quotas: list[Object], made: list[ChargedObjects
     ours_by_key = {(item.quota, item.resource): item for item in shortfalls(quotas, made, freed)}
     for item in exceeded:
         mine = ours_by_key[item.quota, item.resource]
-        assert (item.total, item.hard) == (mine.total, mine.hard), f"{message}; we say {mine}"
+        assert (item.total, item.hard) == (mine.total, mine.hard), f"{message}; predicted {mine}"
 
 
 def test_quota_verdict_agrees_with_the_server(api: Api) -> None:
@@ -624,7 +629,7 @@ def _count_all(api: Api, case: int, quotas: list[Object]) -> tuple[int, int]:
             assert set(parse_unspecified(answer["message"]) or [None]) <= set(open_), answer["message"]
             continue
         assert status == 201, f"{answer['message']}\n{json.dumps(obj)}"
-        assert not open_, f"the server takes {json.dumps(obj)}; we say {[str(item) for item in open_]}"
+        assert not open_, f"the server accepts {json.dumps(obj)}; predicted {[str(item) for item in open_]}"
         taken += 1
         live = _wait_for_use(api, namespace, _expected_use(live, [], [ChargedObjects(obj)]), json.dumps(obj))
     return taken, len(objects)

@@ -148,7 +148,9 @@ def test_unknown_quota_suggests_a_similar_name(place: Place) -> None:
 
 def test_get_namespaces(place: Place) -> None:
     found = {row["NAME"]: row for row in table(place.anywhere("get", "namespaces").out)}
-    assert set(found) == {"elon-musk", "sam-altman"}, "not Kubernetes' own, not gpuctl's own, not the empty ones"
+    assert set(found) == {"elon-musk", "sam-altman"}, (
+        "without the namespaces of Kubernetes and gpuctl, and without empty ones"
+    )
     assert [found["elon-musk"][key] for key in ("STATUS", "JOBS", "GPU USED", "QUOTA")] == ["Active", "1", "1", QUOTA]
     assert "kube-system" in place.anywhere("get", "ns", "--all", "-o", "name").out
     (item,) = place.anywhere("get", "namespace", "elon-musk", "--json").value["items"]

@@ -53,7 +53,7 @@ class EventChecker:
 
     def sees(self, *names: str) -> None:
         """Wait until exactly these objects exist."""
-        self.until(lambda: set(self.there) == set(names), f"{names} are to be there")
+        self.until(lambda: set(self.there) == set(names), f"expected {names}")
 
     def _on_event(self, event: Event | ClusterError) -> None:
         with self._changed:
@@ -72,7 +72,7 @@ class EventChecker:
         if event.type == "DELETED":
             assert self.there.pop(name) == metadata["uid"]
             return
-        assert metadata["resourceVersion"] not in self._versions, "it came twice"
+        assert metadata["resourceVersion"] not in self._versions, "the same version was reported twice"
         self._versions.add(metadata["resourceVersion"])
         assert (event.type == "MODIFIED") == (self.there.get(name) == metadata["uid"])
         self.there[name] = metadata["uid"]
@@ -136,7 +136,7 @@ def test_reflector_reports_changes_in_order(
     one = start_checker()
     one.sees("a", "b")
     one.until(lambda: "LISTED" in one.events, "the end of the first list")
-    assert one.events[-1] == "LISTED", "the objects come before it"
+    assert one.events[-1] == "LISTED", "LISTED comes after the objects"
     config_maps.create("c")
     config_maps.change("a", "1")
     config_maps.delete("b")
@@ -240,11 +240,11 @@ def test_reflector_catches_up_after_a_server_restart(
     one.until(lambda: "LISTED" in one.events, "the first list")
     away = threading.Event()
 
-    def meanwhile(request: Request) -> Action | None:
+    def cut_watches(request: Request) -> Action | None:
         return None if away.is_set() or not WATCH(request) else cut_before
 
     # Changes before the watch is open again are not events of that watch.
-    proxy.reset(meanwhile)
+    proxy.reset(cut_watches)
     config_maps.place.plane.stop_api_server(kill=True)
     config_maps.place.plane.start_api_server()
     config_maps.delete("a")
@@ -253,7 +253,7 @@ def test_reflector_catches_up_after_a_server_restart(
     config_maps.place.plane.restart_api_server(kill=True)
     away.set()
     one.sees("b", "c")
-    one.until(lambda: "MODIFIED b" in one.events, "what changed meanwhile")
+    one.until(lambda: "MODIFIED b" in one.events, "the change made during the restart")
     config_maps.create("d")
     one.sees("b", "c", "d")
     assert one.errors == []
@@ -278,7 +278,7 @@ def test_bookmarks_advance_the_resource_version(
     deadline = time.monotonic() + 120
     # The server sends a bookmark shortly before the watch ends, but may miss it.
     while len({request.query["resourceVersion"] for request in matching_requests(proxy, WATCH)}) < 2:
-        said = f"every watch begins where the first one did: {one.events} {one.errors} {list(map(str, proxy.records))}"
+        said = f"every watch starts at the first version: {one.events} {one.errors} {list(map(str, proxy.records))}"
         assert time.monotonic() < deadline, said
         time.sleep(0.05)
     versions = [int(request.query["resourceVersion"]) for request in matching_requests(proxy, WATCH)]
@@ -320,7 +320,7 @@ def test_stop_ends_all_threads_promptly(config_maps: NamespaceConfigMaps, sessio
     reflector.stop()
     for thread in threads:
         thread.join(20)
-        assert not thread.is_alive(), "a watch takes 40 s at least"
+        assert not thread.is_alive(), "the thread still runs; a watch would take at least 40 s"
 
 
 @pytest.mark.slow
@@ -448,7 +448,7 @@ def test_refused_list_or_watch_is_retried(
     else:
         assert sorted(item for item in told if not item.startswith("error")) == ["ADDED b", "ADDED c", "LISTED"]
     config_maps.create("d")
-    config_maps.place.until(lambda: told[-1] == "ADDED d", "what comes then")
+    config_maps.place.until(lambda: told[-1] == "ADDED d", "the next change")
     reflector.stop()
 
 

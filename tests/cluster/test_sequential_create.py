@@ -70,7 +70,10 @@ def test_highest_priority_jobs_start_without_evictions(place: Place, two_node_po
     assert max(born[name] for name in first) <= min(born[name] for name in place.pods("a-low"))
     assert not _evictions(place)
     waiting = place.pods("a-low") | place.pods("b-served")
-    place.until(lambda: all(not place.get("Pod", name)["spec"].get("nodeName") for name in waiting), "nobody else")
+    place.until(
+        lambda: all(not place.get("Pod", name)["spec"].get("nodeName") for name in waiting),
+        "the other pods to stay unscheduled",
+    )
 
 
 @pytest.mark.slow

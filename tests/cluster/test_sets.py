@@ -228,7 +228,7 @@ def test_prune_spares_foreign_shared_and_controlled_objects(place: Place, reposi
 
     repository.write(a=training("a", resources={"nodes": 2}, environment={"command": ["deepspeed", "train.py"]}))
     repository.apply()
-    assert "ConfigMap/a-hostfile" in place.names(), "the set must contain ConfigMaps, or none is looked at"
+    assert "ConfigMap/a-hostfile" in place.names(), "the set must contain a ConfigMap, or ConfigMaps are not listed"
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "0-0", "controller": True}
     config_map("other-set", labels=other)
     config_map("forged", labels={PART_OF: repository.id})

@@ -163,7 +163,7 @@ def test_wait_resumes_broken_watches(place: Place, proxy: Proxy, start: Start) -
     breaks = nth(1, matching(watch=True), last=6)
     proxy.reset(lambda request: cut_stream(1) if breaks(request) else None)
     command = start("wait", "train", "--for=done", "--timeout=120s", "-n", place.namespace)
-    place.until(lambda: number_of_watches(proxy) > 2, "broken watches to be begun again")
+    place.until(lambda: number_of_watches(proxy) > 2, "broken watches to be opened again")
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out == b"training/train is done\n"
@@ -194,7 +194,7 @@ def test_wait_backs_off_when_watches_end_at_once(place: Place, proxy: Proxy, sta
     wait_for_watches(place, proxy)
     time.sleep(3)
     watches = [record.request for record in proxy.records if record.request.is_watch]
-    assert len(watches) < 60, "five lists; without pauses there are thousands"
+    assert len(watches) < 60, "expected few watches; without backoff there are thousands"
     assert all(request.query["allowWatchBookmarks"] == "true" for request in watches)
     proxy.reset()
     for pod in place.pods("train"):
@@ -209,11 +209,11 @@ def test_expired_list_of_jobs_starts_again(place: Place, proxy: Proxy, monkeypat
     place.apply(training("a"), training("b"), training("c"))
     monkeypatch.setattr("gpuctl.kube.session.PAGE", 1)
 
-    def goes_on(request: Request) -> bool:
+    def is_next_page(request: Request) -> bool:
         return bool(request.query.get("continue"))
 
     gone = refuse(410, "Expired", "The provided continue parameter is too old")
-    for policy in (on(nth(2, goes_on), gone), on(goes_on, gone)):
+    for policy in (on(nth(2, is_next_page), gone), on(is_next_page, gone)):
         proxy.reset(policy)
         listed = place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]
         assert sorted(item["name"] for item in listed) == ["a", "b", "c"]

@@ -77,7 +77,7 @@ def test_reasons_for_quota_and_gpus_equal_why(place: Place, pool: str, proxy: Pr
 
     several = asked()
     place.gpuctl("delete", "job", "both", "served", "--yes")
-    place.until(lambda: not place.pods("both") and not place.exists("Deployment", "served"), "them to go")
+    place.until(lambda: not place.pods("both") and not place.exists("Deployment", "served"), "both jobs to be deleted")
     assert asked() == several
 
 

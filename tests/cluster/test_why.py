@@ -503,12 +503,12 @@ def test_image_pull_errors(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "no such host" in why(place, "image-unreachable", "image-unreachable")["message"]
     answer = why(place, "image-slow", "starting", when=is_pulling)
     assert "has been pulling registry.example.com/training:v1 on drill-" in answer["message"]
-    later(monkeypatch, minutes=7)
+    advance_clock(monkeypatch, minutes=7)
     answer = why(place, "image-slow", "image-slow")
     assert "has been pulling registry.example.com/training:v1 for 7m; nothing has failed" in answer["message"]
 
 
-def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
+def advance_clock(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
     """Advance the clock of the command."""
     from datetime import datetime, timedelta, timezone
 
@@ -1005,7 +1005,7 @@ def test_service_without_endpoints(place: Place, monkeypatch: pytest.MonkeyPatch
     try:
         place.kubectl("delete", "endpointslices", "-l", "kubernetes.io/service-name=svc-serve")
         why(place, "serve", "running")
-        later(monkeypatch, minutes=2)
+        advance_clock(monkeypatch, minutes=2)
         assert "the Service svc-serve has no endpoints" in why(place, "serve", "service-empty")["message"]
     finally:
         place.plane.start_program("kube-controller-manager")
@@ -1043,13 +1043,13 @@ def test_autoscaler_without_metric(place: Place, monkeypatch: pytest.MonkeyPatch
         }
     )
 
-    def judged() -> bool:
+    def has_scaling_condition() -> bool:
         found = place.get("HorizontalPodAutoscaler", "keda-serve").get("status") or {}
         return any(item["type"] == "ScalingActive" for item in found.get("conditions") or [])
 
-    place.until(judged, "the autoscaler's controller")
+    place.until(has_scaling_condition, "the autoscaler's controller")
     why(place, "serve", "running")
-    later(monkeypatch, minutes=2)
+    advance_clock(monkeypatch, minutes=2)
     answer = why(place, "serve", "autoscaler-failing")
     assert answer["message"].startswith(
         "its autoscaler keda-serve does not scale it, 1 pod stays: FailedGetResourceMetric"
