@@ -11,7 +11,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations clean
+.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -37,6 +37,8 @@ lock: setup ## Update requirements/*.txt to the newest releases that pyproject.t
 	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/cli.txt
 	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra server --extra postgresql \
 	  -c requirements/dev.txt -o requirements/server.txt
+	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in requirements/release.in \
+	  -c requirements/cli.txt -c requirements/dev.txt -o requirements/release.txt
 	@# The oldest release of each direct dependency, with the newest test tools that work with them.
 	$(LOCK) --resolution lowest --no-deps --strip-extras --no-annotate --no-header pyproject.toml \
 	  --extra server --extra postgresql --extra usage | \
@@ -102,6 +104,9 @@ docs: setup ## Generate the field reference and the list of diagnostics; list te
 
 translations: setup ## Fail if a text has no Chinese translation: a part of a release
 	$(BIN)/python tools/translations.py --release
+
+release: translations ## Build a release into dist/: wheels, sources, program, chart, bills of materials, checksums
+	$(BIN)/python tools/make_release.py
 
 generators: ## Install the tools with which tests check the OpenAPI document, in a cache outside the tree
 	tests/generators/build
