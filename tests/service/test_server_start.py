@@ -25,7 +25,7 @@ ADMIN = {"admin": ("admin", None, None)}
 
 
 def test_start_waits_for_an_unreachable_api_server(proxy: Proxy, place: Place, tmp_path: Path) -> None:
-    """The service waits for it and says so, answers nothing that it does not know, and is ready once it is there."""
+    """/readyz reports the problem, requests get 503, and the service becomes ready once the API server answers."""
     place.apply(inference("chat"))
     proxy.reset(on(lambda request: True, cut_before))
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), ADMIN, True, False, fresh=True) as own:

@@ -1,4 +1,4 @@
-"""The rules for prometheus-adapter serve what autoscaling asks for by default."""
+"""The rules for prometheus-adapter provide the metrics that autoscaling uses by default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_metric_of_a_rendered_autoscaler_has_a_rule() -> None:
     assert asked == {rule.metric for rule in adapter_rules()} == set(MetricNames().model_dump().values())
 
 
-def test_memory_is_what_is_used_of_all_there_is() -> None:
+def test_memory_metric_is_used_memory_divided_by_total() -> None:
     queries = [(rule.metric, rule.labels["pod"], rule.query("t1", "demo-1")) for rule in adapter_rules()]
     for namespace, label in (("namespace", "pod"), ("exported_namespace", "exported_pod")):
         pod = f'{{{namespace}="t1",{label}=~"demo-1"}}) by ({label})'

@@ -1,4 +1,4 @@
-"""Sets and their sources: the parent Secret written and read, what is refused and in which words."""
+"""Sets and their sources: writing and reading the parent Secret, and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _object(kind: str, namespace: str | None = None, name: str = "x", **metadata
 def _secret(
     annotations: Mapping[str, str | None] | None = None, labels: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """A sound parent of an empty set, but for the annotations (None: absent) and labels given."""
+    """Return a valid parent of an empty set with these annotations (None: absent) and labels."""
     wanted = {applyset.TOOLING: "gpuctl/v0.1.0", applyset.GROUP_KINDS: "", **(annotations or {})}
     return _object(
         "Secret",
@@ -53,13 +53,13 @@ def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[st
     return applyset.parent_object(written, existing=existing)
 
 
-FULL = ApplySet(
+FULL_SET = ApplySet(
     "my-set", "test", frozenset({"Service", "Job.batch", "ConfigMap"}), frozenset({"b", "a"}), ("git:jobs", "stdin")
 )
 
 
-def test_id_is_the_one_of_the_specification() -> None:
-    """Every part of the parent's identity counts; ids are legal label values."""
+def test_set_id_follows_the_specification() -> None:
+    """Every part of the parent's identity is part of the id, and an id is a valid label value."""
     assert applyset.set_id("my-set", "test") == MY_ID
     others = [("my-set", ""), ("my-set", "test", "ConfigMap"), ("my-set", "test", "Secret", "x.io"), ("other", "test")]
     ids = {MY_ID, *(applyset.set_id(*other) for other in others)}
@@ -68,7 +68,7 @@ def test_id_is_the_one_of_the_specification() -> None:
 
 
 def test_parent_of_a_new_set() -> None:
-    assert _write(FULL) == {
+    assert _write(FULL_SET) == {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
@@ -85,14 +85,16 @@ def test_parent_of_a_new_set() -> None:
     }
 
 
-def test_parent_of_a_set_in_one_namespace_names_no_others() -> None:
-    """The parent's own namespace is not additional, and nothing is written of what is empty, but for the kinds."""
+def test_parent_of_a_set_in_one_namespace_has_no_additional_namespaces() -> None:
+    """The parent's own namespace is not listed, and empty annotations are not written, except that of the kinds."""
     parent = _write(ApplySet("my-set", "test", frozenset(), frozenset({"test"})))
     assert parent["metadata"]["annotations"] == {applyset.TOOLING: applyset.OUR_TOOLING, applyset.GROUP_KINDS: ""}
 
 
-def test_existing_parent_keeps_what_is_not_ours() -> None:
-    """Others' metadata and the resourceVersion stay; what the set no longer has goes; the argument is not changed."""
+def test_existing_parent_keeps_foreign_metadata() -> None:
+    """Foreign metadata and the resourceVersion stay, removed entries of the set are deleted, and the argument is not
+    changed.
+    """
     existing = _secret(
         {
             "team": "vision",
@@ -127,25 +129,25 @@ def test_existing_parent_keeps_what_is_not_ours() -> None:
     assert json.dumps(existing) == before
 
 
-def test_what_is_written_is_read() -> None:
-    assert _parse(_write(FULL)) == FULL
+def test_written_parent_is_read_back() -> None:
+    assert _parse(_write(FULL_SET)) == FULL_SET
     empty = ApplySet("my-set", "test")
-    assert _parse(_write(empty, _write(FULL))) == empty
+    assert _parse(_write(empty, _write(FULL_SET))) == empty
 
 
-def test_own_namespace_among_the_additional_ones_is_not_additional() -> None:
+def test_own_namespace_is_removed_from_additional_namespaces() -> None:
     read = _parse(_secret({applyset.NAMESPACES: "test,other"}))
     assert read.namespaces == {"other"}
     assert read.all_namespaces == {"test", "other"}
 
 
-def test_sources_do_not_depend_on_the_platform() -> None:
-    assert SOURCES in _write(FULL)["metadata"]["annotations"]
+def test_annotation_of_sources_does_not_use_the_platform_domain() -> None:
+    assert SOURCES in _write(FULL_SET)["metadata"]["annotations"]
     assert _parse(_secret({"runwhere.ai/sources": '["git:jobs"]'})).sources == ()
 
 
 @pytest.mark.parametrize("tooling", ["gpuctl/v0.0.1", "gpuctl/v99.1.0-rc.1+build", "gpuctl"])
-def test_any_gpuctl_may_manage_any_gpuctls_set(tooling: str) -> None:
+def test_set_of_another_gpuctl_version_is_accepted(tooling: str) -> None:
     assert _parse(_secret({applyset.TOOLING: tooling})).tooling == tooling
 
 
@@ -159,8 +161,8 @@ def test_any_gpuctl_may_manage_any_gpuctls_set(tooling: str) -> None:
         ("\x1b[31mx/v1", "\\x1b[31mx/v1"),
     ],
 )
-def test_another_tools_set_is_refused(tooling: str, shown: str) -> None:
-    """The tool is all before the last slash, as for kubectl; to look at the set is allowed."""
+def test_set_of_another_tool_is_refused(tooling: str, shown: str) -> None:
+    """The tool's name is the text before the last slash, as for kubectl; reading the set is allowed."""
     secret = _secret({applyset.TOOLING: tooling})
     with pytest.raises(NotOurSet) as caught:
         _parse(secret)
@@ -194,7 +196,7 @@ def test_another_tools_set_is_refused(tooling: str, shown: str) -> None:
         ),
     ],
 )
-def test_what_is_no_parent_is_refused(
+def test_secret_that_is_not_a_set_parent_is_refused(
     annotations: dict[str, str | None], labels: dict[str, str] | None, message: str
 ) -> None:
     for any_tooling in (False, True):
@@ -224,8 +226,8 @@ def test_damaged_annotations_are_refused(key: str, text: str, shown: str) -> Non
     assert str(caught.value) == f"secret/my-set in test is damaged: cannot read {shown} in its annotation {key}"
 
 
-def test_deprecated_annotation_is_read_where_the_kinds_are_absent() -> None:
-    """Resources, with their group or without, in any case; the current annotation wins, even when it is empty."""
+def test_deprecated_annotation_is_read_if_group_kinds_are_absent() -> None:
+    """Resources with or without their group, in any case. The current annotation has precedence, even if it is empty."""
     resources = {applyset.GROUP_RESOURCES: "configmaps,Deployments.apps,jobs,services"}
     read = _parse(_secret({applyset.GROUP_KINDS: None, **resources}))
     assert read.group_kinds == {"ConfigMap", "Deployment.apps", "Job.batch", "Service"}
@@ -233,19 +235,19 @@ def test_deprecated_annotation_is_read_where_the_kinds_are_absent() -> None:
 
 
 @pytest.mark.parametrize("resource", ["certificates.cert-manager.io", "jobs.apps", "", "Job.batch"])
-def test_deprecated_annotation_with_what_is_no_resource(resource: str) -> None:
+def test_unknown_resource_in_deprecated_annotation_is_refused(resource: str) -> None:
     annotations = {applyset.GROUP_KINDS: None, applyset.GROUP_RESOURCES: f"services,{resource}"}
     with pytest.raises(NotOurSet, match=f"cannot read {resource or 'an empty entry'} in"):
         _parse(_secret(annotations))
 
 
-def test_empty_deprecated_annotation_alone_says_nothing() -> None:
+def test_empty_deprecated_annotation_alone_is_refused() -> None:
     with pytest.raises(NotOurSet, match="lacks the annotation applyset"):
         _parse(_secret({applyset.GROUP_KINDS: None, applyset.GROUP_RESOURCES: ""}))
 
 
-def test_exact_set_of_objects() -> None:
-    """Cluster-scoped objects add their kind, and no namespace; an object without a namespace is in the parent's."""
+def test_exact_set_has_the_kinds_and_namespaces_of_its_objects() -> None:
+    """Cluster-scoped objects add their kind and no namespace; an object without a namespace is in the parent's."""
     objects = [
         _object("Job", "test"),
         _object("Service", "other"),
@@ -263,9 +265,9 @@ def test_exact_set_of_objects() -> None:
     )
 
 
-def test_superset_covers_before_and_after() -> None:
-    """Nothing of either is left out, and the writer is this gpuctl."""
-    before = FULL._replace(tooling="gpuctl/v0.0.1")
+def test_superset_has_the_kinds_and_namespaces_of_both_sets() -> None:
+    """Its tooling is this version of gpuctl."""
+    before = FULL_SET._replace(tooling="gpuctl/v0.0.1")
     after = applyset.exact_set(
         "my-set", "test", [_object("Deployment", "c"), _object("Job", "a")], ("git:new", "stdin")
     )
@@ -280,15 +282,15 @@ def test_superset_covers_before_and_after() -> None:
     assert applyset.superset(None, after) == after
 
 
-def test_resources_to_list() -> None:
-    assert applyset.resources_of(FULL) == (RESOURCES["ConfigMap"], RESOURCES["Job"], RESOURCES["Service"])
+def test_resources_of_a_set_follow_its_kinds() -> None:
+    assert applyset.resources_of(FULL_SET) == (RESOURCES["ConfigMap"], RESOURCES["Job"], RESOURCES["Service"])
 
 
-def test_unknown_kind_of_a_newer_gpuctl_is_kept_and_named() -> None:
-    """Reading and the superset keep it; listing refuses, or the exact set would forget it."""
+def test_unknown_kind_is_kept_and_named_in_the_error() -> None:
+    """Reading and the superset keep it. Listing fails, because the exact set would lose it."""
     annotations = {applyset.GROUP_KINDS: "Job.batch,Widget.x.io,Job.x.io", applyset.TOOLING: "gpuctl/v9.0.0"}
     read = _parse(_secret(annotations))
-    assert "Widget.x.io" in applyset.superset(read, FULL).group_kinds
+    assert "Widget.x.io" in applyset.superset(read, FULL_SET).group_kinds
     with pytest.raises(NotOurSet) as caught:
         applyset.resources_of(read)
     message = f"the set my-set contains kinds that gpuctl {__version__} does not support: Job.x.io, Widget.x.io"
@@ -316,21 +318,21 @@ def _repository(root: Path, remote: str | None = "https://git.example.com/team/j
     return root
 
 
-def _committed(root: Path) -> Path:
+def _with_commit(root: Path) -> Path:
     _git(root, "commit", "-q", "--allow-empty", "-m", root.name)
     return root
 
 
 MACHINE = os.uname().nodename
-JOBS = "git:git.example.com/team/jobs//"
+REPOSITORY_ID = "git:git.example.com/team/jobs//"
 
 
-def test_two_checkouts_have_the_same_sources(tmp_path: Path) -> None:
-    """Whether inputs are named from the root, from below, by their whole path or through a link."""
+def test_checkouts_of_one_repository_have_the_same_sources(tmp_path: Path) -> None:
+    """Inputs may be relative to the root or to a subdirectory, absolute, or named through a link."""
     first = _repository(tmp_path / "first")
     second = _repository(tmp_path / "deep" / "second", "git@git.example.com:team/jobs.git")
     (tmp_path / "link").symlink_to(first)
-    expected = (f"{JOBS}.", f"{JOBS}teams/vision/a.yaml")
+    expected = (f"{REPOSITORY_ID}.", f"{REPOSITORY_ID}teams/vision/a.yaml")
     assert sources_of(["teams/vision/a.yaml", "."], first) == expected
     assert sources_of([str(second / "teams/vision/../vision/a.yaml"), f"{second}/"], tmp_path) == expected
     assert sources_of(["a.yaml", "../.."], second / "teams" / "vision") == expected
@@ -356,8 +358,8 @@ def test_two_checkouts_have_the_same_sources(tmp_path: Path) -> None:
         "https://git.example.com/te%61m/jobs",
     ],
 )
-def test_all_addresses_of_a_repository_are_one(remote: str, tmp_path: Path) -> None:
-    assert sources_of(["a"], _repository(tmp_path / "r", remote)) == (f"{JOBS}a",)
+def test_remote_urls_of_one_repository_give_one_source(remote: str, tmp_path: Path) -> None:
+    assert sources_of(["a"], _repository(tmp_path / "r", remote)) == (f"{REPOSITORY_ID}a",)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +371,9 @@ def test_all_addresses_of_a_repository_are_one(remote: str, tmp_path: Path) -> N
         (("../upstream.git", "{above}/upstream.git", "file://{above}/upstream.git"), MACHINE + ":{above}/upstream"),
     ],
 )
-def test_services_and_paths_with_several_addresses(remotes: tuple[str, ...], name: str, tmp_path: Path) -> None:
+def test_equivalent_remotes_of_hosting_services_give_one_source(
+    remotes: tuple[str, ...], name: str, tmp_path: Path
+) -> None:
     above = os.path.realpath(tmp_path)
     for number, remote in enumerate(remotes):
         root = _repository(tmp_path / str(number), remote.format(above=above))
@@ -378,24 +382,24 @@ def test_services_and_paths_with_several_addresses(remotes: tuple[str, ...], nam
 
 def test_repositories_with_the_same_paths_are_different_sources(tmp_path: Path) -> None:
     remotes = ["https://github.com/a/jobs", "https://github.com/b/jobs", "https://gitlab.com/a/jobs", "../x", None]
-    roots = [_committed(_repository(tmp_path / f"{number}", remote)) for number, remote in enumerate(remotes)]
+    roots = [_with_commit(_repository(tmp_path / f"{number}", remote)) for number, remote in enumerate(remotes)]
     roots += [_repository(tmp_path / "new", None), tmp_path / "none"]
     assert len({sources_of(["jobs"], root) for root in roots}) == len(roots)
     assert len({sources_of(["-"], root) for root in roots[:5]}) == 5
 
 
-def test_a_repository_without_a_remote_is_its_first_commit(tmp_path: Path) -> None:
+def test_repository_without_remote_is_identified_by_its_first_commit(tmp_path: Path) -> None:
     root = _repository(tmp_path / "root", None)
     real = os.path.realpath(root)
     assert sources_of(["a"], root) == (f"file://{MACHINE}{real}/a",)
-    first = _git(_committed(root), "rev-parse", "HEAD")
+    first = _git(_with_commit(root), "rev-parse", "HEAD")
     for _ in range(2):
-        _committed(root)
+        _with_commit(root)
         assert sources_of(["a"], root) == (f"git:{first}//a",)
     copy = tmp_path / "copy"
     _git(tmp_path, "clone", "-q", str(root), str(copy))
     _git(copy, "remote", "rename", "origin", "upstream")
-    assert sources_of(["a"], copy) == (f"git:{MACHINE}:{real}//a",), "the only remote counts, whatever its name"
+    assert sources_of(["a"], copy) == (f"git:{MACHINE}:{real}//a",), "a single remote is used whatever its name"
     _git(copy, "remote", "remove", "upstream")
     assert sources_of(["a"], copy) == (f"git:{first}//a",)
     _git(tmp_path, "clone", "-q", "--depth=1", f"file://{root}", str(tmp_path / "shallow"))
@@ -403,33 +407,33 @@ def test_a_repository_without_a_remote_is_its_first_commit(tmp_path: Path) -> No
     assert sources_of(["a"], tmp_path / "shallow") == (f"file://{MACHINE}{os.path.realpath(tmp_path)}/shallow/a",)
 
 
-def test_no_git_is_needed_where_there_is_a_remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_is_read_without_the_git_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = _repository(tmp_path / "root")
-    bare = _committed(_repository(tmp_path / "bare", None))
+    bare = _with_commit(_repository(tmp_path / "bare", None))
     monkeypatch.setenv("PATH", "")
-    assert sources_of(["a"], root) == (f"{JOBS}a",)
+    assert sources_of(["a"], root) == (f"{REPOSITORY_ID}a",)
     assert sources_of(["a"], bare) == (f"file://{MACHINE}{os.path.realpath(bare)}/a",)
 
 
-def test_work_trees_and_submodules(tmp_path: Path) -> None:
-    """There ``.git`` is a file; a repository in a repository is its own."""
-    root = _committed(_repository(tmp_path / "root"))
+def test_work_trees_and_submodules_have_their_own_sources(tmp_path: Path) -> None:
+    """In both ``.git`` is a file; a submodule is a repository of its own."""
+    root = _with_commit(_repository(tmp_path / "root"))
     _git(root, "worktree", "add", "-q", str(root / "inner"))
     assert (root / "inner" / ".git").is_file()
-    assert sources_of(["inner/jobs/a.yaml"], root) == (f"{JOBS}jobs/a.yaml",)
-    library = _committed(_repository(tmp_path / "library"))
+    assert sources_of(["inner/jobs/a.yaml"], root) == (f"{REPOSITORY_ID}jobs/a.yaml",)
+    library = _with_commit(_repository(tmp_path / "library"))
     _git(root, "submodule", "add", "-q", str(library), "part")
     assert (root / "part" / ".git").is_file()
     assert sources_of(["part/a.yaml"], root) == (f"git:{MACHINE}:{os.path.realpath(library)}//a.yaml",)
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: /nowhere\n", "\0\xff", "[remote", "gitdir: \0"])
-def test_a_damaged_repository_is_none(text: str, tmp_path: Path) -> None:
+def test_damaged_repository_is_treated_as_plain_directory(text: str, tmp_path: Path) -> None:
     (tmp_path / ".git").write_text(text)
     assert sources_of(["a"], tmp_path) == (f"file://{MACHINE}{os.path.realpath(tmp_path)}/a",)
 
 
-def test_the_configuration_as_git_reads_it(tmp_path: Path) -> None:
+def test_git_configuration_is_parsed_like_git(tmp_path: Path) -> None:
     root = _repository(tmp_path / "root", None)
     (root / ".git" / "config").write_text(
         '[core]\n\turl = https://wrong.example.com/x\n[remote "other"]\n\turl = https://other.example.com/x\n'
@@ -437,10 +441,10 @@ def test_the_configuration_as_git_reads_it(tmp_path: Path) -> None:
         "\turl = https://second.example.com/x\n\tpushurl = https://wrong.example.com/x\n"
     )
     assert _git(root, "config", "--get-all", "remote.origin.url").splitlines()[0] == "https://git.example.com/team/jobs"
-    assert sources_of(["a"], root) == (f"{JOBS}a",)
+    assert sources_of(["a"], root) == (f"{REPOSITORY_ID}a",)
 
 
-def test_sources_outside_git_are_whole_real_paths_of_a_machine(tmp_path: Path) -> None:
+def test_sources_outside_git_are_absolute_paths_with_the_host(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     real = os.path.realpath(tmp_path)
@@ -450,7 +454,7 @@ def test_sources_outside_git_are_whole_real_paths_of_a_machine(tmp_path: Path) -
     )
 
 
-def test_standard_input_belongs_to_where_it_is_read(tmp_path: Path) -> None:
+def test_standard_input_is_identified_by_the_working_directory(tmp_path: Path) -> None:
     root = _repository(tmp_path / "root")
     os.mkfifo(tmp_path / "pipe")
     assert sources_of(["-", "../pipe", "/dev/null", "-"], root) == ("stdin:git:git.example.com/team/jobs",)
@@ -459,13 +463,13 @@ def test_standard_input_belongs_to_where_it_is_read(tmp_path: Path) -> None:
     assert sources_of([], tmp_path) == ()
 
 
-def test_a_set_that_does_not_say_where_it_came_from() -> None:
+def test_set_without_recorded_sources_requires_allow_source() -> None:
     assert source_mismatch((), ("git:a",)) == (
         "the set does not record its sources: add `--allow-source` if they are the sources of this run"
     )
 
 
-def test_a_path_of_another_machine_is_explained() -> None:
+def test_mismatch_explains_paths_of_another_machine() -> None:
     why = source_mismatch(("file://laptop/jobs",), ("file://runner-7/jobs",))
     assert why is not None
     assert "(outside of a git repository with a remote or a commit, a path is valid on one machine only)" in why
@@ -499,15 +503,15 @@ def test_other_sources_are_refused(remembered: tuple[str, ...], given: tuple[str
     assert source_mismatch(remembered, given) == sentence
 
 
-def test_any_file_name_survives_the_annotation() -> None:
-    """Chinese, and bytes that are no text: what is sent is plain ASCII."""
-    odd = FULL._replace(sources=("git:训练/a.yaml", "git:\udcff"))
+def test_any_file_name_is_kept_in_an_ascii_annotation() -> None:
+    """Chinese names and bytes that are not UTF-8."""
+    odd = FULL_SET._replace(sources=("git:训练/a.yaml", "git:\udcff"))
     parent = _write(odd)
     assert parent["metadata"]["annotations"][SOURCES].isascii()
     assert _parse(parent) == odd
 
 
-HERE = "git:git.example.com/team/repo//"
+REPOSITORY = "git:git.example.com/team/repo//"
 
 
 @pytest.mark.parametrize(
@@ -519,11 +523,11 @@ HERE = "git:git.example.com/team/repo//"
         (["jobs/a", "lib/b"], ["jobs", "lib"]),
     ],
 )
-def test_directories_that_contain_the_sources_are_none_that_are_new(remembered: list[str], given: list[str]) -> None:
+def test_parent_directories_of_the_sources_are_allowed(remembered: list[str], given: list[str]) -> None:
     def full(paths: list[str]) -> list[str]:
-        return [HERE + path for path in paths]
+        return [REPOSITORY + path for path in paths]
 
     assert source_mismatch(full(remembered), full(given)) is None
     assert source_mismatch(full(given), full(remembered)) is not None
-    assert source_mismatch(full(remembered), [*full(given), HERE + "others"]) is not None
+    assert source_mismatch(full(remembered), [*full(given), REPOSITORY + "others"]) is not None
     assert source_mismatch(full(remembered), [path.replace("/team/", "/other/") for path in full(given)]) is not None

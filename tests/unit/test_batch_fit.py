@@ -1,4 +1,4 @@
-"""The jobs of a batch are judged together: each after those before it, and without those that were not created."""
+"""The fit of the jobs of a batch: each job is judged after those before it; entries that are left out do not count."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def key(name: str) -> Key:
 
 
 class Cluster:
-    """A node with two free GPUs, and how often it was read."""
+    """A node with two free GPUs; `reads` counts its snapshots."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -43,7 +43,7 @@ def verdict(fits: BatchFit, cluster: Cluster, name: str) -> str:
     return answer.verdict
 
 
-def test_each_job_is_judged_after_those_before_it_and_the_cluster_is_read_once() -> None:
+def test_jobs_of_a_batch_are_judged_in_order_on_one_snapshot() -> None:
     cluster = Cluster()
     fits = BatchFit({number: [job(f"job-{number}")] for number in range(3)})
     assert [verdict(fits, cluster, f"job-{number}") for number in range(3)] == [
@@ -54,14 +54,14 @@ def test_each_job_is_judged_after_those_before_it_and_the_cluster_is_read_once()
     assert cluster.reads == 1
 
 
-def test_an_entry_that_is_not_created_leaves_its_room_to_others() -> None:
+def test_left_out_entry_frees_its_capacity_for_later_jobs() -> None:
     cluster = Cluster()
     fits = BatchFit({number: [job(f"job-{number}")] for number in range(3)})
     fits.leave_out(0)
     assert verdict(fits, cluster, "job-2") == "fits"
 
 
-def test_a_job_that_is_in_no_entry_is_not_judged() -> None:
+def test_job_outside_the_batch_has_no_verdict() -> None:
     cluster = Cluster()
     fits = BatchFit({0: [job("job-0")], 1: [job("job-0")]})
     assert fits.answers({key("job-1")}, cluster.take) is None

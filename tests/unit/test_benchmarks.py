@@ -1,4 +1,4 @@
-"""The benchmarks measure what they name: their modules are theirs, not rooms of the tests that are called alike."""
+"""The benchmark run imports its own modules, not packages of the tests with the same names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-def test_every_module_that_the_run_asks_is_a_benchmark() -> None:
+def test_benchmark_run_imports_only_benchmark_modules() -> None:
     parts = ("cluster", "get_commands", "latency", "fit_scale", "rest_service", "hour_rollup_time", "year_of_usage")
     program = f"import run\nfor part in ({', '.join(f'run.{part}' for part in parts)}):\n"
     program += "    print(part.__file__, callable(part.measure))"

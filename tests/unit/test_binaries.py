@@ -1,4 +1,4 @@
-"""What ``tests/binaries/build`` builds again, and what it finds: with a Go that only says what it was asked to do."""
+"""The programs that ``tests/binaries/build`` builds again or finds, with a fake Go that builds nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 BINARIES = Path(__file__).resolve().parents[1] / "binaries"
-GO = """#!/bin/sh
+FAKE_GO = """#!/bin/sh
 [ "$1" = -C ] && shift 2
 case "$1 $2" in
   "env GOVERSION") echo go1.26.0 ;;
@@ -23,10 +23,10 @@ esac
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The script beside copies of the module files, with a cache of its own and sources that it can rewrite."""
+    """Return the script beside copies of the module files, with its own cache and with sources that it can rewrite."""
     shutil.copytree(BINARIES, tmp_path / "binaries")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "go").write_text(GO)
+    (tmp_path / "bin" / "go").write_text(FAKE_GO)
     (tmp_path / "bin" / "go").chmod(0o755)
     sources = tmp_path / "sources"
     for path in (
@@ -44,14 +44,14 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(script: Path, *arguments: str, code: int = 0) -> tuple[Path, list[str]]:
-    """The directory that was printed, and what was built."""
+    """Run the script; return the directory that it prints and the names of the built programs."""
     result = subprocess.run([script, *arguments], capture_output=True, text=True)
     assert result.returncode == code, result.stderr
     built = [line.split()[1] for line in result.stderr.splitlines() if line.startswith("built")]
     return Path(result.stdout.strip()), built
 
 
-def test_a_changed_module_builds_its_own_programs_again(build: Path) -> None:
+def test_changed_module_rebuilds_only_its_own_programs(build: Path) -> None:
     run(build, "--only-find", code=1)
     directory, built = run(build)
     assert {path.name for path in directory.iterdir()} == set(built)
@@ -68,7 +68,7 @@ def test_a_changed_module_builds_its_own_programs_again(build: Path) -> None:
     assert {path.name for path in other.iterdir()} == {path.name for path in directory.iterdir()}
 
 
-def test_a_source_that_has_nothing_to_rewrite_is_an_error(build: Path) -> None:
+def test_source_without_the_expected_text_fails_the_build(build: Path) -> None:
     main = Path(os.environ["SOURCES"]) / "cmd" / "kueue" / "main.go"
     main.write_text("package main\n")
     result = subprocess.run([build, "kueue"], capture_output=True, text=True)
@@ -77,6 +77,6 @@ def test_a_source_that_has_nothing_to_rewrite_is_an_error(build: Path) -> None:
     assert not list((Path(os.environ["GPUCTL_CACHE"]) / "control-plane" / "parts").iterdir())
 
 
-def test_the_modules_are_named_after_where_they_are() -> None:
+def test_module_names_match_their_directories() -> None:
     for path in BINARIES.glob("*/go.mod"):
         assert f"module gpuctl/tests/binaries/{path.parent.name}\n" in path.read_text()

@@ -1,4 +1,4 @@
-"""``gpuctl build``: what stands in the directory, whose it is, and what is said when something is in the way."""
+"""``gpuctl build``: the files it writes, which files it owns, and its errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def build() -> Build:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                # Never the command by itself: click would keep its help without the group's `-h`.
+                # Not `build`'s command object: click would cache its help without the group's `-h`.
                 code = cli.main(["build", *map(str, arguments)], "gpuctl", standalone_mode=False)
             except click.ClickException as error:
                 error.show()
@@ -56,7 +56,7 @@ def build() -> Build:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a job and a quota, as the current directory."""
+    """Return a repository with a job and a quota, which is the current directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / "src/jobs").mkdir(parents=True)
@@ -71,11 +71,11 @@ def tree(directory: Path) -> dict[str, bytes]:
     }
 
 
-def as_it_was(here: Path, before: dict[str, bytes]) -> bool:
+def is_unchanged(here: Path, before: dict[str, bytes]) -> bool:
     return tree(here) == before
 
 
-FILES = {
+EXPECTED_FILES = {
     "_cluster/namespace-li-si.yaml",
     "_cluster/namespace-team-a.yaml",
     "_cluster/priorityclass-gpuctl-medium.yaml",
@@ -85,18 +85,18 @@ FILES = {
 }
 
 
-def test_one_object_a_file(build: Build, here: Path) -> None:
+def test_each_object_is_written_to_its_own_file(build: Build, here: Path) -> None:
     found = build("src", "-o", "rendered")
     assert (found.code, found.err) == (0, "")
     paths = set(tree(here / "rendered")) - {MANIFEST}
-    assert paths == FILES
+    assert paths == EXPECTED_FILES
     for path in paths:
         (obj,) = yaml.safe_load_all((here / "rendered" / path).read_text())
         assert path == path_of(obj)
     assert found.out.splitlines() == [*(f"created {path}" for path in sorted(paths)), f"rendered: {len(paths)} created"]
 
 
-def test_the_manifest_names_hashes_and_sources(build: Build, here: Path) -> None:
+def test_manifest_lists_hashes_and_sources(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     data = (here / "rendered" / MANIFEST).read_bytes()
     head, source, *lines = data.decode().splitlines()
@@ -113,8 +113,8 @@ def test_the_manifest_names_hashes_and_sources(build: Build, here: Path) -> None
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
-def test_a_name_with_what_ends_lines_elsewhere(build: Build, here: Path, sign: str) -> None:
-    """Unicode has more ends of lines than YAML and JSON; the manifest's lines end at a line feed alone."""
+def test_unicode_line_separator_in_a_file_name_is_kept(build: Build, here: Path, sign: str) -> None:
+    """Unicode has more line separators than YAML and JSON; a line of the manifest ends at a line feed only."""
     build("src", "-o", "rendered")
     (here / "src/jobs/sft.yaml").rename(here / f"src/jobs/s{sign}ft.yaml")
     assert build("src", "-o", "rendered").code == 0
@@ -133,17 +133,17 @@ def test_a_name_with_what_ends_lines_elsewhere(build: Build, here: Path, sign: s
     assert parse_manifest(manifest.replace(b"\n", b"\r\n"), MANIFEST) == entries
 
 
-def without_sources(manifest: bytes) -> list[bytes]:
+def lines_without_sources(manifest: bytes) -> list[bytes]:
     return [line for line in manifest.splitlines() if not line.startswith(b"# source: ")]
 
 
 def written(here: Path) -> dict[Path, tuple[int, ...]]:
-    """What a write of any kind would change: not when a file was last read, which reading changes."""
+    """Return what any write would change of each file; the access time, which reads change, is left out."""
     stats = {path: path.stat() for path in here.rglob("*")}
     return {path: (at.st_ino, at.st_mode, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for path, at in stats.items()}
 
 
-def test_a_second_build_touches_nothing(build: Build, here: Path) -> None:
+def test_second_build_writes_no_file(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     before = written(here)
     found = build("src", "-o", "rendered")
@@ -151,7 +151,7 @@ def test_a_second_build_touches_nothing(build: Build, here: Path) -> None:
     assert written(here) == before
 
 
-def test_a_directory_stays_the_same_directory(build: Build, here: Path) -> None:
+def test_build_keeps_the_inode_of_the_directory(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     before = (here / "rendered").stat().st_ino
     (here / "src/jobs/sft.yaml").write_text(training("sft", "other:v2"))
@@ -159,7 +159,7 @@ def test_a_directory_stays_the_same_directory(build: Build, here: Path) -> None:
     assert (here / "rendered").stat().st_ino == before
 
 
-def test_stale_files_go_and_foreign_ones_stay(build: Build, here: Path) -> None:
+def test_stale_files_are_removed_and_foreign_files_kept(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     (here / "rendered/team-a/NOTES.md").write_text("foreign")
     (here / "rendered/li-si/patch.yaml").symlink_to("nowhere")
@@ -191,7 +191,7 @@ def test_stale_files_go_and_foreign_ones_stay(build: Build, here: Path) -> None:
     ]
 
 
-def test_no_document_left_removes_nothing(build: Build, here: Path) -> None:
+def test_build_without_documents_fails_and_removes_nothing(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     shutil.rmtree(here / "src")
     (here / "src").mkdir()
@@ -199,21 +199,21 @@ def test_no_document_left_removes_nothing(build: Build, here: Path) -> None:
     found = build("src", "-o", "rendered")
     assert (found.code, found.out) == (1, "")
     assert "no .yaml or .yml file" in found.err
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
 
 
-def test_an_error_in_a_document_writes_nothing(build: Build, here: Path) -> None:
+def test_invalid_document_prevents_all_writes(build: Build, here: Path) -> None:
     (here / "src/bad.yaml").write_text(training("bad").replace("gpu: 4", "gpu: four"))
     before = tree(here)
     assert build("src", "-o", "rendered").code == 1
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
 
 
 # Edits by hand ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stale", [False, True])
-def test_an_edit_by_hand_is_reported_and_kept(build: Build, here: Path, stale: bool) -> None:
+def test_manual_edit_is_reported_and_kept(build: Build, here: Path, stale: bool) -> None:
     build("src", "-o", "rendered")
     edited = here / "rendered/team-a/job-sft.yaml"
     edited.write_text(edited.read_text() + "# by hand\n")
@@ -226,29 +226,29 @@ def test_an_edit_by_hand_is_reported_and_kept(build: Build, here: Path, stale: b
     assert found.err == (
         "error: `rendered/team-a/job-sft.yaml` was edited by hand: move the edit to its document; --force drops it\n"
     )
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
     checked = build("src", "-o", "rendered", "--check")
     assert checked.code == 1
     assert f"  {'stale' if stale else 'differs':<7} team-a/job-sft.yaml (edited by hand)\n" in checked.out
     assert "-# by hand\n" in checked.out
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
     assert build("src", "-o", "rendered", "--force").code == 0
     assert edited.exists() != stale
     assert build("src", "-o", "rendered", "--check").code == 0
 
 
-def test_a_file_that_was_deleted_by_hand_comes_back(build: Build, here: Path) -> None:
+def test_manually_deleted_file_is_written_again(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     before = tree(here)
     (here / "rendered/team-a/job-sft.yaml").unlink()
     (here / "rendered/team-a").rmdir()
     assert "  missing team-a/job-sft.yaml\n" in build("src", "-o", "rendered", "--check").out
     assert build("src", "-o", "rendered").out.startswith("created team-a/job-sft.yaml\n")
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
 
 
-def test_a_merge_with_conflicts_leaves_all_files_ours(build: Build, here: Path) -> None:
-    """git's marks in the manifest: the files of both sides are ours, and the next build writes it anew."""
+def test_conflict_markers_in_the_manifest_keep_files_owned(build: Build, here: Path) -> None:
+    """With conflict markers the manifest still lists the files of both sides; the next build rewrites it."""
     build("src", "-o", "rendered")
     before = tree(here)
     path = here / "rendered" / MANIFEST
@@ -257,19 +257,19 @@ def test_a_merge_with_conflicts_leaves_all_files_ours(build: Build, here: Path) 
     path.write_text("".join([*lines[:-1], "<<<<<<< HEAD\n", theirs, "=======\n", lines[-1], ">>>>>>> topic\n"]))
     assert build("src", "-o", "rendered", "--check").code == 1
     assert build("src", "-o", "rendered").code == 0
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
 
 
 # --check ------------------------------------------------------------------------------------------------------
 
 
-def test_check_shows_the_differences_and_writes_nothing(build: Build, here: Path) -> None:
+def test_check_prints_differences_and_writes_nothing(build: Build, here: Path) -> None:
     before = tree(here)
     missing = build("src", "-o", "rendered", "--check")
     assert missing.code == 1
     assert "rendered is out of date:\n" in missing.out
     assert "  missing team-a/job-sft.yaml\n" in missing.out
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
     assert not (here / "rendered").exists()
     build("src", "-o", "rendered")
     assert build("src", "-o", "rendered", "--check") == Outcome(0, "rendered is up to date\n", "")
@@ -282,34 +282,34 @@ def test_check_shows_the_differences_and_writes_nothing(build: Build, here: Path
         "--- rendered (now)/team-a/job-sft.yaml\n+++ rendered (built)/team-a/job-sft.yaml\n"
     )
     assert "-        image: registry.example.com/train:v1\n+        image: other:v2\n" in found.out
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
 
 
-def _edit_unseen(path: Path) -> None:
-    """As somebody may who restores a file's times: only its content tells."""
+def _edit_keeping_size_and_times(path: Path) -> None:
+    """Edit a file and restore its size and times, so that only its content differs."""
     seen = path.stat()
     path.write_bytes(path.read_bytes().replace(b"train:v1", b"train:v2"))
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (seen.st_size, seen.st_mtime_ns)
 
 
-def _as_link(path: Path) -> None:
+def _replace_by_link(path: Path) -> None:
     path.rename(path.with_name("aside"))
     path.symlink_to("aside")
 
 
 DIFFERENCES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "another character, size and times as before": (_edit_unseen, "differs"),
+    "another character, size and times as before": (_edit_keeping_size_and_times, "differs"),
     "a byte more": (lambda path: path.write_bytes(path.read_bytes() + b"\n"), "differs"),
     "empty": (lambda path: path.write_bytes(b""), "differs"),
     "gone": (lambda path: path.unlink(), "missing"),
-    "a link to the same content": (_as_link, "differs"),
+    "a link to the same content": (_replace_by_link, "differs"),
     "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "differs"),
 }
 
 
 @pytest.mark.parametrize("how", DIFFERENCES)
-def test_check_finds_every_difference(build: Build, here: Path, how: str) -> None:
+def test_check_detects_any_changed_file(build: Build, here: Path, how: str) -> None:
     build("src", "-o", "out")
     assert build("src", "-o", "out", "--check") == Outcome(0, "out is up to date\n", "")
     change, word = DIFFERENCES[how]
@@ -319,8 +319,8 @@ def test_check_finds_every_difference(build: Build, here: Path, how: str) -> Non
     assert f"  {word:<7} team-a/job-sft.yaml" in found.out
 
 
-def test_a_manifest_that_was_written_otherwise_means_the_same(build: Build, here: Path) -> None:
-    """Escapes are JSON, and what they name is found: the namespace that no document needs any more stays."""
+def test_manifest_with_json_escapes_is_equivalent(build: Build, here: Path) -> None:
+    """An escaped path of a kept namespace is recognized."""
     build("src", "-o", "out")
     (here / "src/quota.yaml").unlink()
     manifest = here / "out" / MANIFEST
@@ -330,7 +330,7 @@ def test_a_manifest_that_was_written_otherwise_means_the_same(build: Build, here
     assert build("src", "-o", "out", "--check").err == before
 
 
-def test_check_shows_no_credentials(build: Build, here: Path) -> None:
+def test_check_masks_credentials(build: Build, here: Path) -> None:
     token = "hf_" + "abcdefghijklmnopqrst"
     (here / "src/jobs/sft.yaml").write_text(training("sft").replace("train.py", f"--token={token}"))
     found = build("src", "-o", "rendered", "--check")
@@ -338,27 +338,27 @@ def test_check_shows_no_credentials(build: Build, here: Path) -> None:
     assert token not in found.out
 
 
-def test_a_file_that_others_wrote_alike_is_adopted(build: Build, here: Path) -> None:
+def test_identical_files_without_a_manifest_are_adopted(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     before = tree(here)
     (here / "rendered" / MANIFEST).unlink()
     assert build("src", "-o", "rendered").code == 0
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
 
 
 # Options ------------------------------------------------------------------------------------------------------
 
 
-def test_kustomization_lists_the_files(build: Build, here: Path) -> None:
+def test_kustomization_lists_files_in_apply_order(build: Build, here: Path) -> None:
     build("src", "-o", "rendered", "--kustomization")
     value = yaml.safe_load((here / "rendered/kustomization.yaml").read_text())
     assert value["kind"] == "Kustomization"
     assert sorted(value["resources"]) == sorted(set(tree(here / "rendered")) - {MANIFEST, "kustomization.yaml"})
-    assert value["resources"][0].startswith("_cluster/namespace-"), "in the order of application"
+    assert value["resources"][0].startswith("_cluster/namespace-"), "in apply order"
     assert "removed kustomization.yaml" in build("src", "-o", "rendered").out
 
 
-def test_a_foreign_kustomization_is_not_replaced(build: Build, here: Path) -> None:
+def test_foreign_kustomization_is_not_replaced(build: Build, here: Path) -> None:
     (here / "rendered").mkdir()
     (here / "rendered/kustomization.yaml").write_text("resources: []\n")
     before = tree(here)
@@ -368,11 +368,11 @@ def test_a_foreign_kustomization_is_not_replaced(build: Build, here: Path) -> No
         assert found.err == (
             "error: `rendered/kustomization.yaml` was not written by gpuctl, which needs the name: move it away\n"
         )
-        assert as_it_was(here, before)
+        assert is_unchanged(here, before)
     assert build("src", "-o", "rendered").code == 0
 
 
-def test_gitops_nodes_shared_and_embedded(build: Build, here: Path) -> None:
+def test_build_options_change_the_written_objects(build: Build, here: Path) -> None:
     (here / "src/pool.yaml").write_text(POOL)
     build("src", "-o", "plain")
     build("src", "-o", "argo", "--gitops", "argocd", "--nodes", "--embed")
@@ -388,8 +388,8 @@ def test_gitops_nodes_shared_and_embedded(build: Build, here: Path) -> None:
     assert not (here / "bare/_cluster").exists()
 
 
-def test_the_file_of_a_namespace_stays_until_it_is_removed_by_name(build: Build, here: Path) -> None:
-    """A controller that prunes would delete the namespace with all that others have in it."""
+def test_namespace_file_is_kept_until_it_is_removed_by_name(build: Build, here: Path) -> None:
+    """A controller that prunes would delete the namespace with everything in it."""
     options = ("src", "-o", "rendered", "--gitops", "argocd", "--kustomization")
     build(*options)
     (here / "src/jobs/sft.yaml").unlink()
@@ -403,7 +403,7 @@ def test_the_file_of_a_namespace_stays_until_it_is_removed_by_name(build: Build,
         assert path.read_bytes() == before
         assert "_cluster/namespace-team-a.yaml" in (here / "rendered/kustomization.yaml").read_text()
     assert build(*options, "--check").code == 0
-    # Also where shared objects are to leave the directory, for another repository may not have it yet.
+    # With --no-shared too: no other repository may have the file yet.
     assert "namespace team-a" in build(*options, "--no-shared", "--check").err
     refused = build(*options, "--remove-namespace", "li-si")
     assert (refused.code, refused.out) == (1, "")
@@ -418,7 +418,7 @@ def test_the_file_of_a_namespace_stays_until_it_is_removed_by_name(build: Build,
     assert build(*options, "--check").code == 0
 
 
-def test_a_namespace_that_an_older_build_left_unprotected_is_protected(build: Build, here: Path) -> None:
+def test_kept_namespace_file_gets_prune_protection(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     path = here / "rendered/_cluster/namespace-team-a.yaml"
     assert "argocd" not in path.read_text()
@@ -427,7 +427,7 @@ def test_a_namespace_that_an_older_build_left_unprotected_is_protected(build: Bu
     assert "Prune=false,Delete=false" in path.read_text()
 
 
-def test_a_namespace_whose_file_somebody_deleted_is_not_written_again(build: Build, here: Path) -> None:
+def test_deleted_file_of_an_unneeded_namespace_is_not_written_again(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     (here / "src/jobs/sft.yaml").unlink()
     (here / "rendered/_cluster/namespace-team-a.yaml").unlink()
@@ -438,14 +438,14 @@ def test_a_namespace_whose_file_somebody_deleted_is_not_written_again(build: Bui
 @pytest.mark.parametrize(
     "arguments", [["src"], ["-o", "rendered"], ["src", "-o", ""], ["src", "-o", "x", "--check", "--force"]]
 )
-def test_usage(build: Build, arguments: list[str]) -> None:
+def test_wrong_arguments_exit_with_code_2(build: Build, arguments: list[str]) -> None:
     assert build(*arguments).code == 2
 
 
 # The same bytes -----------------------------------------------------------------------------------------------
 
 
-def test_the_same_bytes_whatever_order_place_and_spelling(
+def test_output_does_not_depend_on_order_place_and_spelling_of_inputs(
     build: Build, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "src/jobs/two.yaml").write_text(training("two", more="  priority: high\n"))
@@ -460,11 +460,11 @@ def test_the_same_bytes_whatever_order_place_and_spelling(
     build(".", "-o", "../four", "--kustomization")
     for other in ("one", "deep/er/two", "three", "elsewhere/four"):
         found = tree(here / other)
-        assert without_sources(found.pop(MANIFEST)) == without_sources(wanted[MANIFEST]), other
+        assert lines_without_sources(found.pop(MANIFEST)) == lines_without_sources(wanted[MANIFEST]), other
         assert found == {path: data for path, data in wanted.items() if path != MANIFEST}, other
 
 
-def test_the_same_bytes_in_another_process(build: Build, here: Path) -> None:
+def test_output_does_not_depend_on_hash_seed_locale_and_time_zone(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     environment = {**os.environ, "PYTHONHASHSEED": "7", "LC_ALL": "C", "TZ": "Asia/Shanghai"}
     environment["PYTHONPATH"] = str(ROOT / "compiler")
@@ -473,8 +473,8 @@ def test_the_same_bytes_in_another_process(build: Build, here: Path) -> None:
     assert tree(here / "other") == tree(here / "rendered")
 
 
-def test_the_directory_is_no_source(build: Build, here: Path) -> None:
-    """A repository builds itself: its own manifests are not read, not even broken ones."""
+def test_output_directory_is_not_read_as_a_source(build: Build, here: Path) -> None:
+    """A repository may build into itself: the manifests are not read, not even invalid ones."""
     first = build(".", "-o", "rendered")
     assert first.err == ""
     before = tree(here)
@@ -482,11 +482,11 @@ def test_the_directory_is_no_source(build: Build, here: Path) -> None:
     again = build(".", "-o", "rendered")
     assert (again.code, again.err) == (0, "")
     (here / "rendered/team-a/foreign.yaml").unlink()
-    assert as_it_was(here, before)
+    assert is_unchanged(here, before)
     assert json.loads((here / "rendered" / MANIFEST).read_text().splitlines()[-1])["source"] == "src/jobs/sft.yaml"
 
 
-def test_the_platform_is_found_also_when_the_directory_is_left_out(build: Build, here: Path) -> None:
+def test_platform_is_found_if_the_output_is_inside_the_source(build: Build, here: Path) -> None:
     (here / "platform.yaml").write_text("kind: platform\nversion: v0.1\nlabels:\n  domain: gpu.example.com\n")
     build("src", "-o", "src/rendered")
     build("src", "-o", "src/rendered")
@@ -506,10 +506,10 @@ def test_the_platform_is_found_also_when_the_directory_is_left_out(build: Build,
     ],
 )
 @pytest.mark.parametrize("documents", [1, 20])
-def test_the_platform_names_the_controller(
+def test_platform_sets_the_default_gitops_controller(
     build: Build, here: Path, platform: str, options: list[str], same_as: list[str], documents: int
 ) -> None:
-    """Whether compiled as a whole, in parts, or recalled from an earlier run."""
+    """Compiled at once, in parts, or from the cache of an earlier run."""
     for number in range(documents):
         (here / f"src/jobs/{number}.yaml").write_text(training(f"a{number}"))
     (here / "src/platform.yaml").write_text("kind: platform\nversion: v0.1\n")

@@ -1,4 +1,4 @@
-"""``gpuctl build`` from other sources than before: what it would remove, it asks for."""
+"""``gpuctl build`` from other sources than before: removals of files require ``--allow-source``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOB += "resources: {{cpu: 1, memory: 1Gi}}\n"
 
 
 class Outcome(NamedTuple):
-    """What a command line printed and how it ended."""
+    """The output and the exit code of a command line."""
 
     exit_code: int
     stdout: str
@@ -34,7 +34,7 @@ def write(path: Path, name: str, team: str = "nlp", more: str = "") -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the documents of two teams, and of another site."""
+    """Return a repository with the documents of two teams and of another site."""
     root = tmp_path / "clone"
     for path, name in (("main/nlp/a.yaml", "a"), ("main/bio/b.yaml", "b"), ("edge/c.yaml", "c")):
         write(root / path, name)
@@ -55,7 +55,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Build:
     return call
 
 
-def sources(directory: Path) -> list[str]:
+def recorded_sources(directory: Path) -> list[str]:
     lines = (directory / MANIFEST).read_text().splitlines()
     return [line.removeprefix("# source: ") for line in lines if line.startswith("# source: ")]
 
@@ -74,7 +74,7 @@ REFUSED = (
     ],
 )
 @pytest.mark.parametrize("check", [[], ["--check"]])
-def test_other_sources_remove_nothing_unasked(
+def test_removal_by_other_sources_requires_allow_source(
     build: Build, here: Path, inputs: list[str], shown: str, check: list[str]
 ) -> None:
     assert build("main", "-o", "rendered").exit_code == 0
@@ -87,31 +87,31 @@ def test_other_sources_remove_nothing_unasked(
     done = build(*inputs, "-o", "rendered", *check, "--allow-source", text=text)
     assert done.exit_code == (1 if check else 0), done.stderr
     if not check:
-        assert sources(here / "rendered") == [f'{{"path": "{inputs[0]}"}}']
-        assert build("main", "-o", "rendered").exit_code == 1, "and back, too"
+        assert recorded_sources(here / "rendered") == [f'{{"path": "{inputs[0]}"}}']
+        assert build("main", "-o", "rendered").exit_code == 1, "the way back is refused as well"
 
 
-def test_a_part_of_the_sources_removes_nothing_unasked(build: Build, here: Path) -> None:
+def test_removal_by_a_part_of_the_sources_is_refused(build: Build, here: Path) -> None:
     build("main", "-o", "rendered")
     found = build("main/nlp", "-o", "rendered", "--force")
     assert found.exit_code == 1
     assert "was built from `main`, and this build, from `main/nlp`, would remove 2 files" in found.stderr
 
 
-def test_more_sources_are_no_others(build: Build, here: Path) -> None:
-    """A directory that contains them, or one beside them; what is deleted in them is removed."""
+def test_additional_sources_are_accepted(build: Build, here: Path) -> None:
+    """A directory that contains the old sources, or one beside them; deleted documents are removed from the output."""
     build("main/nlp", "-o", "rendered")
     assert build("main", "-o", "rendered").exit_code == 0
     (here / "main/bio/b.yaml").unlink()
     assert "removed nlp/deployment-b.yaml" in build("main", "edge", "-o", "rendered").stdout
-    assert sources(here / "rendered") == ['{"path": "edge"}', '{"path": "main"}']
+    assert recorded_sources(here / "rendered") == ['{"path": "edge"}', '{"path": "main"}']
     (here / "main/nlp/a.yaml").unlink()
     assert "removed nlp/deployment-a.yaml" in build(".", "-o", "rendered").stdout
-    assert sources(here / "rendered") == ['{"path": "."}']
+    assert recorded_sources(here / "rendered") == ['{"path": "."}']
 
 
-def test_sources_that_are_gone_do_not_count(build: Build, here: Path) -> None:
-    """A deleted file of a glob, a renamed directory."""
+def test_deleted_sources_do_not_count_as_other_sources(build: Build, here: Path) -> None:
+    """A deleted file that a glob named before, and a renamed directory."""
     build("main/nlp/a.yaml", "main/bio/b.yaml", "-o", "rendered")
     (here / "main/bio/b.yaml").unlink()
     assert "removed nlp/deployment-b.yaml" in build("main/nlp/a.yaml", "-o", "rendered").stdout
@@ -120,10 +120,12 @@ def test_sources_that_are_gone_do_not_count(build: Build, here: Path) -> None:
     assert "removed nlp/deployment-a.yaml" in build("prod", "-o", "rendered").stdout
 
 
-def test_places_and_spellings_are_no_other_sources(
+def test_sources_are_the_same_from_any_working_directory_or_path(
     build: Build, here: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Another working directory, an absolute path, a link, a moved clone, a renamed output; and nothing of the machine."""
+    """Another working directory, an absolute path, a link, a moved clone, a renamed output. No path of the machine is
+    recorded.
+    """
     build("main", "-o", "rendered")
     (here / "main/bio/b.yaml").unlink()
     (here / "link").symlink_to("main")
@@ -142,14 +144,14 @@ def test_places_and_spellings_are_no_other_sources(
     assert str(tmp_path) not in (tmp_path / "moved/out" / MANIFEST).read_text()
 
 
-def test_check_is_content_with_sources_that_give_the_same_files(build: Build, here: Path) -> None:
+def test_check_accepts_other_sources_with_the_same_files(build: Build, here: Path) -> None:
     build("main", "-o", "rendered")
     for inputs in (["main/nlp", "main/bio"], ["main/nlp/a.yaml", "main/bio/b.yaml"], ["main"]):
         assert build(*inputs, "-o", "rendered", "--check").exit_code == 0, inputs
 
 
-def test_another_cluster_removes_nothing_unasked(build: Build, here: Path) -> None:
-    """And a build for all clusters has what one for a single cluster has."""
+def test_removal_by_a_build_for_another_cluster_is_refused(build: Build, here: Path) -> None:
+    """A build for all clusters contains the files of a build for one."""
     (here / "platform.yaml").write_text(
         "kind: platform\nversion: v0.1\nclusters: {one: {context: one}, two: {context: two}}\n"
     )
@@ -162,8 +164,8 @@ def test_another_cluster_removes_nothing_unasked(build: Build, here: Path) -> No
     assert build("main", "-o", "rendered").exit_code == 0
 
 
-def test_sources_in_another_repository(build: Build, here: Path, tmp_path: Path) -> None:
-    """They go by the address of its remote; without one, and outside of git, by the path alone."""
+def test_sources_of_another_repository_are_recorded_with_its_remote(build: Build, here: Path, tmp_path: Path) -> None:
+    """Without a remote, and outside of git, a source is identified by its path alone."""
     for name, url in (("documents", "git@github.com:team/jobs.git"), ("nowhere", "")):
         write(tmp_path / name / "main/x.yaml", "x")
         write(tmp_path / name / "edge/y.yaml", "y")
@@ -171,19 +173,21 @@ def test_sources_in_another_repository(build: Build, here: Path, tmp_path: Path)
         if url:
             subprocess.run(["git", "-C", str(tmp_path / name), "remote", "add", "origin", url], check=True)
     build("../documents/main", "-o", "rendered")
-    assert sources(here / "rendered") == ['{"path": "main", "repository": "github.com/team/jobs"}']
+    assert recorded_sources(here / "rendered") == ['{"path": "main", "repository": "github.com/team/jobs"}']
     found = build("../documents/edge", "-o", "rendered")
     assert "was built from `main` of github.com/team/jobs, and this build, from `edge` of github.com" in found.stderr
     assert "from `main`, would remove" in build("main", "-o", "rendered").stderr
     assert "from `edge` of another directory, would" in build("../nowhere/edge", "-o", "rendered").stderr
 
 
-def test_outside_of_git(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_outside_git_are_relative_to_the_output(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "plain/main/a.yaml", "a")
     write(tmp_path / "plain/edge/b.yaml", "b")
     monkeypatch.chdir(tmp_path / "plain")
     build("main", "-o", "rendered")
-    assert sources(Path("rendered")) == ['{"path": "main"}']
+    assert recorded_sources(Path("rendered")) == ['{"path": "main"}']
     assert build("edge", "-o", "rendered").exit_code == 1
     monkeypatch.chdir(tmp_path)
     Path("plain").rename("other")
@@ -191,17 +195,17 @@ def test_outside_of_git(build: Build, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("line", ["# source: main", "# source: []", '# source: {"path": 1}', "# source:"])
-def test_an_older_manifest_records_nothing(build: Build, here: Path, line: str) -> None:
-    """The first build that changes files records its sources; one that changes none leaves the manifest alone."""
+def test_manifest_without_sources_accepts_any_source(build: Build, here: Path, line: str) -> None:
+    """The first build that changes files records its sources; a build without changes leaves the manifest unchanged."""
     build("main", "-o", "rendered")
     path = here / "rendered" / MANIFEST
     older = path.read_text().replace('# source: {"path": "main"}\n', f"{line}\n" if line != "# source:" else "")
     path.write_text(older)
     assert build("edge", "main", "-o", "rendered").exit_code == 0
-    assert sources(here / "rendered") == ['{"path": "edge"}', '{"path": "main"}']
+    assert recorded_sources(here / "rendered") == ['{"path": "edge"}', '{"path": "main"}']
 
 
-def test_both_sides_of_a_merge_count(build: Build, here: Path) -> None:
+def test_sources_of_both_merge_sides_count(build: Build, here: Path) -> None:
     build("main", "edge", "-o", "rendered")
     path = here / "rendered" / MANIFEST
     both = '<<<<<<< ours\n# source: {"path": "edge"}\n=======\n# source: {"path": "main"}\n>>>>>>> theirs\n'
@@ -210,8 +214,8 @@ def test_both_sides_of_a_merge_count(build: Build, here: Path) -> None:
     assert build("edge", "main", "-o", "rendered").exit_code == 0
 
 
-def test_a_union_merge_of_the_manifest_is_up_to_date(build: Build, here: Path) -> None:
-    """As docs/gitops.md has it in .gitattributes; git leaves the lines unsorted, and some of them twice."""
+def test_union_merge_of_the_manifest_is_up_to_date(build: Build, here: Path) -> None:
+    """docs/gitops.md recommends this .gitattributes; git leaves the lines unsorted and repeats some."""
 
     def git(*arguments: str) -> None:
         author = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -234,4 +238,4 @@ def test_a_union_merge_of_the_manifest_is_up_to_date(build: Build, here: Path) -
     git("merge", "two", "-m", "m")
     assert build("main", "-o", "rendered", "--check").exit_code == 0
     lines = (here / "rendered" / MANIFEST).read_text().splitlines()
-    assert lines != sorted(set(lines)), "git sorts them now: test something else"
+    assert lines != sorted(set(lines)), "git now sorts the lines: the test checks nothing"

@@ -1,4 +1,4 @@
-"""Channels over a WebSocket, with a server that cuts its messages wherever RFC 6455 lets it."""
+"""Channels over a WebSocket, with a server that fragments its messages in any way that RFC 6455 allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Pair = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """Our end of a connection, and the server's."""
+    """Yield both ends of a connection: the client's and the server's."""
     ours, theirs = socket.socketpair()
     theirs.settimeout(10)
     yield ours, theirs
@@ -37,7 +37,7 @@ def pair() -> Iterator[Pair]:
 
 
 def frame(payload: bytes, opcode: int = 2, *, last: bool = True) -> bytes:
-    """A frame as servers send it."""
+    """Return an unmasked frame, as servers send them."""
     head = bytes([opcode | (0x80 if last else 0)])
     if len(payload) < 126:
         return head + bytes([len(payload)]) + payload
@@ -47,7 +47,7 @@ def frame(payload: bytes, opcode: int = 2, *, last: bool = True) -> bytes:
 
 
 def unmasked(data: bytes) -> tuple[int, bytes, bytes]:
-    """The opcode and payload of a client's first frame, and what follows it."""
+    """Return opcode and payload of a client's first frame, and the data after it."""
     length, start = data[1] & 0x7F, 2
     assert data[1] & 0x80, "a client masks its frames"
     if length >= 126:
@@ -59,7 +59,7 @@ def unmasked(data: bytes) -> tuple[int, bytes, bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_messages_however_they_are_cut(pair: Pair, size: int) -> None:
+def test_messages_are_read_from_any_fragments(pair: Pair, size: int) -> None:
     ours, theirs = pair
     channels = Channels(ours, V5)
     large = os.urandom(70_000)
@@ -78,7 +78,7 @@ def test_messages_however_they_are_cut(pair: Pair, size: int) -> None:
     assert unmasked(theirs.recv(100))[:2] == (0xA, b"")
 
 
-def test_nothing_waits_while_the_other_side_does_not_read(pair: Pair) -> None:
+def test_send_does_not_block_if_the_peer_does_not_read(pair: Pair) -> None:
     ours, theirs = pair
     channels = Channels(ours, V5)
     data = os.urandom(3_000_000)
@@ -99,15 +99,15 @@ def test_nothing_waits_while_the_other_side_does_not_read(pair: Pair) -> None:
     assert b"".join(text) == data
 
 
-def test_the_end_of_input(pair: Pair) -> None:
+def test_close_channel_is_sent_in_protocol_v5_only(pair: Pair) -> None:
     ours, theirs = pair
     assert Channels(ours, V5).close_channel(0)
     assert unmasked(theirs.recv(100))[1] == b"\xff\x00"
     assert not Channels(ours, V4).close_channel(0)
 
 
-def test_a_frame_that_is_too_large_is_refused(pair: Pair) -> None:
-    """A peer that announces 2^40 bytes cannot fill the memory, nor one whose message has no end."""
+def test_frame_above_16_mib_is_refused(pair: Pair) -> None:
+    """A peer cannot fill the memory by announcing 2^40 bytes."""
     ours, theirs = pair
     channels = Channels(ours, V5)
     theirs.sendall(frame(b"\x01abc") + b"\x82\x7f" + (2**40).to_bytes(8, "big") + bytes(1000))
@@ -116,7 +116,7 @@ def test_a_frame_that_is_too_large_is_refused(pair: Pair) -> None:
     assert str(channels.failure) == "the connection to the pod broke: it announced a message of more than 16 MiB"
 
 
-def test_a_message_without_an_end_is_refused(pair: Pair) -> None:
+def test_fragmented_message_above_16_mib_is_refused(pair: Pair) -> None:
     ours, theirs = pair
     channels = Channels(ours, V5)
 
@@ -143,7 +143,7 @@ def test_a_message_without_an_end_is_refused(pair: Pair) -> None:
         (b"", None),
     ],
 )
-def test_the_reason_of_a_close_reaches_the_caller(pair: Pair, payload: bytes, text: str | None) -> None:
+def test_close_code_and_reason_are_reported(pair: Pair, payload: bytes, text: str | None) -> None:
     ours, theirs = pair
     channels = Channels(ours, V5)
     theirs.sendall(frame(payload, 0x8))
@@ -152,7 +152,7 @@ def test_the_reason_of_a_close_reaches_the_caller(pair: Pair, payload: bytes, te
     assert (str(channels.failure) if channels.failure else None) == text
 
 
-def test_a_command_whose_server_dies_says_so(pair: Pair) -> None:
+def test_exec_reports_the_close_reason(pair: Pair) -> None:
     ours, theirs = pair
     theirs.sendall(frame(b"\x03\xf3server died", 0x8))
     with pytest.raises(ConnectionFailed, match="code 1011: server died"):
@@ -160,14 +160,14 @@ def test_a_command_whose_server_dies_says_so(pair: Pair) -> None:
 
 
 def status(code: str) -> bytes:
-    """As the API server says that a command has ended."""
+    """Return the status by which the API server reports the exit code of a command."""
     details = {"causes": [{"reason": "ExitCode", "message": code}]}
     value = {"metadata": {}, "status": "Failure", "reason": "NonZeroExitCode", "details": details}
     return json.dumps({**value, "message": f"command terminated with non-zero exit code: {code}"}).encode()
 
 
-def ran(pair: Pair, *messages: tuple[int, bytes]) -> tuple[int, bytes, bytes]:
-    """The result of a command whose other side sends these messages and hangs up."""
+def run_command(pair: Pair, *messages: tuple[int, bytes]) -> tuple[int, bytes, bytes]:
+    """Return exit code and output of a command whose server sends these messages and closes the connection."""
     ours, theirs = pair
     theirs.sendall(b"".join(frame(bytes([channel]) + data) for channel, data in messages))
     theirs.shutdown(socket.SHUT_WR)
@@ -176,50 +176,50 @@ def ran(pair: Pair, *messages: tuple[int, bytes]) -> tuple[int, bytes, bytes]:
     return code, bytes(out), bytes(err)
 
 
-def test_a_command_that_ends(pair: Pair) -> None:
+def test_exec_returns_exit_code_and_output(pair: Pair) -> None:
     messages = ((STDOUT, b""), (STDOUT, b"out"), (STDERR, b"err"), (STATUS, status("42")))
-    assert ran(pair, *messages) == (42, b"out", b"err")
+    assert run_command(pair, *messages) == (42, b"out", b"err")
 
 
-def test_a_command_that_succeeds(pair: Pair) -> None:
-    assert ran(pair, (STATUS, b'{"metadata":{},"status":"Success"}')) == (0, b"", b"")
+def test_exec_returns_zero_on_success(pair: Pair) -> None:
+    assert run_command(pair, (STATUS, b'{"metadata":{},"status":"Success"}')) == (0, b"", b"")
 
 
-def test_a_connection_that_ends_before_the_command(pair: Pair) -> None:
+def test_exec_fails_if_the_connection_ends_first(pair: Pair) -> None:
     with pytest.raises(ConnectionFailed, match="ended before the command did"):
-        ran(pair, (STDOUT, b"half"))
+        run_command(pair, (STDOUT, b"half"))
 
 
-def test_a_command_that_is_not_there(pair: Pair) -> None:
+def test_exec_reports_a_missing_executable(pair: Pair) -> None:
     words = "OCI runtime exec failed: exec failed: unable to start container process: "
     words += 'exec: "jupyter": executable file not found in $PATH: unknown'
     value = {"status": "Failure", "reason": "InternalError", "message": f"Internal error occurred: {words}"}
     with pytest.raises(NotStarted, match=r"^the container cannot run jupyter: executable file not found in \$PATH$"):
-        ran(pair, (STATUS, json.dumps(value).encode()))
+        run_command(pair, (STATUS, json.dumps(value).encode()))
 
 
-# How a connection ends, once it has given its answer or has not.
+# The end of a connection, after the status or without one.
 
 SUCCESS = b'{"metadata":{},"status":"Success"}'
 ENDED = frame(b"\x03\xe8", 0x8)
-"""The server's closing frame."""
+"""The server's close frame."""
 
 
 @contextlib.contextmanager
-def fed(size: int) -> Iterator[int]:
-    """A file with so many bytes to read: its descriptor."""
+def file_of_size(size: int) -> Iterator[int]:
+    """Yield the descriptor of a file with this many bytes."""
     with tempfile.TemporaryFile() as file:
         file.write(bytes(size))
         file.seek(0)
         yield file.fileno()
 
 
-def tcp() -> Pair:
-    """Both ends of a TCP connection, whose end can be abrupt."""
+def tcp_pair() -> Pair:
+    """Return both ends of a TCP connection, which can be reset."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()
-    # As Go's connections are: what is sent has gone before a close.
+    # Like Go's connections, so that data is sent before a close.
     theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return ours, theirs
 
@@ -230,7 +230,7 @@ def plain(ours: socket.socket, theirs: socket.socket) -> Pair:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[socket.socket, socket.socket], Pair]:
-    """TLS over a connection."""
+    """Return a function that wraps both ends of a connection in TLS."""
     directory = tmp_path_factory.mktemp("tls")
     certificate, key = str(directory / "server.crt"), str(directory / "server.key")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -252,24 +252,24 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[socket.socket, so
 @pytest.mark.parametrize("end", ["close", "reset"])
 @pytest.mark.parametrize("way", ["plain", "tls"])
 @pytest.mark.parametrize("told", [(), (SUCCESS,), (status("42"),)], ids=["nothing", "success", "42"])
-def test_the_status_counts_however_the_connection_ends(
+def test_exec_uses_the_status_however_the_connection_ends(
     request: pytest.FixtureRequest, told: tuple[bytes, ...], way: str, end: str, closing: bytes
 ) -> None:
-    """A command that does not want its input: the server says so and is gone, while there is more to send."""
+    """The command does not read its input: the server sends the status and closes while the client still sends."""
     wrapped = request.getfixturevalue("tls") if way == "tls" else plain
-    ours, theirs = wrapped(*tcp())
+    ours, theirs = wrapped(*tcp_pair())
     theirs.sendall(b"".join(frame(bytes([STATUS]) + data) for data in told) + closing)
     if end == "reset":
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    # No close_notify; what was sent meanwhile is answered with a reset.
+    # No close_notify; data that the client sent before this is answered with a reset.
     theirs.close()
-    # Whatever comes of it is there by now: neither order is left to chance.
+    # Wait until the close or reset has arrived, so that the order is fixed.
     select.select([ours], [], [], 10)
     out = bytearray()
     channels = Channels(ours, V5)
-    with fed(3_000_000) as stdin, ours:
+    with file_of_size(3_000_000) as stdin, ours:
         for _ in range(3):
-            # More than once: the first is what the other side answers with a reset.
+            # More than once: the first one provokes the reset.
             channels.send(STDIN, bytes(PORTION))
             time.sleep(0.01)
         ends = ExecStreams(stdin, out.extend, out.extend)
@@ -280,17 +280,17 @@ def test_the_status_counts_however_the_connection_ends(
                 _run(channels, ends)
 
 
-def test_a_status_after_which_nothing_comes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of the connection is lost on its way, by a load balancer for instance."""
+def test_exec_ends_after_the_status_without_a_close(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load balancer, for instance, may lose the close."""
     monkeypatch.setattr("gpuctl.kube.pod_exec._LAST", 0.2)
     ours, theirs = pair
     theirs.sendall(frame(bytes([STATUS]) + SUCCESS))
     assert _run(Channels(ours, V5), ExecStreams(None, print, print)) == 0
 
 
-def test_what_a_port_has_said_arrives_however_the_connection_ends() -> None:
-    """A web server that refuses an upload: it answers, and hears no more of it."""
-    ours, theirs = tcp()
+def test_port_forward_delivers_data_sent_before_the_close() -> None:
+    """A web server that refuses an upload answers before it has read the request."""
+    ours, theirs = tcp_pair()
     client, near = socket.socketpair()
     head = frame(b"\x00\x90\x1f") + frame(b"\x01\x90\x1f")
     theirs.sendall(head + frame(b"\x00413 too large") + ENDED)
@@ -305,8 +305,8 @@ def test_what_a_port_has_said_arrives_however_the_connection_ends() -> None:
         assert client.recv(100) == b"413 too large"
 
 
-def test_a_port_whose_connection_breaks_is_told() -> None:
-    ours, theirs = tcp()
+def test_port_forward_reports_a_broken_connection() -> None:
+    ours, theirs = tcp_pair()
     client, near = socket.socketpair()
     theirs.sendall(frame(b"\x00\x90\x1fhalf"))
     channels = Channels(ours, V4)

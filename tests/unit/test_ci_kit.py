@@ -1,7 +1,7 @@
-"""The CI kit, run as far as it runs here: pre-commit, the Action's steps, GitLab's scripts, Argo CD's plugin.
+"""The CI kit: pre-commit, the steps of the Action, GitLab's scripts and Argo CD's plugin, run locally.
 
-All of it on ``examples/team-repo``. What needs a registry or Go is left out with one line where there is none; with
-``CI=true`` it fails instead.
+All tests use ``examples/team-repo``. A test that needs a registry or Go is skipped without one; with ``CI=true`` it
+fails.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PLUGIN = yaml.safe_load((ROOT / "deploy" / "argocd" / "plugin.yaml").read_text()
 
 
 def missing(what: str) -> NoReturn:
-    """End a test whose tool is not here."""
+    """Skip a test whose tool is missing; with ``CI`` set, fail it."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)
@@ -52,7 +52,7 @@ def missing(what: str) -> NoReturn:
 
 @pytest.fixture
 def team(tmp_path: Path) -> Repository:
-    """The example as a repository with one commit."""
+    """Return the example as a repository with one commit."""
     shutil.copytree(TEAM, tmp_path / "team", symlinks=True)
     repository = Repository(tmp_path / "team")
     repository.commit()
@@ -60,7 +60,7 @@ def team(tmp_path: Path) -> Repository:
 
 
 def edit(repository: Repository, name: str, old: str, new: str) -> None:
-    """Replace what occurs in a file."""
+    """Replace a text that occurs in a file."""
     text = (repository.root / name).read_text()
     assert old in text
     repository.write(name, text.replace(old, new))
@@ -77,7 +77,7 @@ def script(command: list[str], directory: Path, environment: Mapping[str, str]) 
 # The example -----------------------------------------------------------------------------------------------
 
 
-def test_the_example_is_clean() -> None:
+def test_example_passes_all_checks() -> None:
     found = gpuctl(TEAM, "validate", "--strict", ".")
     assert (found.code, found.out) == (0, "12 documents ok: 34 objects for Kubernetes 1.36\n")
     assert gpuctl(TEAM, "fmt", "--check", ".").code == 0
@@ -85,19 +85,19 @@ def test_the_example_is_clean() -> None:
     assert (checked.code, checked.out) == (0, "rendered is up to date\n")
 
 
-def test_the_example_is_what_its_readme_says() -> None:
+def test_readme_of_the_example_lists_its_files() -> None:
     documents = library.compile(TEAM).documents
     kinds = sorted(document.kind for document in documents)
     jobs = ["compute", "inference", "inference", "notebook", "training", "training"]
     assert kinds == sorted([*jobs, "platform", "pool", "pool", "pool", "quota", "quota"])
     listed = re.findall(r"^\| (`.*?) \|", (TEAM / "README.md").read_text(), re.MULTILINE)
     names = {name for cell in listed for name in re.findall(r"`([^`]+)`", cell)}
-    # `rendered` holds no document; caches of tools are nobody's.
+    # The README lists every entry of the directory, also `rendered`, which holds no document.
     there = {f"{path.name}/" if path.is_dir() else path.name for path in TEAM.iterdir()}
     assert names == there - {"README.md"}
 
 
-def test_the_manifests_of_the_example_are_valid() -> None:
+def test_manifests_of_the_example_are_valid() -> None:
     objects = list(objects_in(TEAM / "rendered").values())
     assert len(objects) == len(list((TEAM / "rendered").rglob("*.yaml"))) == 26
     validator = schema_validator("1.36")
@@ -108,7 +108,7 @@ def test_the_manifests_of_the_example_are_valid() -> None:
         missing(str(error))
 
 
-def test_all_checks_of_the_example_build_alike() -> None:
+def test_all_ci_configurations_use_the_same_build_options() -> None:
     (hooks,) = (repo["hooks"] for repo in PRE_COMMIT["repos"])
     (build,) = (hook["args"] for hook in hooks if hook["id"] == "gpuctl-build")
     (step,) = (step for step in WORKFLOW["jobs"]["check"]["steps"] if step.get("id") == "gpuctl")
@@ -123,13 +123,13 @@ def test_all_checks_of_the_example_build_alike() -> None:
 
 @pytest.fixture
 def installed() -> Path:
-    """The ``bin`` of the Python that runs the tests, in which gpuctl is installed."""
+    """Return the ``bin`` directory of the Python that runs the tests, where gpuctl is installed."""
     return Path(sys.executable).parent
 
 
 @pytest.mark.slow
-def test_the_action_installs_gpuctl(team: Repository, tmp_path: Path) -> None:
-    """Dependencies are this interpreter's, so that a registry is asked for the build backend alone."""
+def test_action_installs_gpuctl(team: Repository, tmp_path: Path) -> None:
+    """Dependencies come from this interpreter, so that only the build backend is downloaded."""
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     (packages,) = venv.glob("lib/python*/site-packages")
@@ -148,7 +148,7 @@ def test_the_action_installs_gpuctl(team: Repository, tmp_path: Path) -> None:
     }
 
 
-# How GitHub runs a step of a composite action, and GitLab a script. Source: the workflow syntax's `shell`.
+# The shells of a composite action's steps and of GitLab's scripts. Source: the workflow syntax's `shell`.
 SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]}
 
 
@@ -156,7 +156,7 @@ SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]}
 
 
 class Action:
-    """The steps of ``action.yml`` in order, as a runner runs them: conditions, environment, outcomes."""
+    """The steps of ``action.yml`` in order, run like by a runner: conditions, environment, outcomes."""
 
     def __init__(self, team: Repository, bin_directory: Path, **inputs: str) -> None:
         self.directory = team.root
@@ -173,7 +173,7 @@ class Action:
         self.ran: dict[str, Outcome] = {}
 
     def run(self) -> dict[str, Outcome]:
-        """What each step did, by name; a step that was left out is missing."""
+        """Run the steps; return the outcome of each by its name, without the skipped ones."""
         failed = False
         for step in ACTION["runs"]["steps"]:
             if "run" not in step or step["name"] == "Install gpuctl":
@@ -222,18 +222,18 @@ class Action:
             "GITHUB_STEP_SUMMARY": str(self.temporary / "summary"),
             "GITHUB_OUTPUT": str(self.temporary / "output"),
             **self.github,
-            # A value may be an expression itself, which is filled in once more: the default of `base` is one.
+            # A value may be an expression whose value is another one, as the default of `base`: expand it twice.
             **{name: self._filled(self._filled(value)) for name, value in step.get("env", {}).items()},
         }
         return script([*SHELLS[step["shell"]], step["run"]], self.directory, environment)
 
     def written(self, name: str) -> str:
-        """What the steps wrote to a file of the runner's."""
+        """Return what the steps wrote to a file of the runner."""
         path = self.temporary / name
         return path.read_text() if path.exists() else ""
 
 
-def test_the_action_on_a_pull_request(team: Repository, installed: Path) -> None:
+def test_action_writes_report_and_summary_of_a_pull_request(team: Repository, installed: Path) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     edit(team, "jobs/vision/segment.yaml", "gpu: 4,", "gpu: 6,")
     built = team.gpuctl("build", ".", "-o", "rendered", "--gitops", "argocd")
@@ -253,12 +253,12 @@ def test_the_action_on_a_pull_request(team: Repository, installed: Path) -> None
     assert team.git("status", "--porcelain") == ""
 
 
-def test_the_action_when_something_is_wrong(team: Repository, installed: Path) -> None:
+def test_action_fails_for_invalid_documents_and_stale_manifests(team: Repository, installed: Path) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     edit(team, "jobs/nlp/chat.yaml", "maxReplicas: 6", "maxReplicas: 60")
     action = Action(team, installed, output="rendered", build_options="--gitops argocd", base=base)
     steps = action.run()
-    # The manifests are checked too when the report says that something does not fit.
+    # The manifests are checked although the impact report found a problem.
     assert {name: ran.code for name, ran in steps.items()} == {
         "Validate": 0,
         "Impact": 1,
@@ -272,11 +272,11 @@ def test_the_action_when_something_is_wrong(team: Repository, installed: Path) -
     again = action.run()
     assert {name: ran.code for name, ran in again.items()} == {"Validate": 1, "Impact": 2}
     assert re.match(r"::error file=jobs/nlp/chat.yaml,line=9,", again["Validate"].out)
-    # That of the run before.
+    # The report of the first run.
     assert action.written("output").count("report=") == 1
 
 
-def test_the_action_reports_a_job_that_no_node_takes(team: Repository, installed: Path) -> None:
+def test_action_reports_a_job_that_fits_no_node(team: Repository, installed: Path) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: 100,")
     action = Action(team, installed, base=base)
@@ -284,15 +284,17 @@ def test_the_action_reports_a_job_that_no_node_takes(team: Repository, installed
     assert "inference chat in nlp: the job needs 100 GPUs on one node" in action.written("summary")
 
 
-def test_the_action_outside_of_a_pull_request(team: Repository, installed: Path) -> None:
+def test_action_only_validates_outside_a_pull_request(team: Repository, installed: Path) -> None:
     assert list(Action(team, installed).run()) == ["Validate"]
     edit(team, "quotas.yaml", "gpu: 32", "gpu: 3")
     assert Action(team, installed, files="quotas.yaml jobs").run()["Validate"].code == 0
     assert Action(team, installed, files="quotas.yaml jobs", strict="true").run()["Validate"].code == 1
 
 
-def older_segment(team: Repository) -> tuple[str, str, str]:
-    """Three commits: before and after an older version has rendered a training, and one in which that is unchanged."""
+def commit_older_rendering(team: Repository) -> tuple[str, str, str]:
+    """Return three commits: before and after another version rendered a training, and a later one without a change of
+    it.
+    """
     (path,) = (team.root / "rendered/vision").glob("job-segment-*.yaml")
     without = team.git("rev-parse", "HEAD").strip()
     rendered_by_another_version(team, f"rendered/vision/{path.name}")
@@ -308,17 +310,17 @@ KEPT += "rendered is up to date\n"
     [
         ("pull_request", 1, None, 0),
         ("pull_request", 0, None, 1),
-        # The pull request's own commit before it was pushed to.
+        # The pull request's own commit before the push.
         ("pull_request", None, 1, 1),
         ("push", None, 1, 0),
         pytest.param("push", None, 0, 1, marks=pytest.mark.slow),
         pytest.param("push", None, None, 1, marks=pytest.mark.slow),
     ],
 )
-def test_the_action_accepts_older_manifests_of_the_base_alone(
+def test_action_keeps_older_manifests_of_the_base_only(
     team: Repository, installed: Path, event: str, base: int | None, before: int | None, code: int
 ) -> None:
-    commits = older_segment(team)
+    commits = commit_older_rendering(team)
     named = "" if base is None else commits[base]
     action = Action(team, installed, output="rendered", build_options="--gitops argocd", base=named)
     action.event, action.before = event, "0" * 40 if before is None else commits[before]
@@ -336,16 +338,16 @@ def test_the_action_accepts_older_manifests_of_the_base_alone(
         ({}, 1),
     ],
 )
-def test_gitlab_accepts_older_manifests_of_the_base_alone(
+def test_gitlab_keeps_older_manifests_of_the_base_only(
     team: Repository, installed: Path, shell: str, variables: dict[str, int], code: int
 ) -> None:
-    commits = older_segment(team)
+    commits = commit_older_rendering(team)
     values = {"CI_COMMIT_BEFORE_SHA": "0" * 40, **{name: commits[at] for name, at in variables.items()}}
     checked = gitlab(team, "gpuctl-build", installed, shell, **values)
     assert (checked.code, checked.out == KEPT) == (code, code == 0), checked.out + checked.err
 
 
-def test_the_action_fetches_the_base(team: Repository, installed: Path) -> None:
+def test_action_fetches_the_base_commit(team: Repository, installed: Path) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     edit(team, "jobs/vision/segment.yaml", "gpu: 4,", "gpu: 6,")
     team.commit()
@@ -357,7 +359,7 @@ def test_the_action_fetches_the_base(team: Repository, installed: Path) -> None:
     assert "+2 GPUs" in action.written("summary")
 
 
-def test_inputs_of_the_action_are_never_part_of_a_script() -> None:
+def test_scripts_contain_no_expressions() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
     for job in WORKFLOW["jobs"].values():
@@ -365,7 +367,7 @@ def test_inputs_of_the_action_are_never_part_of_a_script() -> None:
             assert "${{" not in step.get("run", "")
 
 
-def test_the_action_takes_hostile_inputs_as_names(team: Repository, installed: Path) -> None:
+def test_action_does_not_execute_hostile_inputs(team: Repository, installed: Path) -> None:
     made = team.root / "made"
     for files in (f". ; touch {made}", f"$(touch {made})", "--help", "`touch made`"):
         ran = Action(team, installed, files=files, base="HEAD").run()
@@ -375,7 +377,7 @@ def test_the_action_takes_hostile_inputs_as_names(team: Repository, installed: P
 
 
 @pytest.mark.parametrize("files", ["quotas.yaml\njobs\n", "  quotas.yaml\n\n  jobs", "quotas.yaml jobs\npools.yaml"])
-def test_files_of_the_action_on_several_lines(team: Repository, installed: Path, files: str) -> None:
+def test_files_input_may_have_several_lines(team: Repository, installed: Path, files: str) -> None:
     edit(team, "quotas.yaml", "gpu: 32", "gpu: three")
     edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")
     ran = Action(team, installed, files=files, base="HEAD").run()
@@ -385,12 +387,12 @@ def test_files_of_the_action_on_several_lines(team: Repository, installed: Path,
     assert ran["Impact"].code == 2
 
 
-def test_build_options_of_the_action_on_several_lines(team: Repository, installed: Path) -> None:
+def test_build_options_input_may_have_several_lines(team: Repository, installed: Path) -> None:
     action = Action(team, installed, output="rendered", build_options="--gitops\nargocd\n")
     assert action.run()["Check the rendered manifests"].out == "rendered is up to date\n"
 
 
-def test_a_pull_request_cannot_replace_the_tools_that_check_it(team: Repository, installed: Path) -> None:
+def test_pull_request_cannot_replace_the_tools_that_check_it(team: Repository, installed: Path) -> None:
     made = team.root / "made"
     for name in ("pip.py", "pip/__init__.py", "pip/__main__.py", "json.py", "urllib/__init__.py", "gpuctl/__init__.py"):
         team.write(name, f"open({str(made)!r}, 'w')\n")
@@ -405,7 +407,7 @@ def test_a_pull_request_cannot_replace_the_tools_that_check_it(team: Repository,
     assert not made.exists()
 
 
-def test_the_action_refuses_pull_request_target(team: Repository, installed: Path) -> None:
+def test_action_refuses_pull_request_target(team: Repository, installed: Path) -> None:
     action = Action(team, installed)
     action.event = "pull_request_target"
     ran = action.run()
@@ -414,7 +416,7 @@ def test_the_action_refuses_pull_request_target(team: Repository, installed: Pat
 
 
 class GitHub:
-    """The comments of issues over HTTP. Source: docs.github.com/rest/issues/comments."""
+    """GitHub's API of issue comments. Source: docs.github.com/rest/issues/comments."""
 
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = []
@@ -456,26 +458,28 @@ class GitHub:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def add(self, login: str, body: str) -> None:
-        """Somebody comments."""
+        """Add a comment of a user."""
         self.comments.append({"id": 1000 + len(self.comments), "user": {"login": login}, "body": body})
 
     @property
     def bodies(self) -> list[str]:
-        """What the comments say."""
+        """The texts of the comments."""
         return [comment["body"] for comment in self.comments]
 
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
-    """A GitHub with no comment yet."""
+    """Run a GitHub without comments."""
     server = GitHub()
     yield server
     server.server.shutdown()
     server.server.server_close()
 
 
-def commented(team: Repository, installed: Path, github: GitHub, *, fork: bool = False, **inputs: str) -> Outcome:
-    """What the action's step that comments did."""
+def run_comment_step(
+    team: Repository, installed: Path, github: GitHub, *, fork: bool = False, **inputs: str
+) -> Outcome:
+    """Run the action; return the outcome of its step "Comment"."""
     action = Action(team, installed, comment="true", **inputs)
     head = {"repo": None if fork else {"full_name": "org/team"}}
     event = action.temporary / "event.json"
@@ -490,39 +494,39 @@ def commented(team: Repository, installed: Path, github: GitHub, *, fork: bool =
     return action.run()["Comment"]
 
 
-def test_the_action_replaces_its_own_comment_and_no_other(team: Repository, installed: Path, github: GitHub) -> None:
+def test_action_replaces_only_its_own_comment(team: Repository, installed: Path, github: GitHub) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     for number in range(120):
         github.add("alice", f"comment {number}")
-    assert commented(team, installed, github, base=base).code == 0
+    assert run_comment_step(team, installed, github, base=base).code == 0
     mark, _, first = github.bodies[120].partition("\n")
     assert first.startswith("## GPU impact: no change")
     github.add("mallory", f"{mark}\nforged")
     github.add("github-actions[bot]", "the comment of another action")
     others = [body for number, body in enumerate(github.bodies) if number != 120]
     edit(team, "jobs/vision/segment.yaml", "gpu: 4,", "gpu: 6,")
-    assert commented(team, installed, github, base=base).code == 0
+    assert run_comment_step(team, installed, github, base=base).code == 0
     assert github.bodies[120].startswith(f"{mark}\n## GPU impact: +2 GPUs")
     assert [body for number, body in enumerate(github.bodies) if number != 120] == others
-    # A second use of the action in the workflow has a comment of its own.
-    assert commented(team, installed, github, base=base, files="jobs\nquotas.yaml pools.yaml").code == 0
+    # A second use of the action in the workflow has its own comment.
+    assert run_comment_step(team, installed, github, base=base, files="jobs\nquotas.yaml pools.yaml").code == 0
     assert len(github.bodies) == 124
 
 
-def test_the_action_does_not_comment_for_a_fork(team: Repository, installed: Path, github: GitHub) -> None:
-    ran = commented(team, installed, github, fork=True, base="HEAD")
+def test_action_does_not_comment_on_a_pull_request_of_a_fork(team: Repository, installed: Path, github: GitHub) -> None:
+    ran = run_comment_step(team, installed, github, fork=True, base="HEAD")
     assert (ran.code, github.calls) == (0, [])
     assert ran.out.startswith("::notice::the pull request comes from a fork")
 
 
-def test_a_comment_that_github_refuses(team: Repository, installed: Path, github: GitHub) -> None:
+def test_refused_comment_fails_with_advice(team: Repository, installed: Path, github: GitHub) -> None:
     github.status = 403
-    ran = commented(team, installed, github, base="HEAD")
+    ran = run_comment_step(team, installed, github, base="HEAD")
     assert (ran.code, ran.err) == (1, "")
     assert ran.out.startswith("::error::GitHub refuses the comment (403): give the job `permissions: ")
 
 
-def test_a_report_that_is_longer_than_a_comment(tmp_path: Path) -> None:
+def test_long_report_is_cut_to_the_comment_limit(tmp_path: Path) -> None:
     comment = runpy.run_path(str(ROOT / "deploy" / "github" / "comment.py"))
     body = comment["body_of"]("<!-- m -->", "x" * 70_000)
     assert len(body) == 65_536
@@ -530,7 +534,7 @@ def test_a_report_that_is_longer_than_a_comment(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_workflows_with_actionlint(tmp_path: Path) -> None:
+def test_workflow_passes_actionlint(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     shutil.copy(ROOT / "action.yml", tmp_path)
     text = (TEAM / ".github" / "workflows" / "gpuctl.yml").read_text()
@@ -541,7 +545,7 @@ def test_workflows_with_actionlint(tmp_path: Path) -> None:
         assert run_actionlint(tmp_path) == []
     except ProgramMissing as error:
         missing(str(error))
-    # It knows the action's inputs and outputs: names that the action lacks are found.
+    # actionlint reads the action's inputs and outputs: it reports names that the action does not have.
     repository.write(".github/workflows/gpuctl.yml", local.replace("output: rendered", "outptu: rendered"))
     assert any('input "outptu" is not defined' in line for line in run_actionlint(tmp_path))
     step = '      - run: cat "$REPORT"\n        env:\n          REPORT: ${{ steps.gpuctl.outputs.%s }}\n'
@@ -555,7 +559,7 @@ def test_workflows_with_actionlint(tmp_path: Path) -> None:
 
 
 def gitlab(team: Repository, job: str, installed: Path, shell: str = "bash", **variables: str) -> Outcome:
-    """Run a job's scripts as GitLab's runner does: all lines in one shell that ends at the first failure."""
+    """Run a job's scripts like GitLab's runner: all lines in one shell that exits at the first failure."""
     spec = {**JOBS[".gpuctl"], **JOBS[job]}
     assert JOBS[job]["extends"] == ".gpuctl"
     environment = {
@@ -565,14 +569,14 @@ def gitlab(team: Repository, job: str, installed: Path, shell: str = "bash", **v
         **{name: str(value) for name, value in spec.get("variables", {}).items()},
         **variables,
     }
-    # Installing is the Action's test.
+    # The installation is tested with the Action.
     lines = [line for line in spec["before_script"] if "pip install" not in line] + spec["script"]
     options = ["-eo", "pipefail"] if shell == "bash" else ["-e"]
     return script([shell, *options, "-c", "\n".join(lines)], team.root, environment)
 
 
 @pytest.mark.parametrize("shell", ["bash", pytest.param("sh", marks=pytest.mark.slow)])
-def test_gitlab_jobs_on_a_merge_request(team: Repository, installed: Path, shell: str) -> None:
+def test_gitlab_jobs_check_a_merge_request(team: Repository, installed: Path, shell: str) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     assert gitlab(team, "gpuctl-validate", installed, shell).code == 0
     assert "<testsuite" in (team.root / "gpuctl.xml").read_text()
@@ -592,7 +596,7 @@ def test_gitlab_jobs_on_a_merge_request(team: Repository, installed: Path, shell
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "sh"])
-def test_gitlab_installs_what_is_pinned_and_nothing_else(team: Repository, installed: Path, shell: str) -> None:
+def test_gitlab_installs_only_pinned_packages(team: Repository, installed: Path, shell: str) -> None:
     commit, digest = "0123456789abcdef" * 2 + "01234567", "0123456789abcdef" * 4
     ways = {
         f"git+https://git.example.com/tools/gpuctl@{commit}": 0,
@@ -619,7 +623,9 @@ def test_gitlab_installs_what_is_pinned_and_nothing_else(team: Repository, insta
 
 
 def test_gitlab_jobs_run_in_one_pipeline() -> None:
-    """A job without rules is in branch pipelines only, one with others in both: two pipelines for a push."""
+    """A job without rules runs in branch pipelines only; mixed with merge request rules, a push would start two
+    pipelines.
+    """
     names = [name for name in JOBS if name.startswith("gpuctl-")]
     assert names == ["gpuctl-validate", "gpuctl-build", "gpuctl-impact"]
     for name in names:
@@ -635,7 +641,7 @@ def test_gitlab_jobs_run_in_one_pipeline() -> None:
 
 @pytest.fixture(scope="module")
 def hooks(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """gpuctl's repository as pre-commit clones it."""
+    """Return gpuctl's repository as pre-commit clones it."""
     repository = Repository(tmp_path_factory.mktemp("hooks") / "gpuctl")
     for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
         shutil.copy(ROOT / name, repository.root)
@@ -646,7 +652,7 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.mark.slow
-def test_a_real_run_of_pre_commit(team: Repository, hooks: Repository) -> None:
+def test_pre_commit_runs_the_hooks(team: Repository, hooks: Repository) -> None:
     program = Path(sys.executable).with_name("pre-commit")
     if not program.exists():
         missing("pre-commit is missing: pip install pre-commit")
@@ -684,7 +690,7 @@ def test_a_real_run_of_pre_commit(team: Repository, hooks: Repository) -> None:
     team.git("add", "--all")
     assert run()[0] == 0
 
-    # A commit that only deletes leaves no file to look at, and makes the manifests stale all the same.
+    # A commit that only deletes has no file to check, but makes the manifests stale.
     team.commit()
     team.remove("jobs/vision/segment.yaml")
     team.git("add", "--all")
@@ -697,7 +703,7 @@ def test_a_real_run_of_pre_commit(team: Repository, hooks: Repository) -> None:
 
 
 def argocd(part: str, directory: Path, installed: Path, **environment: str) -> Outcome:
-    """Run a command of the plugin as the CMP server does, with next to no environment."""
+    """Run a command of the plugin like the CMP server, with a minimal environment."""
     spec = PLUGIN["spec"]["generate"] if part == "generate" else PLUGIN["spec"]["discover"]["find"]
     command = [*spec["command"], *spec.get("args", [])]
     return script(command, directory, {"PATH": f"{installed}:/usr/bin:/bin", **environment})
@@ -705,11 +711,11 @@ def argocd(part: str, directory: Path, installed: Path, **environment: str) -> O
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The example as Argo CD sends it to the plugin: without ``.git``."""
+    """Return the example as Argo CD sends it to the plugin: without ``.git``."""
     return Path(shutil.copytree(TEAM, tmp_path / "source"))
 
 
-def test_the_plugin_discovers(source: Path, installed: Path, tmp_path: Path) -> None:
+def test_plugin_discovers_documents(source: Path, installed: Path, tmp_path: Path) -> None:
     found = argocd("discover", source, installed)
     assert (found.code, found.err) == (0, "")
     assert "./jobs/nlp/chat.yaml" in found.out.splitlines()
@@ -723,16 +729,16 @@ def test_the_plugin_discovers(source: Path, installed: Path, tmp_path: Path) -> 
     assert argocd("discover", broken, installed).code == 0
 
 
-def test_the_plugin_generates_only_yaml(source: Path, installed: Path) -> None:
+def test_plugin_prints_only_yaml_to_stdout(source: Path, installed: Path) -> None:
     found = argocd("generate", source, installed)
     assert found.code == 0
     objects = list(yaml.load_all(found.out, Loader=yaml.CSafeLoader))
     assert objects == library.compile(TEAM, gitops="argocd").objects
     assert len(objects) == 26
-    assert "note[GPU606]" in found.err, "what there is to say goes to standard error"
+    assert "note[GPU606]" in found.err, "diagnostics go to standard error"
 
 
-def test_the_plugin_takes_parameters(source: Path, installed: Path) -> None:
+def test_plugin_reads_its_parameters(source: Path, installed: Path) -> None:
     (source / "job.yaml").write_text(
         "kind: training\njob: {name: a}\nenvironment: {image: registry.example.com/a:v1}\n"
     )
@@ -747,14 +753,14 @@ def test_the_plugin_takes_parameters(source: Path, installed: Path) -> None:
     assert namespaces(PARAM_FILES="job.yaml", ARGOCD_APP_NAMESPACE="apps") == ["apps"]
     assert namespaces(PARAM_FILES="job.yaml", ARGOCD_APP_NAMESPACE="apps", PARAM_NAMESPACE="mine") == ["mine"]
     assert namespaces(PARAM_FILES="jobs/nlp") == ["nlp"]
-    # The environment variable of a parameter; source: Argo CD's documentation of plugins.
+    # The environment variables of parameters. Source: Argo CD's documentation of plugins.
     names = {f"PARAM_{item['name'].upper()}" for item in PLUGIN["spec"]["parameters"]["static"]}
     script_text = " ".join(PLUGIN["spec"]["generate"]["command"])
     assert set(re.findall(r"PARAM_\w+", script_text)) == names
 
 
 @pytest.mark.parametrize("files", ["../secret.yaml", "/proc/self/environ", "jobs/../../secret.yaml", "..", "jobs/.."])
-def test_the_plugin_reads_nothing_outside(source: Path, installed: Path, files: str) -> None:
+def test_plugin_reads_no_file_outside_the_source(source: Path, installed: Path, files: str) -> None:
     (source.parent / "secret.yaml").write_text("kind: training\npassword: hunter2\n")
     found = argocd("generate", source, installed, PARAM_FILES=files, SECRET="hunter2")
     assert (found.code, found.out) == (1, "")
@@ -763,7 +769,7 @@ def test_the_plugin_reads_nothing_outside(source: Path, installed: Path, files: 
 
 
 @pytest.mark.parametrize("value", ["x; touch made", "$(touch made)", "`touch made`", "-", "--help", "'; touch made; '"])
-def test_what_an_application_sets_is_no_command(source: Path, installed: Path, value: str) -> None:
+def test_plugin_does_not_execute_parameter_values(source: Path, installed: Path, value: str) -> None:
     for variables in ({"PARAM_FILES": value}, {"PARAM_NAMESPACE": value}, {"ARGOCD_APP_NAMESPACE": value}):
         found = argocd("generate", source, installed, **variables)
         assert found.out == ""
@@ -771,14 +777,14 @@ def test_what_an_application_sets_is_no_command(source: Path, installed: Path, v
     assert not (source / "made").exists()
 
 
-def test_a_broken_document_fails_the_sync_and_says_why(source: Path, installed: Path) -> None:
+def test_invalid_document_fails_the_sync_with_diagnostics(source: Path, installed: Path) -> None:
     (source / "jobs" / "bad.yaml").write_text("kind: training\nversion: v0.1\njob: {name: Bad_Name}\n")
     found = argocd("generate", source, installed)
     assert (found.code, found.out) == (1, "")
     assert "jobs/bad.yaml:3" in found.err
 
 
-def test_the_fields_of_the_plugin() -> None:
+def test_plugin_configuration_has_only_documented_fields() -> None:
     """Source: argo-cd/docs/operator-manual/config-management-plugins.md."""
     assert (PLUGIN["apiVersion"], PLUGIN["kind"]) == ("argoproj.io/v1alpha1", "ConfigManagementPlugin")
     assert set(PLUGIN["spec"]) <= {"version", "init", "generate", "discover", "parameters", "preserveFileMode"}
@@ -788,8 +794,8 @@ def test_the_fields_of_the_plugin() -> None:
         assert set(item) <= {"name", "title", "tooltip", "required", "itemType", "collectionType", "string"}
 
 
-def test_the_sidecar() -> None:
-    """What Argo CD's documentation says to check twice; and as a part of a Deployment it is valid."""
+def test_sidecar_is_valid_and_has_the_documented_mounts() -> None:
+    """The requirements of Argo CD's documentation; and a Deployment with the sidecar is valid."""
     patch = yaml.safe_load((ROOT / "deploy" / "argocd" / "sidecar.yaml").read_text())
     pod = patch["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -801,7 +807,7 @@ def test_the_sidecar() -> None:
     assert mounts["/var/run/argocd"]["name"] == "var-files"
     assert mounts["/home/argocd/cmp-server/plugins"]["name"] == "plugins"
     own = {volume["name"] for volume in pod["volumes"]}
-    # Argo CD's own deployment has these two; its `tmp` must not be shared.
+    # Argo CD's own Deployment has these two volumes; its `tmp` must not be shared.
     assert {mount["name"] for mount in mounts.values()} == own | {"var-files", "plugins"}
     assert mounts["/tmp"]["name"] in own
     selector = {"app.kubernetes.io/name": "argocd-repo-server"}
@@ -817,14 +823,14 @@ def test_the_sidecar() -> None:
     assert schema_validator("1.36").check(deployment) == []
 
 
-def test_applications_name_what_there_is() -> None:
+def test_applications_reference_existing_paths_and_parameters() -> None:
     plain, rendering = (
         yaml.safe_load((ROOT / "deploy" / "argocd" / name).read_text())
         for name in ("application.yaml", "application-plugin.yaml")
     )
     assert (TEAM / plain["spec"]["source"]["path"]).is_dir()
     assert plain["spec"]["source"]["directory"] == {"recurse": True}
-    # Named `NAME-VERSION` when the plugin has a version; source: Argo CD's documentation of plugins.
+    # A plugin with a version is named `NAME-VERSION`. Source: Argo CD's documentation of plugins.
     assert "version" not in PLUGIN["spec"]
     used = rendering["spec"]["source"]["plugin"]
     assert used["name"] == PLUGIN["metadata"]["name"]
@@ -841,7 +847,7 @@ def test_flux_applies_the_rendered_directory() -> None:
 
 
 @pytest.mark.parametrize(("image", "user"), [("Dockerfile", "999"), ("service/Dockerfile", "65532:65532")])
-def test_the_images_copy_what_the_package_needs(image: str, user: str) -> None:
+def test_images_copy_the_files_the_package_needs(image: str, user: str) -> None:
     lines = (ROOT / "deploy" / image).read_text().splitlines()
     copied = [
         name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]

@@ -1,6 +1,6 @@
-"""The command line as its users meet it: help, mistakes, exit codes, streams, formats, files.
+"""The command line: help, usage errors, exit codes, streams, output formats, files.
 
-Most tests call ``run`` in this process. What only a process shows (pipes, signals, imports) is run as one.
+Most tests call ``run`` in this process. Tests of pipes, signals and imports start a process.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Patch = pytest.MonkeyPatch
 
 @pytest.fixture
 def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: Patch) -> Cli:
-    """Run a command line in this process."""
+    """Return a function that runs a command line in this process."""
 
     def call(*arguments: str | Path, stdin: str | bytes = b"") -> Outcome:
         data = stdin.encode() if isinstance(stdin, str) else stdin
@@ -76,7 +76,7 @@ def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: Patch) -> Cli:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """A current directory of its own; a git root, so that no platform.yaml above it is found."""
+    """Return a new current directory with documents; a git root, so that no platform.yaml above it is found."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     files = {"good": GOOD, "bad": BAD, "warned": WARNED, "untidy": UNTIDY, "training": GOOD}
@@ -86,7 +86,7 @@ def here(tmp_path: Path, monkeypatch: Patch) -> Path:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of a child process that imports gpuctl from the tree."""
+    """Return the environment of a child process that imports gpuctl from the source tree."""
     return {**os.environ, "PYTHONPATH": str(COMPILER), "PYTHONUTF8": "1", **changes}
 
 
@@ -105,7 +105,7 @@ CLUSTER_COMMANDS |= {"exec", "port-forward", "serve", "usage", "wait"}
 
 @pytest.fixture(autouse=True)
 def no_cluster(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test here finds the developer's own cluster."""
+    """Hide the developer's own cluster."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path_factory.mktemp("home") / "none"))
 
 
@@ -113,7 +113,7 @@ def no_cluster(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 def examples(text: str) -> list[str]:
-    """The command lines that a help text shows as ``$ gpuctl ...``."""
+    """Return the command lines that a help text shows as ``$ gpuctl ...``."""
     return [line.strip()[2:] for line in text.splitlines() if line.strip().startswith("$ gpuctl")]
 
 
@@ -125,16 +125,16 @@ def test_help_lists_every_command(gpuctl: Cli) -> None:
     assert max(map(len, lines)) <= 80, "it fits the smallest terminal"
     assert len(COMMANDS) == len(set(COMMANDS)), "each command once"
     modules = {path.stem for path in (COMPILER / "gpuctl" / "cli" / "commands").glob("[a-z]*")}
-    assert {name.replace("-", "_") for name in COMMANDS} == modules, "no command is left out"
+    assert {name.replace("-", "_") for name in COMMANDS} == modules, "every command is listed"
     for group in OVERVIEW.values():
         for line in group:
             assert re.search(rf"^  .{{9}}{', '.join(line.commands)} +{re.escape(line.text)}$", found.out, re.MULTILINE)
     assert gpuctl("-h").out == found.out
-    assert gpuctl().code == 2, "no command is a usage error, and shows the help"
+    assert gpuctl().code == 2, "a call without a command is a usage error"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command(name: str, gpuctl: Cli) -> None:
+def test_help_of_each_command_shows_an_example(name: str, gpuctl: Cli) -> None:
     found = gpuctl(name, "--help")
     assert (found.code, found.err) == (0, "")
     assert found.out.startswith(f"Usage: gpuctl {name} ")
@@ -143,14 +143,14 @@ def test_help_of_a_command(name: str, gpuctl: Cli) -> None:
 
 
 def commit(directory: Path) -> None:
-    """Make a directory a git repository with all its files in one commit."""
+    """Make a directory a git repository with one commit of all files."""
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
     for arguments in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "all"]):
         subprocess.run(["git", *arguments], cwd=directory, check=True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_in_help_run(name: str, gpuctl: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here))
     if name in ("impact", "drift"):
         commit(here)
@@ -158,14 +158,14 @@ def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path, monkey
         program, *arguments = shlex.split(example.partition(" > ")[0])
         found = gpuctl(*arguments)
         if name in CLUSTER_COMMANDS:
-            # Their options are right; tests/cluster runs them where there is a cluster.
+            # The options are valid; tests/cluster runs these commands with a cluster.
             assert (program, found.code) == ("gpuctl", 3), example
             assert bool(found.out) == ("json" in arguments), example
             missing = "cluster.json cannot be read" if "--snapshot" in arguments else "there is no kubeconfig at "
             assert found.err.startswith(f"error: {missing}"), example
             continue
         if name in ("login", "logout"):
-            # Nobody can be asked for a token, and nobody is logged in; tests/service logs in and out.
+            # There is no terminal to ask for a token, and no saved login; tests/service logs in and out.
             assert (program, found.code) == ("gpuctl", 2), example
             continue
         assert (program, found.code, found.err) == ("gpuctl", 0, ""), example
@@ -173,14 +173,14 @@ def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path, monkey
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_what_it_does_in_a_line(name: str) -> None:
+def test_each_command_has_a_one_line_summary(name: str) -> None:
     command = main_module.cli.get_command(None, name)  # type: ignore[arg-type]
     assert command is not None
     assert command.name == name
     assert re.fullmatch(r"[A-Z].{10,70}\.", command.short_help or "")
 
 
-def test_the_start_that_the_help_names_runs(gpuctl: Cli, here: Path) -> None:
+def test_first_steps_in_help_run(gpuctl: Cli, here: Path) -> None:
     text = " ".join(gpuctl("--help").out.split())
     assert "`gpuctl init training > job.yaml`" in text
     assert "`gpuctl render -f job.yaml`" in text
@@ -188,7 +188,7 @@ def test_the_start_that_the_help_names_runs(gpuctl: Cli, here: Path) -> None:
     assert gpuctl("render", "-f", "job.yaml").code == 0
 
 
-def test_version(gpuctl: Cli) -> None:
+def test_version_is_printed_as_text_and_json(gpuctl: Cli) -> None:
     import gpuctl as package
 
     assert gpuctl("--version").out == f"{package.__version__}\n"
@@ -210,12 +210,12 @@ def test_version(gpuctl: Cli) -> None:
         *COMMAND_HINTS.items(),
     ],
 )
-def test_unknown_command(typed: str, advice: str, gpuctl: Cli) -> None:
+def test_unknown_command_gets_advice(typed: str, advice: str, gpuctl: Cli) -> None:
     found = gpuctl(typed)
     assert (found.code, found.out) == (2, "")
     assert found.err.endswith(f"\nerror: There is no command `{typed}`. {advice}\n")
     for program, named in re.findall(r"`(gpuctl) ([a-z][a-z-]*)", advice):
-        assert named in COMMANDS, f"{program} {named} is advised"
+        assert named in COMMANDS, f"the advised command {program} {named} does not exist"
 
 
 @pytest.mark.parametrize(
@@ -226,14 +226,14 @@ def test_unknown_command(typed: str, advice: str, gpuctl: Cli) -> None:
         (("query", "qwen"), "gpuctl query jobs qwen"),
     ],
 )
-def test_the_name_of_a_job_where_a_kind_belongs(typed: tuple[str, str], advised: str, gpuctl: Cli) -> None:
+def test_job_name_in_place_of_a_kind_gets_advice(typed: tuple[str, str], advised: str, gpuctl: Cli) -> None:
     found = gpuctl(*typed)
     assert found.code == 2
     assert found.err.endswith(f" If `qwen` is a job: `{advised}`.\n")
-    assert gpuctl(*advised.split()[1:]).code == 3, "the advice is a command; there is no cluster here"
+    assert gpuctl(*advised.split()[1:]).code == 3, "the advised command is valid and fails for lack of a cluster"
 
 
-def test_create_is_not_a_misspelt_schema(gpuctl: Cli) -> None:
+def test_create_gets_no_spelling_suggestion(gpuctl: Cli) -> None:
     assert "Did you mean" not in gpuctl("create", "-f", "job.yaml").err
 
 
@@ -241,15 +241,15 @@ def test_create_is_not_a_misspelt_schema(gpuctl: Cli) -> None:
     ("command", "typed", "meant"),
     [("render", "--outpt", "--output"), ("render", "--git-ops", "--gitops"), ("fmt", "--chek", "--check")],
 )
-def test_unknown_option(command: str, typed: str, meant: str, gpuctl: Cli) -> None:
+def test_unknown_option_gets_a_suggestion(command: str, typed: str, meant: str, gpuctl: Cli) -> None:
     found = gpuctl(command, typed, "x")
     assert (found.code, found.out) == (2, "")
-    # Of several options that are alike older releases of click say that they are possible.
+    # With several similar options, older releases of click print "Possible options".
     assert re.search(rf"No such option:? '?{typed}'?.*(Did you mean|Possible options).*{meant}", found.err)
 
 
 @pytest.mark.parametrize("command", ["render", "validate", "fmt"])
-def test_no_input_is_a_usage_error_that_shows_what_to_write(command: str, gpuctl: Cli) -> None:
+def test_missing_input_is_a_usage_error_with_an_example(command: str, gpuctl: Cli) -> None:
     found = gpuctl(command)
     assert (found.code, found.out) == (2, "")
     assert f"Name a file, a directory, or - for standard input: `gpuctl {command} " in found.err
@@ -267,14 +267,14 @@ def test_no_input_is_a_usage_error_that_shows_what_to_write(command: str, gpuctl
         ["schema", "trainig"],
     ],
 )
-def test_usage_errors(arguments: list[str], gpuctl: Cli, here: Path) -> None:
+def test_invalid_arguments_exit_with_code_2(arguments: list[str], gpuctl: Cli, here: Path) -> None:
     found = gpuctl(*arguments)
     assert (found.code, found.out) == (2, "")
     assert "\nerror: " in found.err
     assert f"Try 'gpuctl {arguments[0]} --help' for help." in found.err
 
 
-def test_an_option_without_its_value(gpuctl: Cli) -> None:
+def test_option_without_a_value_is_reported(gpuctl: Cli) -> None:
     found = gpuctl("render", "-f")
     assert (found.code, found.out, found.err) == (2, "", "error: Option '-f' requires an argument.\n")
 
@@ -288,7 +288,7 @@ def test_namespace_must_be_a_legal_name(name: str, gpuctl: Cli, here: Path) -> N
         assert "Did you mean `team-a`?" in found.err
 
 
-def test_namespace_is_that_of_jobs_that_name_none(gpuctl: Cli, here: Path) -> None:
+def test_namespace_option_applies_to_jobs_without_a_namespace(gpuctl: Cli, here: Path) -> None:
     (here / "own.yaml").write_text(GOOD.replace("name: qwen2-sft", "name: own\n  namespace: team-b"))
     objects = list(yaml.safe_load_all(gpuctl("render", "-n", "team-a", "good.yaml", "own.yaml").out))
     jobs = {obj["metadata"]["name"]: obj["metadata"]["namespace"] for obj in objects if obj["kind"] == "Job"}
@@ -296,7 +296,7 @@ def test_namespace_is_that_of_jobs_that_name_none(gpuctl: Cli, here: Path) -> No
 
 
 @pytest.mark.parametrize("command", ["render", "validate", "fmt"])
-def test_missing_file(command: str, gpuctl: Cli, here: Path) -> None:
+def test_missing_file_is_reported_with_a_suggestion(command: str, gpuctl: Cli, here: Path) -> None:
     found = gpuctl(command, "trainng.yaml")
     assert found.code == 1
     shown = found.out if command == "validate" else found.err
@@ -305,13 +305,13 @@ def test_missing_file(command: str, gpuctl: Cli, here: Path) -> None:
     assert (found.err if command == "validate" else found.out) == ""
 
 
-def test_every_missing_file_is_named(gpuctl: Cli, here: Path) -> None:
+def test_all_missing_files_are_reported(gpuctl: Cli, here: Path) -> None:
     found = gpuctl("validate", "one.yaml", "good.yaml", "two.yaml", "-f", "three.yaml")
     assert (found.code, found.out.count("error[GPU001]")) == (1, 3)
     assert found.out.endswith("3 errors\n")
 
 
-def test_an_internal_error_shows_no_traceback(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+def test_internal_error_shows_no_traceback(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the moon is\nin the wrong place")
 
@@ -357,11 +357,11 @@ def test_render_writes_manifests_to_stdout_and_diagnostics_to_stderr(gpuctl: Cli
     assert [obj["kind"] for obj in yaml.safe_load_all(warned.out)] == ["PriorityClass", "Job"]
     assert warned.err.startswith("warning[GPU408]: ")
     assert warned.err.endswith("\n1 warning\n")
-    assert bad.out == "", "with an error nothing is printed"
+    assert bad.out == "", "nothing is printed if there are errors"
     assert bad.err.endswith("\n2 errors\n")
 
 
-def test_validate_writes_its_answer_to_stdout(gpuctl: Cli, here: Path) -> None:
+def test_validate_writes_diagnostics_to_stdout(gpuctl: Cli, here: Path) -> None:
     good, warned, bad = (gpuctl("validate", f"{name}.yaml") for name in ("good", "warned", "bad"))
     assert good.out == "1 document ok: 2 objects for Kubernetes 1.36\n"
     assert warned.out.startswith("warning[GPU408]: ")
@@ -370,7 +370,7 @@ def test_validate_writes_its_answer_to_stdout(gpuctl: Cli, here: Path) -> None:
     assert (good.err, warned.err, bad.err) == ("", "", "")
 
 
-def test_the_text_of_a_diagnostic(gpuctl: Cli, here: Path) -> None:
+def test_diagnostics_as_text(gpuctl: Cli, here: Path) -> None:
     assert gpuctl("validate", "bad.yaml").out == (
         "error[GPU202]: `gpu` is a whole number, not `four`\n"
         " --> bad.yaml:9:8\n"
@@ -399,13 +399,13 @@ def test_inputs_are_files_directories_and_stdin_in_any_mix(gpuctl: Cli, here: Pa
     assert "<stdin>:9:8" in gpuctl("render", "-", stdin=BAD).err
 
 
-def test_render_json_is_one_list_that_says_the_same(gpuctl: Cli, here: Path) -> None:
+def test_render_json_is_one_list_with_the_same_objects(gpuctl: Cli, here: Path) -> None:
     found = json.loads(gpuctl("render", "-o", "json", "good.yaml").out)
     assert (found["apiVersion"], found["kind"]) == ("v1", "List")
     assert found["items"] == list(yaml.load_all(gpuctl("render", "good.yaml").out, yaml.CSafeLoader))
 
 
-def test_render_options(gpuctl: Cli, here: Path) -> None:
+def test_render_options_change_the_objects(gpuctl: Cli, here: Path) -> None:
     def objects(*options: str) -> list[dict[str, Any]]:
         found = gpuctl("render", *options)
         assert found.code == 0
@@ -445,7 +445,7 @@ KEYS = ["severity", "code", "message", *PLACE, "path", "hint", "related"]
 RELATED = ["message", *PLACE]
 
 
-def test_json_diagnostics(gpuctl: Cli, here: Path) -> None:
+def test_diagnostics_as_json(gpuctl: Cli, here: Path) -> None:
     found = gpuctl("validate", "-o", "json", "bad.yaml")
     assert (found.code, found.err) == (1, "")
     value = json.loads(found.out)
@@ -481,14 +481,14 @@ def test_json_has_related_places_stdin_and_code_points(gpuctl: Cli, here: Path) 
     assert (diagnostic["column"], diagnostic["path"]) == (19, "environment.command[1]")
 
 
-def test_render_json_prints_diagnostics_where_it_has_no_objects(gpuctl: Cli, here: Path) -> None:
+def test_render_json_prints_diagnostics_of_invalid_documents(gpuctl: Cli, here: Path) -> None:
     found = gpuctl("render", "-o", "json", "bad.yaml")
     assert found.code == 1
     assert json.loads(found.out)["errors"] == 2
     assert found.err.endswith("\n2 errors\n")
 
 
-def test_sarif(gpuctl: Cli, here: Path) -> None:
+def test_diagnostics_as_sarif(gpuctl: Cli, here: Path) -> None:
     (here / "mixed dir").mkdir()
     (here / "mixed dir" / "中文.yaml").write_text(BAD, encoding="utf-8")
     (here / "mixed dir" / "warned.yaml").write_text(WARNED.replace("qwen2-sft", "other"), encoding="utf-8")
@@ -519,7 +519,7 @@ def test_sarif(gpuctl: Cli, here: Path) -> None:
     assert json.loads(gpuctl("validate", "-o", "sarif", "good.yaml").out)["runs"][0]["results"] == []
 
 
-def test_github(gpuctl: Cli, here: Path) -> None:
+def test_diagnostics_as_github_annotations(gpuctl: Cli, here: Path) -> None:
     (here / "a,b.yaml").write_text(BAD, encoding="utf-8")
     found = gpuctl("validate", "-o", "github", "a,b.yaml", "warned.yaml")
     assert (found.code, found.err) == (1, "")
@@ -534,7 +534,7 @@ def test_github(gpuctl: Cli, here: Path) -> None:
     assert gpuctl("validate", "-o", "github", "good.yaml").out == ""
 
 
-def test_junit(gpuctl: Cli, here: Path) -> None:
+def test_diagnostics_as_junit(gpuctl: Cli, here: Path) -> None:
     (here / "other.yaml").write_text(WARNED.replace("qwen2-sft", "other"), encoding="utf-8")
     found = gpuctl("validate", "-o", "junit", "bad.yaml", "other.yaml")
     assert (found.code, found.err) == (1, "")
@@ -571,9 +571,7 @@ def test_junit(gpuctl: Cli, here: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["jobs", ".", "jobs/deep"])
-def test_formats_for_ci_name_files_from_the_root_of_the_repository(
-    where: str, gpuctl: Cli, here: Path, monkeypatch: Patch
-) -> None:
+def test_ci_formats_use_paths_from_the_repository_root(where: str, gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
     """From every directory, for relative, parent and absolute paths; text, json and junit keep the name as given."""
     (here / "jobs" / "deep").mkdir(parents=True)
     path = here / "jobs" / "warned.yaml"
@@ -587,8 +585,8 @@ def test_formats_for_ci_name_files_from_the_root_of_the_repository(
         assert f" --> {name}:" in gpuctl("validate", name).out
 
 
-def test_gitlab_code_quality(gpuctl: Cli, here: Path) -> None:
-    """Each entry has GitLab's required fields, and keeps its fingerprint when lines are added above."""
+def test_diagnostics_as_gitlab_code_quality(gpuctl: Cli, here: Path) -> None:
+    """Each entry has GitLab's required fields; its fingerprint does not change when lines are added above."""
     found = gpuctl("validate", "-o", "gitlab", "bad.yaml")
     assert (found.code, found.err) == (1, "")
     entries = json.loads(found.out)
@@ -607,7 +605,7 @@ def test_gitlab_code_quality(gpuctl: Cli, here: Path) -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -622,7 +620,9 @@ class Terminal(io.StringIO):
         ({"TERM": "dumb"}, False),
     ],
 )
-def test_colour_on_a_terminal(env: dict[str, str], coloured: bool, here: Path, monkeypatch: Patch) -> None:
+def test_colour_on_a_terminal_follows_term_and_no_color(
+    env: dict[str, str], coloured: bool, here: Path, monkeypatch: Patch
+) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -644,7 +644,7 @@ def test_no_colour_in_pipes(here: Path) -> None:
 # Processes: pipes, signals, imports -----------------------------------------------------------------------
 
 
-def quiet_process(*arguments: str) -> subprocess.Popen[str]:
+def start_process(*arguments: str) -> subprocess.Popen[str]:
     """Start ``gpuctl`` with pipes for its output."""
     command = [sys.executable, "-m", "gpuctl", *arguments]
     return subprocess.Popen(
@@ -657,8 +657,8 @@ def quiet_process(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def many_documents(directory: Path) -> None:
-    """``many.yaml`` renders to more, and ``bad`` reports more, than a pipe holds."""
+def write_many_documents(directory: Path) -> None:
+    """Write ``many.yaml`` and ``bad``: the output for each is larger than a pipe's buffer."""
     documents = [GOOD.replace("qwen2", f"n{number}") for number in range(200)]
     (directory / "many.yaml").write_text("---\n".join(documents))
     (directory / "bad").mkdir()
@@ -667,10 +667,10 @@ def many_documents(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["render many.yaml", "validate -o json bad", "--help"])
-def test_a_reader_that_goes_away_is_no_error(line: str, here: Path) -> None:
-    """As in ``gpuctl render -f many.yaml | head -1``."""
-    many_documents(here)
-    with quiet_process(*line.split()) as child:
+def test_closed_pipe_prints_no_error(line: str, here: Path) -> None:
+    """For example: ``gpuctl render -f many.yaml | head -1``."""
+    write_many_documents(here)
+    with start_process(*line.split()) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         first = child.stdout.readline()
@@ -680,9 +680,9 @@ def test_a_reader_that_goes_away_is_no_error(line: str, here: Path) -> None:
     assert stderr == ""
 
 
-def test_a_reader_that_goes_away_ends_with_141(here: Path) -> None:
-    many_documents(here)
-    with quiet_process("render", "many.yaml") as child:
+def test_closed_pipe_exits_with_141(here: Path) -> None:
+    write_many_documents(here)
+    with start_process("render", "many.yaml") as child:
         assert child.stdout is not None
         child.stdout.readline()
         child.stdout.close()
@@ -690,12 +690,12 @@ def test_a_reader_that_goes_away_ends_with_141(here: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_interrupt_ends_with_130(here: Path) -> None:
+def test_interrupt_exits_with_130(here: Path) -> None:
     os.mkfifo("slow.yaml")
-    with quiet_process("render", "slow.yaml") as child:
+    with start_process("render", "slow.yaml") as child:
         writer = None
         while writer is None and child.poll() is None:
-            # Opening succeeds when gpuctl has opened the other end and waits for text.
+            # The open succeeds once gpuctl has opened the other end and waits for data.
             with contextlib.suppress(OSError):
                 writer = os.open("slow.yaml", os.O_WRONLY | os.O_NONBLOCK)
             time.sleep(0.01)
@@ -706,7 +706,7 @@ def test_interrupt_ends_with_130(here: Path) -> None:
     assert (child.returncode, stdout, stderr.strip()) == (130, "", "Interrupted.")
 
 
-def test_import_is_cheap() -> None:
+def test_import_loads_no_third_party_packages() -> None:
     code = "import sys, gpuctl; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
@@ -715,7 +715,7 @@ def test_import_is_cheap() -> None:
 
 
 @pytest.mark.parametrize("name", ["render", "validate", "fmt"])
-def test_a_compile_imports_no_cluster_client(name: str, here: Path) -> None:
+def test_local_commands_import_no_cluster_client(name: str, here: Path) -> None:
     code = (
         "import atexit, sys\nfrom gpuctl.__main__ import main\n"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\nmain()"
@@ -740,7 +740,7 @@ def test_chinese_passes_through_in_any_locale(variables: dict[str, str], here: P
     "variables",
     [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "gbk"}],
 )
-def test_manifests_are_utf8_whatever_the_locale(variables: dict[str, str], here: Path) -> None:
+def test_manifests_are_utf8_in_any_locale(variables: dict[str, str], here: Path) -> None:
     text = GOOD.replace("name: qwen2-sft", "name: qwen2-sft\n  description: 训练任务 é")
     (here / "job.yaml").write_text(text, encoding="utf-8")
     env = {**environment(**variables), "PYTHONUTF8": "0"}
@@ -751,7 +751,7 @@ def test_manifests_are_utf8_whatever_the_locale(variables: dict[str, str], here:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_no_bug_of_ours(here: Path) -> None:
+def test_full_disk_is_not_an_internal_error(here: Path) -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [sys.executable, "-m", "gpuctl", "render", "good.yaml"],
@@ -765,7 +765,7 @@ def test_a_full_disk_is_no_bug_of_ours(here: Path) -> None:
     assert "no space left on device" in result.stderr.lower()
 
 
-def test_a_file_of_ours_that_is_missing_is_a_bug(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+def test_missing_package_file_is_an_internal_error(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file or directory", "kubernetes-1.36.json")
 
@@ -776,7 +776,7 @@ def test_a_file_of_ours_that_is_missing_is_a_bug(gpuctl: Cli, here: Path, monkey
 
 
 @pytest.mark.parametrize("line", ["render good.yaml >&-", "render - <&-"])
-def test_a_closed_stream_is_no_bug_of_ours(line: str, here: Path) -> None:
+def test_closed_stream_is_not_an_internal_error(line: str, here: Path) -> None:
     command = f"{shlex.quote(sys.executable)} -m gpuctl {line}"
     result = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True)
     assert result.returncode == 1
@@ -796,7 +796,7 @@ def test_a_closed_stream_is_no_bug_of_ours(line: str, here: Path) -> None:
         ("--namespace 'a b' get pods", "gpuctl get pods --namespace 'a b'"),
     ],
 )
-def test_an_option_before_its_command_is_told_where_it_goes(line: str, meant: str, gpuctl: Cli, here: Path) -> None:
+def test_option_before_the_command_gets_the_right_order(line: str, meant: str, gpuctl: Cli, here: Path) -> None:
     words = shlex.split(line)
     found = gpuctl(*words)
     assert found.code == 2
@@ -806,7 +806,7 @@ def test_an_option_before_its_command_is_told_where_it_goes(line: str, meant: st
 @pytest.mark.parametrize(
     "line", ["--bogus get jobs", "--kubeconfig F render a.yaml", "--kubeconfig F", "get --bogus jobs"]
 )
-def test_an_option_that_no_command_has_is_unknown(line: str, gpuctl: Cli, here: Path) -> None:
+def test_option_of_no_command_is_unknown(line: str, gpuctl: Cli, here: Path) -> None:
     found = gpuctl(*line.split())
     assert found.code == 2
     assert "No such option" in found.err
@@ -816,13 +816,13 @@ def test_an_option_that_no_command_has_is_unknown(line: str, gpuctl: Cli, here: 
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(shell: str, gpuctl: Cli, here: Path) -> None:
+def test_completion_scripts_have_valid_syntax(shell: str, gpuctl: Cli, here: Path) -> None:
     found = gpuctl("completion", shell)
     assert (found.code, found.err) == (0, "")
     assert "_GPUCTL_COMPLETE" in found.out
     program = shutil.which(shell)
     if program is None:
-        assert shell != "bash", "bash is there"
+        assert shell != "bash", "bash is installed"
         return
     (here / "script").write_text(found.out, encoding="utf-8")
     check = subprocess.run([program, "-n", "script"], capture_output=True, text=True)
@@ -842,7 +842,7 @@ def test_completion_scripts(shell: str, gpuctl: Cli, here: Path) -> None:
         ("gpuctl render --gi", 2, "--gitops"),
     ],
 )
-def test_completion_completes(line: str, word: int, wanted: str) -> None:
+def test_completion_suggests_commands_kinds_fields_and_options(line: str, word: int, wanted: str) -> None:
     env = environment(_GPUCTL_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(word))
     assert wanted in process([], env=env).stdout
 
@@ -865,7 +865,7 @@ def test_fmt_rewrites_in_place_and_keeps_mode_and_links(gpuctl: Cli, here: Path)
 
 @pytest.mark.parametrize("last", ["", "\n", "\n\n"], ids=["no last break", "one", "two"])
 def test_fmt_keeps_the_line_breaks_of_a_windows_checkout(last: str, gpuctl: Cli, here: Path) -> None:
-    """Block texts, comments and documents of other tools included; a file of mixed breaks gets those of its first line."""
+    """Also in block texts, comments and foreign documents. A file with mixed line breaks gets those of its first line."""
     script = (
         GOOD
         + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n# comment\n---\nkind: compute\nversion: v0.1\njob: {name: b}\nenvironment:\n  image: a:1\n"
@@ -894,8 +894,8 @@ def test_fmt_check_and_diff_change_nothing(gpuctl: Cli, here: Path) -> None:
     assert (good.code, good.out, good.err) == (0, "", "")
 
 
-def test_fmt_diff_has_the_lines_that_patch_has(gpuctl: Cli, here: Path) -> None:
-    """Other ends of lines than a line feed are characters of a line."""
+def test_fmt_diff_can_be_applied_by_git(gpuctl: Cli, here: Path) -> None:
+    """Other line separators than a line feed are characters within a line."""
     text = UNTIDY.replace("job:", 'job:\n  Description: "one\u2028two\x85three"', 1)
     (here / "untidy.yaml").write_text(text, encoding="utf-8")
     diff = gpuctl("fmt", "--diff", "untidy.yaml").out
@@ -916,11 +916,11 @@ def test_fmt_of_stdin_goes_to_stdout(gpuctl: Cli, here: Path) -> None:
     assert gpuctl("fmt", "-", stdin=GOOD).out == GOOD
     broken = gpuctl("fmt", "-", stdin=GOOD + "\tx: [\n")
     assert broken.code == 1
-    assert broken.out == GOOD + "\tx: [\n", "what cannot be formatted comes back as it was"
+    assert broken.out == GOOD + "\tx: [\n", "text that cannot be formatted is printed unchanged"
     assert "error[GPU" in broken.err
 
 
-def test_fmt_of_a_file_that_cannot_be_written(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+def test_fmt_reports_a_file_that_cannot_be_written(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -931,7 +931,7 @@ def test_fmt_of_a_file_that_cannot_be_written(gpuctl: Cli, here: Path, monkeypat
     assert (here / "untidy.yaml").read_text() == UNTIDY
 
 
-def test_fmt_of_a_file_that_cannot_be_replaced(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+def test_fmt_reports_a_file_that_cannot_be_replaced(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -944,7 +944,7 @@ def test_fmt_of_a_file_that_cannot_be_replaced(gpuctl: Cli, here: Path, monkeypa
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="permissions do not bind root")
-def test_fmt_in_a_read_only_directory(gpuctl: Cli, here: Path) -> None:
+def test_fmt_reports_a_read_only_directory(gpuctl: Cli, here: Path) -> None:
     closed = here / "closed"
     closed.mkdir()
     (closed / "job.yaml").write_text(UNTIDY)
@@ -957,7 +957,7 @@ def test_fmt_in_a_read_only_directory(gpuctl: Cli, here: Path) -> None:
     assert "cannot write `closed/job.yaml`: permission denied" in found.err
 
 
-def test_fmt_leaves_other_peoples_files_alone(gpuctl: Cli, here: Path) -> None:
+def test_fmt_leaves_foreign_documents_unchanged(gpuctl: Cli, here: Path) -> None:
     (here / "jobs").mkdir()
     foreign = "apiVersion: v1\nkind: ConfigMap   \n"
     (here / "jobs" / "map.yaml").write_text(foreign)
@@ -968,10 +968,10 @@ def test_fmt_leaves_other_peoples_files_alone(gpuctl: Cli, here: Path) -> None:
 # init -----------------------------------------------------------------------------------------------------
 
 
-def test_init_knows_every_kind(gpuctl: Cli) -> None:
+def test_init_lists_every_kind(gpuctl: Cli) -> None:
     assert init_module.KINDS == KINDS
     found = gpuctl("init")
-    # On standard error, so that `gpuctl init > job.yaml` makes no document of the list.
+    # The list goes to standard error, so that `gpuctl init > job.yaml` does not write it to the document.
     assert (found.code, found.out) == (2, "")
     assert re.findall(r"^  gpuctl init (\w+) +[A-Z][^\n]+\.$", found.err, re.M) == list(KINDS)
 
@@ -1008,7 +1008,7 @@ def test_init_refuses_a_bad_name(name: str, legal: str | None, gpuctl: Cli) -> N
 
 
 @pytest.mark.parametrize(("backend", "nodes", "longest"), [("job", 2, 61), ("job", 11, 60), ("jobset", 2, 40)])
-def test_the_longest_name_of_a_training(backend: str, nodes: int, longest: int) -> None:
+def test_length_limit_of_training_names(backend: str, nodes: int, longest: int) -> None:
     platform = gpuctl_library.Source(
         "platform.yaml", f"kind: platform\nversion: v0.1\ntraining: {{backend: {backend}}}\n"
     )
@@ -1023,7 +1023,7 @@ def test_the_longest_name_of_a_training(backend: str, nodes: int, longest: int) 
 
 
 @pytest.mark.parametrize(("kind", "longest"), [("notebook", 52), ("inference", 59), ("compute", 59)])
-def test_init_knows_the_longest_name(kind: str, longest: int, gpuctl: Cli) -> None:
+def test_init_enforces_the_length_limit_of_names(kind: str, longest: int, gpuctl: Cli) -> None:
     assert gpuctl("init", kind, "--name", "a" * longest).code == 0
     assert gpuctl("init", kind, "--name", "a" * (longest + 1)).code == 2
 
@@ -1031,8 +1031,8 @@ def test_init_knows_the_longest_name(kind: str, longest: int, gpuctl: Cli) -> No
 # The platform's file --------------------------------------------------------------------------------------
 
 
-def domain(text: str) -> str:
-    """The label domain that manifests were made with."""
+def label_domain(text: str) -> str:
+    """Return the label domain of the job in the manifests."""
     for obj in yaml.safe_load_all(text):
         if obj["kind"] == "Job":
             (key,) = [key for key in obj["metadata"]["labels"] if key.endswith("/pool")]
@@ -1042,7 +1042,7 @@ def domain(text: str) -> str:
 
 @pytest.fixture
 def repository(here: Path) -> Path:
-    """outside/platform.yaml, outside/repo/.git, outside/repo/team/jobs/job.yaml."""
+    """Write outside/platform.yaml and outside/repo/team/jobs/job.yaml; return outside/repo, a git root."""
     jobs = here / "outside" / "repo" / "team" / "jobs"
     jobs.mkdir(parents=True)
     (here / "outside" / "repo" / ".git").mkdir()
@@ -1053,20 +1053,20 @@ def repository(here: Path) -> Path:
 
 def test_platform_is_found_above_the_file_up_to_the_git_root(gpuctl: Cli, repository: Path) -> None:
     job = repository / "team" / "jobs" / "job.yaml"
-    assert domain(gpuctl("render", job).out) == "runwhere.ai", "above the git root is not ours"
+    assert label_domain(gpuctl("render", job).out) == "runwhere.ai", "files above the git root are ignored"
     (repository / "platform.yaml").write_text(PLATFORM.format("root.example.com"))
-    assert domain(gpuctl("render", job).out) == "root.example.com"
+    assert label_domain(gpuctl("render", job).out) == "root.example.com"
     (repository / "team" / "platform.yaml").write_text(PLATFORM.format("team.example.com"))
-    assert domain(gpuctl("render", job).out) == "team.example.com"
-    assert domain(gpuctl("render", repository / "team").out) == "team.example.com", "and for a directory"
-    assert domain(gpuctl("render", os.path.relpath(job)).out) == "team.example.com", "and for a relative path"
+    assert label_domain(gpuctl("render", job).out) == "team.example.com"
+    assert label_domain(gpuctl("render", repository / "team").out) == "team.example.com", "and for a directory"
+    assert label_domain(gpuctl("render", os.path.relpath(job)).out) == "team.example.com", "and for a relative path"
 
 
-def test_platform_option_wins(gpuctl: Cli, repository: Path) -> None:
+def test_platform_option_overrides_the_found_file(gpuctl: Cli, repository: Path) -> None:
     job = repository / "team" / "jobs" / "job.yaml"
     (repository / "platform.yaml").write_text(PLATFORM.format("root.example.com"))
     (repository / "other.yaml").write_text(PLATFORM.format("other.example.com"))
-    assert domain(gpuctl("render", "--platform", repository / "other.yaml", job).out) == "other.example.com"
+    assert label_domain(gpuctl("render", "--platform", repository / "other.yaml", job).out) == "other.example.com"
     missing = gpuctl("render", "--platform", repository / "nowhere.yaml", job)
     assert (missing.code, missing.out) == (1, "")
     assert "error[GPU001]" in missing.err
@@ -1075,16 +1075,18 @@ def test_platform_option_wins(gpuctl: Cli, repository: Path) -> None:
     assert "error[GPU604]" in wrong.err
 
 
-def test_platform_of_stdin_is_the_directorys(gpuctl: Cli, repository: Path, monkeypatch: Patch) -> None:
+def test_platform_of_stdin_is_found_from_the_working_directory(
+    gpuctl: Cli, repository: Path, monkeypatch: Patch
+) -> None:
     (repository / "team" / "platform.yaml").write_text(PLATFORM.format("team.example.com"))
     monkeypatch.chdir(repository / "team" / "jobs")
-    assert domain(gpuctl("render", "-", stdin=GOOD).out) == "team.example.com"
+    assert label_domain(gpuctl("render", "-", stdin=GOOD).out) == "team.example.com"
     monkeypatch.chdir(repository)
-    assert domain(gpuctl("render", "-", stdin=GOOD).out) == "runwhere.ai"
-    assert domain(gpuctl("render", "team/jobs/job.yaml").out) == "team.example.com"
+    assert label_domain(gpuctl("render", "-", stdin=GOOD).out) == "runwhere.ai"
+    assert label_domain(gpuctl("render", "team/jobs/job.yaml").out) == "team.example.com"
 
 
-def test_platform_decides_the_version_that_validate_names(gpuctl: Cli, here: Path) -> None:
+def test_validate_prints_the_kubernetes_version_of_the_platform(gpuctl: Cli, here: Path) -> None:
     (here / "platform.yaml").write_text('kind: platform\nversion: v0.1\nkubernetes: {version: "1.30"}\n')
     assert gpuctl("validate", "good.yaml").out == "1 document ok: 2 objects for Kubernetes 1.30\n"
 
@@ -1094,7 +1096,7 @@ def test_platform_decides_the_version_that_validate_names(gpuctl: Cli, here: Pat
 
 @pytest.mark.parametrize("command", ["render", "validate"])
 @pytest.mark.parametrize("words", [f'"--hf_token={TOKEN}"', f'"--hf_token", "{TOKEN}"', f'"{TOKEN}"'])
-def test_a_credential_is_masked(command: str, words: str, gpuctl: Cli, here: Path) -> None:
+def test_credential_in_a_command_is_masked(command: str, words: str, gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', words))
     found = gpuctl(command, "job.yaml")
     assert found.code == 0
@@ -1106,7 +1108,7 @@ def test_a_credential_is_masked(command: str, words: str, gpuctl: Cli, here: Pat
 
 
 @pytest.mark.parametrize("output", ["text", "json", "github", "gitlab", "junit", "sarif"])
-def test_a_credential_is_in_no_format(output: str, gpuctl: Cli, here: Path) -> None:
+def test_credential_is_masked_in_every_format(output: str, gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', f'"--hf_token={TOKEN}"'))
     found = gpuctl("validate", "-o", output, "job.yaml")
     assert "GPU507" in found.out
@@ -1121,13 +1123,13 @@ def test_a_credential_is_in_no_format(output: str, gpuctl: Cli, here: Path) -> N
         f'"--hf_token={TOKEN}", "$$HOME"',
     ],
 )
-def test_a_credential_is_masked_in_every_excerpt(words: str, gpuctl: Cli, here: Path) -> None:
+def test_credential_is_masked_in_every_excerpt(words: str, gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', words))
     assert TOKEN not in gpuctl("validate", "job.yaml").out
 
 
 @pytest.mark.parametrize("command", [f"train --hf_token={TOKEN}", f'["train --hf_token={TOKEN}"]'])
-def test_a_credential_is_in_no_hint(command: str, gpuctl: Cli, here: Path) -> None:
+def test_credential_is_masked_in_hints(command: str, gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(re.sub(r"command: .*", f"command: {command}", GOOD))
     assert TOKEN not in gpuctl("validate", "job.yaml").out
     assert TOKEN not in gpuctl("validate", "-o", "json", "job.yaml").out
@@ -1136,19 +1138,19 @@ def test_a_credential_is_in_no_hint(command: str, gpuctl: Cli, here: Path) -> No
 @pytest.mark.parametrize(
     "words", ['"--password=abc,s3cr3t"', '"--password", "abc s3cr3t"', '"--password", "it\'s3cr3t"']
 )
-def test_a_credential_is_masked_to_its_end(words: str, gpuctl: Cli, here: Path) -> None:
+def test_credential_with_separators_is_masked_completely(words: str, gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', words))
     found = gpuctl("validate", "job.yaml")
     assert "GPU507" in found.out
     assert "s3cr3t" not in found.out
 
 
-def test_a_number_is_no_credential(gpuctl: Cli, here: Path) -> None:
+def test_number_is_not_a_credential(gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', '"--max-token", "256"'))
     assert "GPU507" not in gpuctl("validate", "job.yaml").out
 
 
-# Blank values: a variable of the shell that is not set.
+# Blank values, as from an unset shell variable.
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n"])
@@ -1218,7 +1220,7 @@ def test_a_number_is_no_credential(gpuctl: Cli, here: Path) -> None:
         "schema @",
     ],
 )
-def test_a_blank_value_is_wrong_usage(
+def test_blank_value_is_a_usage_error(
     gpuctl: Cli, arguments: str, blank: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -1230,8 +1232,8 @@ def test_a_blank_value_is_wrong_usage(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.yaml"]
 
 
-def test_what_may_be_blank(gpuctl: Cli, tmp_path: Path, monkeypatch: Patch) -> None:
-    """Selectors as kubectl's, patterns, and what is passed on: these fail for another reason here."""
+def test_blank_selectors_patterns_and_arguments_are_allowed(gpuctl: Cli, tmp_path: Path, monkeypatch: Patch) -> None:
+    """They may be blank, as in kubectl; these commands fail only because there is no cluster."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     for words in (["get", "jobs", "-l", ""], ["logs", "a", "--grep", " "], ["exec", "a", "--", "echo", ""]):

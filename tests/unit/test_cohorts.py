@@ -1,4 +1,6 @@
-"""What a ClusterQueue may still use, as Kueue counts it: ``pkg/cache/scheduler/resource_node_test.go`` has such cases."""
+"""The available quota of a ClusterQueue, as Kueue computes it. The cases are like those of
+``pkg/cache/scheduler/resource_node_test.go``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ SLOT = FlavorResource("a100", GPU)
 
 
 def queue(name: str, nominal: int, used: int = 0, cohort: str = "", **limits: int) -> dict[str, Any]:
-    """A ClusterQueue of one flavor; ``lending`` and ``borrowing`` are its limits."""
+    """Return a ClusterQueue with one flavor; ``lending`` and ``borrowing`` are its limits."""
     resource = {"name": GPU, "nominalQuota": nominal, **{f"{kind}Limit": value for kind, value in limits.items()}}
     flavors = [{"name": "a100", "resources": [resource]}]
     spec = {
@@ -26,7 +28,7 @@ def queue(name: str, nominal: int, used: int = 0, cohort: str = "", **limits: in
 
 
 def cohort(name: str, parent: str = "", nominal: int | None = None, **limits: int) -> dict[str, Any]:
-    """A Cohort, perhaps with quota of its own."""
+    """Return a Cohort; with ``nominal``, it has its own quota."""
     spec: dict[str, Any] = {"parentName": parent} if parent else {}
     if nominal is not None:
         spec["resourceGroups"] = queue("", nominal, **limits)["spec"]["resourceGroups"]
@@ -38,12 +40,12 @@ def cohort(name: str, parent: str = "", nominal: int | None = None, **limits: in
     [
         ([queue("q", 4, 3)], [], 1, 4),
         ([queue("q", 4, 6)], [], -2, 4),
-        # All that the others leave, unless they keep it or may not be lent.
+        # Unused quota of the other queues, unless a lending or borrowing limit excludes it.
         ([queue("q", 1, 1, "lab"), queue("r", 3, 1, "lab")], [], 2, 4),
         ([queue("q", 1, 1, "lab"), queue("r", 3, 1, "lab", lending=1)], [], 1, 2),
         ([queue("q", 1, 1, "lab", borrowing=1), queue("r", 3, 0, "lab")], [], 1, 2),
         ([queue("q", 4, 0, "lab"), queue("r", 0, 3, "lab")], [], 1, 4),
-        # What is never lent is there whatever others use.
+        # Quota that is never lent is available whatever others use.
         ([queue("q", 4, 0, "lab", lending=1), queue("r", 0, 1, "lab")], [], 3, 4),
         ([queue("q", 0, 0, "lab")], [cohort("lab", nominal=5)], 5, 5),
         ([queue("q", 1, 0, "lab"), queue("r", 2, 0, "site")], [cohort("lab", "site"), cohort("site")], 3, 3),
@@ -53,17 +55,17 @@ def cohort(name: str, parent: str = "", nominal: int | None = None, **limits: in
             2,
             2,
         ),
-        # A circle lends nothing beyond itself.
+        # Cohorts in a cycle lend nothing.
         ([queue("q", 1, 0, "lab")], [cohort("lab", "site"), cohort("site", "lab")], 1, 1),
     ],
 )
-def test_what_is_free(queues: list[Any], cohorts: list[Any], available: int, potential: int) -> None:
+def test_available_and_potential_quota(queues: list[Any], cohorts: list[Any], available: int, potential: int) -> None:
     node = cohort_tree("q", queues, cohorts)
     assert node is not None
     assert (node.available(SLOT), node.potential(SLOT)) == (available, potential)
 
 
-def test_names_of_v1beta1() -> None:
+def test_v1beta1_cohort_field_is_read() -> None:
     old = queue("q", 1, 1)
     old["spec"]["cohort"] = "lab"
     node = cohort_tree("q", [old, queue("r", 2, 0, "lab")], [])
@@ -73,8 +75,8 @@ def test_names_of_v1beta1() -> None:
     assert cohort_tree("absent", [old], []) is None
 
 
-def test_what_a_workload_asks_for() -> None:
-    """Kueue's own sums where it has written them down, else those of the pods."""
+def test_requested_amounts_of_a_workload() -> None:
+    """Kueue's own sums from the status if present, else those of the pods."""
     container = {"name": "main", "resources": {"requests": {GPU: "2", "cpu": "500m"}}}
     sets = [{"name": "node", "count": 3, "template": {"spec": {"containers": [container]}}}]
     workload: dict[str, Any] = {"spec": {"podSets": sets}}
@@ -84,7 +86,7 @@ def test_what_a_workload_asks_for() -> None:
     assignment = {"name": "node", "count": 2, "resourceUsage": {GPU: "4", "memory": "0"}}
     workload["status"] = {"admission": {"podSetAssignments": [assignment]}}
     assert requested_amounts(workload) == {GPU: 4}
-    # Partly admitted: 1 of 3 pods has ended, which leaves as many as have quota.
+    # Partially admitted: 1 of 3 pods is reclaimable, which leaves as many pods as have quota.
     workload["status"]["reclaimablePods"] = [{"name": "node", "count": 1}]
     assert requested_amounts(workload) == {GPU: 4}
     workload["status"]["reclaimablePods"] = [{"name": "node", "count": 2}]
@@ -96,8 +98,8 @@ def test_what_a_workload_asks_for() -> None:
     assert requested_amounts(workload) == {GPU: 2, "cpu": 0.5}
 
 
-def test_quota_in_whole_numbers() -> None:
-    """Kueue rounds up, CPUs to thousandths."""
+def test_quota_is_rounded_up_like_kueue() -> None:
+    """CPUs are rounded up to thousandths."""
     half = queue("q", 0)
     half["spec"]["resourceGroups"][0]["flavors"][0]["resources"] = [
         {"name": GPU, "nominalQuota": "500m", "borrowingLimit": "1500m"},

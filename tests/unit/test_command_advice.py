@@ -1,4 +1,4 @@
-"""The YAML that messages advise instead of a wrong command: pasted, it validates and runs the same words."""
+"""The YAML that hints suggest in place of a wrong command: it is valid and runs the same words."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def found(text: str) -> list[gpuctl.Diagnostic]:
     return [item for item in result.diagnostics if item.code in CODES]
 
 
-def advised(hint: str) -> str:
-    """The YAML of a hint: the value of a list, or lines with the key."""
+def advised_yaml(hint: str) -> str:
+    """Return the YAML in a hint: the value of a list, or lines with the key."""
     first, _, block = hint.partition("\n")
     if block:
         return block + "\n"
@@ -86,8 +86,8 @@ WORDS = {
 }
 
 
-def spelled(text: str, style: str, key: str = "command") -> str:
-    """A document whose command is one text, in one of YAML's styles."""
+def document_with_command(text: str, style: str, key: str = "command") -> str:
+    """Return a document whose command is one text, in one of YAML's styles."""
     head = HEAD.format(kind="training")
     if style == "block":
         body = "".join(f"    {line}\n" if line else "\n" for line in text.split("\n"))
@@ -102,9 +102,9 @@ def spelled(text: str, style: str, key: str = "command") -> str:
     )
 
 
-def pasted(hint: str) -> str:
-    """A document with the advised lines in place of what was wrong."""
-    yaml = advised(hint)
+def document_with_advice(hint: str) -> str:
+    """Return a document with the suggested lines in place of the wrong ones."""
+    yaml = advised_yaml(hint)
     if yaml.startswith("["):
         yaml = f"  command: {yaml}"
     elif yaml.startswith("command:"):
@@ -114,38 +114,38 @@ def pasted(hint: str) -> str:
 
 @pytest.mark.parametrize("style", ["block", "quoted", "item", "flow"])
 @pytest.mark.parametrize("name", LINES)
-def test_a_script_is_advised_as_a_shells(name: str, style: str) -> None:
+def test_script_gets_advice_to_use_a_shell(name: str, style: str) -> None:
     text = LINES[name]
-    (wrong,) = found(spelled(text, style)) or [None]
+    (wrong,) = found(document_with_command(text, style)) or [None]
     if wrong is None:
         assert style == "item"
         assert " " not in text.strip()
         return
     assert wrong.hint is not None
-    right = pasted(wrong.hint)
+    right = document_with_advice(wrong.hint)
     assert found(right) == []
     words = container(right)["command"]
     assert words[:2] == ["bash", "-c"]
-    # Kubernetes makes one `$` of two.
+    # Kubernetes replaces `$$` by `$`.
     script = words[2].replace("$$", "$")
     if "\n" in text.strip() and style in ("block", "quoted", "item") and not set("\t:") & set(text):
-        assert "\n  command:\n    - bash\n    - -c\n    - |\n" in "\n" + wrong.hint, "several lines, as they are pasted"
+        assert "\n  command:\n    - bash\n    - -c\n    - |\n" in "\n" + wrong.hint, "the advice has several lines"
     assert script.strip() == text.strip()
 
 
 @pytest.mark.parametrize("style", ["block", "quoted", "item", "flow"])
 @pytest.mark.parametrize("name", WORDS)
-def test_words_are_advised_as_a_list(name: str, style: str) -> None:
+def test_command_text_gets_advice_to_use_a_list(name: str, style: str) -> None:
     text, words = WORDS[name]
-    (wrong,) = found(spelled(text, style))
+    (wrong,) = found(document_with_command(text, style))
     assert wrong.hint is not None
-    right = pasted(wrong.hint)
+    right = document_with_advice(wrong.hint)
     assert found(right) == []
     assert container(right)["command"] == (words or text.split())
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_the_words_are_those_of_a_shell(name: str) -> None:
+def test_expected_words_match_those_of_bash(name: str) -> None:
     text, words = WORDS[name]
     if words is None or "$(" in text or name == "quoted list":
         return
@@ -165,11 +165,11 @@ def test_the_words_are_those_of_a_shell(name: str) -> None:
         ("[]", "--model /m\n--port 8000", ["--model", "/m", "--port", "8000"]),
     ],
 )
-def test_args_as_one_text(command: str, args: str, words: list[str]) -> None:
+def test_args_as_one_text_get_advice(command: str, args: str, words: list[str]) -> None:
     head = HEAD.format(kind="training") + "  env: {LR: '1'}\n"
     (wrong,) = found(f"{head}  command: {command}\n  args: {json.dumps(args)}\n")
     assert wrong.hint is not None
-    yaml = advised(wrong.hint)
+    yaml = advised_yaml(wrong.hint)
     if "command: [" in yaml:
         assert "remove `args`" in wrong.hint
         right = f"{head}  {yaml}"
@@ -180,13 +180,13 @@ def test_args_as_one_text(command: str, args: str, words: list[str]) -> None:
     assert [*main.get("command", []), *main.get("args", [])] == words
 
 
-def test_args_follow_a_command_that_needs_a_shell() -> None:
+def test_args_are_appended_to_a_command_that_needs_a_shell() -> None:
     head = HEAD.format(kind="training")
     for command in ('"cd /w && python t.py"', '["cd /w && python t.py"]'):
         (wrong,) = found(f"{head}  command: {command}\n  args: [--name, 'a b', $(NODE_RANK)]\n")
         assert wrong.hint is not None
         assert "remove `args`" in wrong.hint
-        right = f"{head}  {advised(wrong.hint)}"
+        right = f"{head}  {advised_yaml(wrong.hint)}"
         assert found(right) == []
         assert container(right)["command"] == ["bash", "-c", "cd /w && python t.py --name 'a b' $(NODE_RANK)"]
 
@@ -213,10 +213,10 @@ def test_args_follow_a_command_that_needs_a_shell() -> None:
         (["a\r\nb\r\n"], ["bash", "-c", "a\nb\n"]),
     ],
 )
-def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> None:
+def test_wrong_command_lists_get_advice(command: list[str], words: list[str]) -> None:
     (wrong,) = found(f"{HEAD.format(kind='training')}  command: {json.dumps(command)}\n")
     assert wrong.hint is not None
-    right = pasted(wrong.hint)
+    right = document_with_advice(wrong.hint)
     assert found(right) == []
     assert container(right)["command"] == words
 
@@ -232,10 +232,10 @@ def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> 
         ("echo 你好，世界", ["echo", "你好，世界"]),
     ],
 )
-def test_the_advice_does_not_repeat_full_width_characters(text: str, words: list[str]) -> None:
-    (wrong,) = found(spelled(text, "quoted"))
+def test_advice_replaces_full_width_characters(text: str, words: list[str]) -> None:
+    (wrong,) = found(document_with_command(text, "quoted"))
     assert wrong.hint is not None
-    assert container(pasted(wrong.hint))["command"] == words
+    assert container(document_with_advice(wrong.hint))["command"] == words
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_the_advice_does_not_repeat_full_width_characters(text: str, words: list
         ("\u2014-x-y", "--x-y"),
     ],
 )
-def test_dashes_that_an_editor_made_of_hyphens(item: str, hint: str) -> None:
+def test_typographic_dashes_get_a_hint(item: str, hint: str) -> None:
     for field in ("command", "args"):
         text = f"{HEAD.format(kind='training')}  {field}: [python, {item}, 1]\n"
         (wrong,) = gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics
@@ -257,7 +257,7 @@ def test_dashes_that_an_editor_made_of_hyphens(item: str, hint: str) -> None:
         assert "GPU014" not in [one.code for one in gpuctl.compile(gpuctl.Source("demo.yaml", quoted)).diagnostics]
 
 
-def test_a_no_break_space_is_named_at_its_place() -> None:
+def test_no_break_space_is_marked() -> None:
     text = HEAD.format(kind="training").replace("image: ", "image:\u00a0") + "  command: [run]\n"
     (wrong,) = gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics
     assert wrong.message == "the no-break space is text, not ` `"
@@ -266,15 +266,15 @@ def test_a_no_break_space_is_named_at_its_place() -> None:
 
 
 @pytest.mark.parametrize("text", ["bash 'cd /w && ls'", '/bin/sh "cd /w && ls"'])
-def test_a_shell_without_its_option(text: str) -> None:
-    (wrong,) = found(spelled(text, "quoted"))
+def test_shell_without_its_c_option_gets_advice(text: str) -> None:
+    (wrong,) = found(document_with_command(text, "quoted"))
     assert wrong.hint is not None
-    right = pasted(wrong.hint)
+    right = document_with_advice(wrong.hint)
     assert found(right) == []
     assert container(right)["command"] == ["bash", "-c", "cd /w && ls"]
 
 
-def test_words_of_args_are_not_put_behind_another_program() -> None:
+def test_args_are_not_appended_to_a_compound_command() -> None:
     head = HEAD.format(kind="training")
     for script in ("python t.py | tee log", "python t.py; echo done", "python t.py > log", "python t.py &"):
         (wrong,) = found(f"{head}  command: {json.dumps(script)}\n  args: [--lr, '1']\n")
@@ -289,7 +289,7 @@ def test_words_of_args_are_not_put_behind_another_program() -> None:
     ("words", "items"),
     [(["python", "t.py", "--lr 1e-4"], '"--lr", "1e-4"'), (["python", "t.py", "-n  two words"], '"-n", "two words"')],
 )
-def test_an_option_and_its_value_in_one_item(words: list[str], items: str) -> None:
+def test_option_and_value_in_one_item_get_advice(words: list[str], items: str) -> None:
     for field in ("command", "args"):
         (wrong,) = found(f"{HEAD.format(kind='training')}  {field}: {json.dumps(words)}\n")
         assert (wrong.code, wrong.hint) == ("GPU509", f"write two items: {items}")
@@ -318,7 +318,7 @@ def test_an_option_and_its_value_in_one_item(words: list[str], items: str) -> No
         ),
     ],
 )
-def test_mappings_that_were_written_as_one_text(yaml: str, right: str) -> None:
+def test_text_in_place_of_a_mapping_gets_advice(yaml: str, right: str) -> None:
     head = "kind: training\nversion: v0.1\njob: {name: demo}\n"
     head += "" if yaml.startswith("environment") else "environment: {image: 'a:1'}\n"
     (wrong,) = found(head + yaml)
@@ -327,7 +327,7 @@ def test_mappings_that_were_written_as_one_text(yaml: str, right: str) -> None:
     assert found(head + right) == []
 
 
-def test_a_home_directory_and_the_name_of_a_claim() -> None:
+def test_workdir_hints_for_home_directory_and_claim_name() -> None:
     head = "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment: {image: 'a:1'}\nstorage: {workdirs: "
     (wrong,) = gpuctl.compile(gpuctl.Source("x.yaml", head + "[{path: ~/x}]}\n")).diagnostics
     assert wrong.hint == "write the whole path, such as `/home/NAME/x`: no shell replaces `~`"
@@ -384,27 +384,31 @@ def test_right_commands_raise_no_warning(command: list[str]) -> None:
     ids=["checkpoint", "init container", "probe", "hook"],
 )
 @pytest.mark.parametrize("as_item", [False, True])
-def test_every_command_of_a_document(field: str, as_item: bool) -> None:
+def test_all_command_fields_are_checked(field: str, as_item: bool) -> None:
     text = '"cd /w && ls > /tmp/x"'
     document = "kind: training\nversion: v0.1\n" + field
     (wrong,) = found(document.format(f"[{text}]" if as_item else text))
     assert wrong.hint is not None
-    assert advised(wrong.hint) == 'command: ["bash", "-c", "cd /w && ls > /tmp/x"]\n'
-    assert found(document.format(advised(wrong.hint).removeprefix("command: ").strip())) == []
+    assert advised_yaml(wrong.hint) == 'command: ["bash", "-c", "cd /w && ls > /tmp/x"]\n'
+    assert found(document.format(advised_yaml(wrong.hint).removeprefix("command: ").strip())) == []
 
 
 @pytest.mark.parametrize("sign", ["", ">"])
-def test_lines_that_yaml_folds_into_one(sign: str) -> None:
+def test_folded_command_lines_get_advice(sign: str) -> None:
     head = HEAD.format(kind="training")
     (wrong,) = found(f"{head}  command: {sign}\n    pip install -r r.txt\n    python train.py\n")
     assert wrong.hint is not None
-    assert container(pasted(wrong.hint))["command"] == ["bash", "-c", "pip install -r r.txt\npython train.py\n"]
+    assert container(document_with_advice(wrong.hint))["command"] == [
+        "bash",
+        "-c",
+        "pip install -r r.txt\npython train.py\n",
+    ]
     (wrong,) = found(f"{head}  command: {sign}\n    python train.py\n    --lr 1\n")
     assert wrong.hint is not None
-    assert container(pasted(wrong.hint))["command"] == ["python", "train.py", "--lr", "1"]
+    assert container(document_with_advice(wrong.hint))["command"] == ["python", "train.py", "--lr", "1"]
 
 
-def test_an_open_quotation_mark() -> None:
+def test_unclosed_quotation_mark_is_reported() -> None:
     assert "not closed" in advise_command("echo don't", indent=0)
     assert "not closed" in advise_args("--name 'a", [], indent=0)
 
@@ -429,7 +433,7 @@ def test_an_open_quotation_mark() -> None:
     ],
 )
 @pytest.mark.parametrize("field", ["command", "args"])
-def test_shell_syntax_without_a_shell(words: list[str], part: str, field: str) -> None:
+def test_shell_syntax_without_a_shell_is_a_warning(words: list[str], part: str, field: str) -> None:
     head = f"{HEAD.format(kind='training')}  env: {{lower: x}}\n"
     (wrong,) = found(f"{head}  {field}: {json.dumps(words)}\n")
     assert wrong.code == "GPU510"
@@ -451,7 +455,7 @@ def test_shell_syntax_without_a_shell(words: list[str], part: str, field: str) -
         ("${oc.env:HOME}", False),
     ],
 )
-def test_values_of_variables(value: str, is_wrong: bool) -> None:
+def test_shell_syntax_in_variable_values_is_a_warning(value: str, is_wrong: bool) -> None:
     env = json.dumps({"other": "/x", "VALUE": value})
     diagnostics = found(f"{HEAD.format(kind='training')}  env: {env}\n")
     assert [item.code for item in diagnostics if item.severity.value == "warning"] == ["GPU510"] * is_wrong

@@ -1,4 +1,4 @@
-"""Whether documents are older than the commit that their set was last applied from."""
+"""The check that documents are not older than the commit that their set was last applied from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def commit(root: Path, text: str) -> str:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository with the commits one, two and three."""
+    """Return a repository with the commits one, two and three."""
     path = tmp_path / "origin"
     path.mkdir()
     git(path, "init", "-q", "-b", "main")
@@ -49,7 +49,7 @@ def options(found: Checkout | None, **more: bool) -> SetOptions:
     return SetOptions("all", "nlp", ("git:a//b",), checkout=found, **more)  # type: ignore[arg-type]
 
 
-def test_an_ancestor_is_older(root: Path) -> None:
+def test_ancestor_commit_is_refused(root: Path) -> None:
     newest = checkout(root).commit
     for revision in ("main~1", "main~2"):
         older = checkout(root, revision)
@@ -58,7 +58,7 @@ def test_an_ancestor_is_older(root: Path) -> None:
             _order_of_commits(options(older), newest)
 
 
-def test_an_ancestor_with_changed_files_is_older(root: Path) -> None:
+def test_ancestor_commit_with_changed_files_is_refused(root: Path) -> None:
     newest = checkout(root).commit
     older = checkout(root, "main~1")
     (root / "a.yaml").write_text("changed")
@@ -70,7 +70,7 @@ def test_an_ancestor_with_changed_files_is_older(root: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["the same", "newer", "reverted", "another branch", "merged"])
-def test_what_is_not_older(root: Path, what: str) -> None:
+def test_commits_that_are_not_ancestors_are_accepted(root: Path, what: str) -> None:
     recorded = checkout(root, "main~1").commit if what == "newer" else checkout(root).commit
     git(root, "checkout", "-q", "main")
     if what == "reverted":
@@ -88,8 +88,8 @@ def test_what_is_not_older(root: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_shallow_clone_does_not_know_what_it_lacks(root: Path, tmp_path: Path, depth: int) -> None:
-    """With the commits between it knows: then an ancestor is refused there, too."""
+def test_missing_history_of_a_shallow_clone_is_noted(root: Path, tmp_path: Path, depth: int) -> None:
+    """If the clone has the commits between, an ancestor is refused there too."""
     newest, older = checkout(root).commit, git(root, "rev-parse", "main~2")
     git(tmp_path, "clone", "-q", f"--depth={depth}", f"file://{root}", "clone")
     here = checkout(tmp_path / "clone")
@@ -105,8 +105,10 @@ def test_a_shallow_clone_does_not_know_what_it_lacks(root: Path, tmp_path: Path,
             )
 
 
-def test_what_is_unknown(root: Path) -> None:
-    """A commit that was not fetched; no git, or documents of no commit. Another repository is the sources' matter."""
+def test_unknown_commits_are_noted(root: Path) -> None:
+    """A commit that was not fetched, no git, or documents without a commit. Another repository is checked with the
+    sources.
+    """
     here = checkout(root)
     (note,) = _order_of_commits(options(here), Commit("0" * 40, False, here.commit.repository))
     assert "this clone does not have that commit, `git fetch` gets new ones" in note
@@ -115,8 +117,8 @@ def test_what_is_unknown(root: Path) -> None:
     assert _order_of_commits(options(here), here.commit._replace(repository="elsewhere/repo")) == []
 
 
-def test_a_set_records_its_commit(root: Path) -> None:
-    """At the end: until then members may be of the commit before. A run without a commit keeps what is recorded."""
+def test_set_records_its_commit_at_the_end_of_a_run(root: Path) -> None:
+    """Before the end, members may still be of the old commit. A run without a commit keeps the recorded one."""
     one, two = Commit("1" * 40, False, "a"), Commit("2" * 40, True, "a")
     recorded = exact_set("all", "nlp", [], ("git:a//b",))._replace(commit=one)
     secret = parent_object(recorded, existing=None)

@@ -1,4 +1,4 @@
-"""What makes a difference between the wanted object and the live one, and what never does."""
+"""Differences between the desired and the live object, and what does not count as one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DESIRED: dict[str, Any] = {
 
 
 def live(**spec: Any) -> dict[str, Any]:
-    """The object as a server would hold it: with defaults, a status and the fields of its managers."""
+    """Return the object as a server stores it: with defaults, a status and other metadata."""
     result = copy.deepcopy(DESIRED)
     result["metadata"] |= {"uid": "u", "generation": 1}
     result["spec"] |= {"revisionHistoryLimit": 10, **spec}
@@ -52,7 +52,7 @@ def test_defaults_and_status_are_no_difference() -> None:
     assert compare("Deployment", DESIRED, live()).changes == []
 
 
-def test_a_change_names_its_path_and_both_values() -> None:
+def test_change_has_its_path_and_both_values() -> None:
     there = live()
     container(there)["image"] = "app:0"
     path = "spec.template.spec.containers[main].image"
@@ -68,7 +68,7 @@ def test_a_change_names_its_path_and_both_values() -> None:
     ],
     ids=["equal quantities in other spelling", "another's variable", "another's mount"],
 )
-def test_no_difference(field: str, value: Any) -> None:
+def test_equal_quantities_and_foreign_items_are_no_difference(field: str, value: Any) -> None:
     there = live()
     container(there)[field] = value
     assert compare("Deployment", DESIRED, there).changes == []
@@ -90,13 +90,13 @@ def test_no_difference(field: str, value: Any) -> None:
         ("volumeMounts", [], ".volumeMounts[/data]"),
     ],
 )
-def test_difference(field: str, value: Any, path: str) -> None:
+def test_changed_field_is_a_difference(field: str, value: Any, path: str) -> None:
     there = live()
     container(there)[field] = value
     assert paths(compare("Deployment", DESIRED, there).changes) == [f"spec.template.spec.containers[main]{path}"]
 
 
-def test_what_the_api_leaves_out_when_empty_is_no_difference() -> None:
+def test_omitted_empty_values_are_no_difference() -> None:
     desired = copy.deepcopy(DESIRED)
     container(desired)["env"] = [{"name": "A", "value": ""}]
     desired["spec"]["template"]["spec"]["hostNetwork"] = False
@@ -105,8 +105,8 @@ def test_what_the_api_leaves_out_when_empty_is_no_difference() -> None:
     assert compare("Deployment", desired, there).changes == []
 
 
-def test_removed_fields_count_where_they_are_ours() -> None:
-    """Somebody's own field stays; ours that is no longer in the document is a change."""
+def test_removed_field_is_a_difference_only_if_owned() -> None:
+    """A foreign field stays; an owned field that the document no longer has is a change."""
     there = live(paused=True, minReadySeconds=5)
     tree = {"f:spec": {"f:minReadySeconds": {}}}
     assert compare("Deployment", DESIRED, there, ours=tree).changes == [Change("spec.minReadySeconds", 5, None)]
@@ -117,8 +117,10 @@ def test_removed_fields_count_where_they_are_ours() -> None:
     assert paths(compare("Deployment", DESIRED, there, ours=env).changes) == [expected]
 
 
-def test_a_default_counts_only_where_the_live_field_is_ours() -> None:
-    """The server's answer to a dry-run has defaults; what another manager made of one is not ours to undo."""
+def test_default_is_a_difference_only_if_the_live_field_is_owned() -> None:
+    """The answer to a dry run contains defaults. If another manager changed the value of one, gpuctl does not revert
+    it.
+    """
     answer = live()
     there = live(revisionHistoryLimit=3)
     assert compare("Deployment", answer, there, stated=DESIRED).changes == []
@@ -127,7 +129,7 @@ def test_a_default_counts_only_where_the_live_field_is_ours() -> None:
     assert found == [Change("spec.revisionHistoryLimit", 3, 10)]
 
 
-def test_what_belongs_to_a_job_controller_or_kueue_is_never_a_difference() -> None:
+def test_fields_of_job_controller_and_kueue_are_no_difference() -> None:
     desired = {"kind": "Job", "spec": {"suspend": False, "template": {"metadata": {"labels": {"app": "x"}}}}}
     labels = {"app": "x", "controller-uid": "u", "batch.kubernetes.io/job-name": "x"}
     there = {
@@ -137,12 +139,12 @@ def test_what_belongs_to_a_job_controller_or_kueue_is_never_a_difference() -> No
     assert compare("Job", desired, there, ours=owned).changes == []
 
 
-def test_ignored_paths() -> None:
+def test_ignored_paths_are_no_difference() -> None:
     assert compare("Deployment", DESIRED, live(replicas=5), ignored=("spec.replicas",)).changes == []
     assert paths(compare("Deployment", DESIRED, live(replicas=5)).changes) == ["spec.replicas"]
 
 
-def test_labels_and_annotations_at_our_keys() -> None:
+def test_metadata_changes_are_limited_to_owned_keys() -> None:
     there = live()
     there["metadata"]["labels"] = {"app": "y", "theirs": "1", "old": "1", "record": "1"}
     owned = {"f:metadata": {"f:labels": {"f:app": {}, "f:old": {}, "f:record": {}}}}
@@ -164,7 +166,7 @@ IMAGE = {"f:spec": {"f:template": {"f:spec": {"f:containers": {'k:{"name":"main"
 REPLICAS = {"f:spec": {"f:replicas": {}}}
 
 
-def test_fields_of_managers() -> None:
+def test_owned_fields_and_foreign_managers() -> None:
     obj = managed(
         ("gpuctl", "Update", REPLICAS, ""),
         ("kubectl-client-side-apply", "Update", IMAGE, ""),
@@ -179,26 +181,26 @@ def test_fields_of_managers() -> None:
     assert foreign_managers(DESIRED, obj) == ["kubectl-client-side-apply"]
 
 
-def test_a_manager_of_fields_that_we_do_not_state_is_no_rival() -> None:
+def test_manager_of_unstated_fields_is_not_foreign() -> None:
     obj = managed(("kubectl-edit", "Update", {"f:spec": {"f:paused": {}}}, ""))
     assert foreign_managers(DESIRED, obj) == []
 
 
-def test_a_manager_of_a_port_whose_protocol_is_not_stated_is_a_rival() -> None:
+def test_manager_of_a_port_without_protocol_is_foreign() -> None:
     port = {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     obj = managed(("kubectl-edit", "Update", {"f:spec": {"f:ports": port}}, ""))
     assert foreign_managers({"spec": {"ports": [{"port": 80}]}}, obj) == ["kubectl-edit"]
 
 
-def test_unstated() -> None:
+def test_defaulted_list_keys_count_as_stated() -> None:
     tree = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}}
     assert not unstated({"spec": {"ports": [{"port": 80}]}}, tree)
     assert unstated({"spec": {"ports": [{"port": 81}]}}, tree)
     assert unstated({"spec": {}}, tree)
 
 
-def test_items_without_their_key_are_compared_by_their_place() -> None:
-    """As a list of anything: what has no name cannot be told from what has lost it."""
+def test_items_without_their_key_are_compared_by_index() -> None:
+    """Like in any list, an item without a name cannot be matched."""
     there, desired = live(), copy.deepcopy(DESIRED)
     container(there)["env"] = [{"name": "A", "value": "1"}, {"value": "2"}]
     container(desired)["env"] = [{"name": "A", "value": "1"}, {"value": "3"}]
@@ -214,7 +216,7 @@ def test_items_without_their_key_are_compared_by_their_place() -> None:
         ("spec.replicas", "replicas"),
     ],
 )
-def test_a_path_as_people_say_it(path: str, words: str) -> None:
+def test_paths_are_shortened_for_messages(path: str, words: str) -> None:
     assert named(path) == words
 
 
@@ -229,5 +231,5 @@ def test_a_path_as_people_say_it(path: str, words: str) -> None:
         ("cpu", ["1"], "1", False),
     ],
 )
-def test_a_quantity_may_be_written_in_several_ways(key: str, desired: Any, live: Any, same: bool) -> None:
+def test_equal_quantities_are_the_same_scalar(key: str, desired: Any, live: Any, same: bool) -> None:
     assert same_scalar(key, desired, live) is same

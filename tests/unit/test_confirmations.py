@@ -1,4 +1,4 @@
-"""Which questions are the ones that were confirmed."""
+"""The comparison of a run's questions with the confirmed ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ASKED = "replaces training/a in nlp: running for {}, its progress is lost"
         ([], ["anything"], True),
         ([ASKED.format("2h5m")], [ASKED.format("59m")], True),
         ([ASKED.format("2m")], [ASKED.format("1m").replace("nlp", "cv")], False),
-        # As many as were confirmed.
+        # The number of questions has to be the same.
         (["prunes training/b"], [ASKED.format("1m")], False),
         ([ASKED.format("1m"), "prunes training/b"], [ASKED.format("1m")], False),
-        # What looks like an age and is a name.
+        # A name that looks like an age.
         (["prunes training/run-2d"], ["prunes training/run-1d"], False),
         (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, running for 72h)"], True),
         (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, not running yet)"], False),
     ],
 )
-def test_ages_alone_may_differ(asked: list[str], confirmed: list[str], holds: bool) -> None:
+def test_confirmation_holds_if_only_ages_differ(asked: list[str], confirmed: list[str], holds: bool) -> None:
     assert all_confirmed(asked, confirmed) is holds

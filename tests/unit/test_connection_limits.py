@@ -1,6 +1,6 @@
-"""What a client can do to the service before it shows a token: a real uvicorn, with the protocols of the service.
+"""Limits for unauthenticated clients, tested with a real uvicorn and the service's protocols, plain and with TLS.
 
-Plain and through TLS: heads that are too large or too slow, connections that send nothing, answers that nobody reads.
+Clients send heads that are too large or too slow, send nothing, or do not read the answer.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gpuctl_server.limited_server import LimitedServer
 from support.certificates import self_signed
 
 HEAD_TIMEOUT = 1.0
-MOST = 20
+CONNECTION_LIMIT = 20
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
 LARGE_ANSWER = 8 * 1024 * 1024
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Answer with the length of the body; ``/large`` with a large answer, ``/early`` before the body is here."""
+    """Answer with the length of the body; ``/large`` with a large answer, ``/early`` before the body has arrived."""
     if scope["type"] == "lifespan":
         for _ in range(2):
             message = await receive()
@@ -54,7 +54,7 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-class Running:
+class RunningServer:
     """A server in a thread."""
 
     def __init__(self, tls: tuple[Path, Path] | None) -> None:
@@ -72,7 +72,7 @@ class Running:
             timeout_graceful_shutdown=5,
             log_config=None,
         )
-        self.server = LimitedServer(config, MOST, HEAD_TIMEOUT)
+        self.server = LimitedServer(config, CONNECTION_LIMIT, HEAD_TIMEOUT)
         self._thread = threading.Thread(target=self.server.run, args=([listening],))
         self._thread.start()
         while not self.server.started:
@@ -86,7 +86,7 @@ class Running:
         return ssl.create_default_context(cafile=str(self.tls[0])).wrap_socket(connection, server_hostname="localhost")
 
     def open(self) -> int:
-        """How many connections the server has."""
+        """Return the number of open connections."""
         return len(self.server.server_state.connections)
 
     def until_open(self, number: int) -> None:
@@ -102,17 +102,17 @@ class Running:
 
 
 @pytest.fixture(scope="module", params=["plain", "tls"])
-def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     tls = None if request.param == "plain" else self_signed(tmp_path_factory.mktemp("tls"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(http_protocols, "LINGER", 0.5)
-        made = Running(tls)
+        made = RunningServer(tls)
         yield made
         made.stop()
 
 
 def read(connection: socket.socket) -> bytes:
-    """All that comes until the server closes the connection."""
+    """Return all data until the server closes the connection."""
     found = b""
     with contextlib.suppress(ConnectionResetError, ssl.SSLError):
         while portion := connection.recv(65536):
@@ -120,8 +120,8 @@ def read(connection: socket.socket) -> bytes:
     return found
 
 
-def answered(connection: socket.socket) -> int:
-    """The status of one answer, of which everything is read."""
+def read_status(connection: socket.socket) -> int:
+    """Read one answer completely; return its status."""
     found = b""
     while b"\r\n\r\n" not in found:
         found += connection.recv(1)
@@ -136,7 +136,7 @@ def status(answer: bytes) -> int:
 
 
 def refused(answer: bytes) -> tuple[int, str]:
-    """The status of a refusal and its error; the answer has the form of all errors of the service."""
+    """Return status and error of a refusal; check that it has the form of all errors of the service."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"\r\nconnection: close" in head
     value = json.loads(body)
@@ -144,12 +144,12 @@ def refused(answer: bytes) -> tuple[int, str]:
     return status(answer), value["error"]
 
 
-def test_requests_that_keep_the_limits(running: Running) -> None:
-    """Keep-alive, pipelining, a body in chunks, a large head: answered as before."""
+def test_requests_within_the_limits_are_answered(running: RunningServer) -> None:
+    """Keep-alive, pipelining, a chunked body, and a large head."""
     with running.connect() as connection:
         for _ in range(3):
             connection.sendall(GET + b"\r\n")
-            assert answered(connection) == 200
+            assert read_status(connection) == 200
         connection.sendall((GET + b"\r\n") * 20 + GET + b"Connection: close\r\n\r\n")
         assert read(connection).count(b"HTTP/1.1 200") == 21
     with running.connect() as connection:
@@ -177,12 +177,12 @@ def test_requests_that_keep_the_limits(running: Running) -> None:
     ],
     ids=["path", "value", "name", "many", "sum", "upgrade"],
 )
-def test_a_head_that_is_too_large(running: Running, first: bytes, head: bytes) -> None:
+def test_too_large_head_gets_431(running: RunningServer, first: bytes, head: bytes) -> None:
     with running.connect() as connection:
         if first:
             connection.sendall(first)
-            assert answered(connection) == 200
-        # In parts, as an attacker would: the parser sees a part only once the ones before it were counted.
+            assert read_status(connection) == 200
+        # In parts, as an attacker sends it: the parser gets a part only after the earlier ones were counted.
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             for start in range(0, len(head), 5000):
                 connection.sendall(head[start : start + 5000])
@@ -190,8 +190,8 @@ def test_a_head_that_is_too_large(running: Running, first: bytes, head: bytes) -
     running.until_open(0)
 
 
-def test_a_head_without_end(running: Running) -> None:
-    """The server drops the rest and closes the connection; its memory and its other clients do not notice."""
+def test_endless_head_does_not_affect_other_clients(running: RunningServer) -> None:
+    """The server drops the rest and closes the connection."""
     with running.connect() as endless:
         endless.settimeout(60)
         endless.sendall(GET + b"X: ")
@@ -207,7 +207,7 @@ def test_a_head_without_end(running: Running) -> None:
 @pytest.mark.parametrize(
     "part", [b"G", GET, GET + b"X: a", b"GET / HTTP/1.1\r\n"], ids=["byte", "line", "value", "first"]
 )
-def test_half_a_head(running: Running, part: bytes) -> None:
+def test_incomplete_head_gets_408(running: RunningServer, part: bytes) -> None:
     with running.connect() as connection:
         connection.sendall(part)
         assert refused(read(connection)) == (408, "RequestTimeout")
@@ -215,19 +215,19 @@ def test_half_a_head(running: Running, part: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", GET + b"\r\n"], ids=["new", "kept alive"])
-def test_a_byte_at_a_time(running: Running, first: bytes) -> None:
-    """The time counts from the first byte, however often another one comes."""
+def test_head_sent_byte_by_byte_gets_408(running: RunningServer, first: bytes) -> None:
+    """The timeout starts at the first byte; further bytes do not extend it."""
     with running.connect() as connection:
         if first:
             connection.sendall(first)
-            assert answered(connection) == 200
+            assert read_status(connection) == 200
         sent = 0
         connection.settimeout(HEAD_TIMEOUT / 10)
         found = b""
         while not found:
             connection.sendall(b"GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"[sent : sent + 1])
             sent += 1
-            assert sent < 40, "it may send for as long as it likes"
+            assert sent < 40, "the head has no time limit"
             with contextlib.suppress(TimeoutError):
                 found = connection.recv(1000)
         assert status(found) == 408
@@ -235,38 +235,40 @@ def test_a_byte_at_a_time(running: Running, first: bytes) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"\r\n\r\n\r\n"], ids=["nothing", "an empty line", "empty lines"])
-def test_a_connection_without_a_request(running: Running, sent: bytes) -> None:
-    """It is closed without an answer, as web servers do."""
+def test_connection_without_a_request_is_closed(running: RunningServer, sent: bytes) -> None:
+    """There is no answer, as with other web servers."""
     with running.connect() as connection:
         connection.sendall(sent)
         assert read(connection) == b""
     running.until_open(0)
 
 
-def test_a_client_that_pauses(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client closes its idle connection first: httpx after 5 s, and another request may be on its way by then."""
+def test_idle_connection_is_kept_longer_than_by_clients(
+    running: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has to close its idle connection first (httpx: after 5 s): another request may be on its way."""
     with running.connect() as connection:
         connection.sendall(GET + b"\r\n")
-        assert answered(connection) == 200
+        assert read_status(connection) == 200
         time.sleep(5.5)
         monkeypatch.setattr(http_protocols, "KEEP_ALIVE", 0.5)
         connection.sendall(GET + b"\r\n")
-        assert answered(connection) == 200
+        assert read_status(connection) == 200
         assert read(connection) == b""
     running.until_open(0)
 
 
-def test_a_handshake_that_does_not_come(running: Running) -> None:
+def test_connection_without_a_handshake_is_closed(running: RunningServer) -> None:
     with running.connect(handshake=False) as connection:
         assert read(connection) == b""
     running.until_open(0)
 
 
-def test_the_rest_of_a_body_after_the_answer(running: Running) -> None:
-    """It is read for a while, then the connection is closed, however slowly it comes."""
+def test_rest_of_a_body_is_read_for_a_limited_time(running: RunningServer) -> None:
+    """Then the connection is closed, however slowly the client sends."""
     with running.connect() as connection:
         connection.sendall(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc")
-        assert answered(connection) == 200
+        assert read_status(connection) == 200
         begun = time.monotonic()
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             while time.monotonic() - begun < 60:
@@ -275,7 +277,7 @@ def test_the_rest_of_a_body_after_the_answer(running: Running) -> None:
         assert time.monotonic() - begun < 60
     with running.connect() as connection:
         connection.sendall(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
-        assert answered(connection) == 200
+        assert read_status(connection) == 200
         connection.sendall(b"abc" + GET + b"Connection: close\r\n\r\n")
         assert status(read(connection)) == 200
     running.until_open(0)
@@ -284,7 +286,7 @@ def test_the_rest_of_a_body_after_the_answer(running: Running) -> None:
 @pytest.mark.parametrize(
     "trailer", [b"0\r\nX: " + b"a" * 200_000, b"0\r\n" + b"X: a\r\n" * 200, b"5;" + b"e" * 200_000]
 )
-def test_trailers_and_extensions_of_chunks(running: Running, trailer: bytes) -> None:
+def test_large_trailers_and_chunk_extensions_close_the_connection(running: RunningServer, trailer: bytes) -> None:
     with running.connect() as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -294,7 +296,7 @@ def test_trailers_and_extensions_of_chunks(running: Running, trailer: bytes) -> 
     running.until_open(0)
 
 
-def test_more_pipelined_requests_than_wait(running: Running) -> None:
+def test_too_many_pipelined_requests_close_the_connection(running: RunningServer) -> None:
     with running.connect() as connection:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             connection.sendall((GET + b"\r\n") * 5000)
@@ -314,14 +316,14 @@ def test_more_pipelined_requests_than_wait(running: Running) -> None:
     ],
     ids=["nothing", "half a line", "half a head", "half a body", "kept alive", "an answer that is not read"],
 )
-def test_more_connections_than_there_may_be(running: Running, sent: bytes) -> None:
-    """Those that wait longest for their client are closed; the others are answered at once."""
+def test_longest_waiting_connections_are_closed_above_the_limit(running: RunningServer, sent: bytes) -> None:
+    """The other connections are answered at once."""
     waiting = []
     try:
-        for _ in range(3 * MOST):
+        for _ in range(3 * CONNECTION_LIMIT):
             waiting.append(running.connect())
             waiting[-1].sendall(sent)
-            assert running.open() <= MOST + 1
+            assert running.open() <= CONNECTION_LIMIT + 1
         begun = time.monotonic()
         with running.connect() as other:
             other.sendall(GET + b"Connection: close\r\n\r\n")
@@ -333,8 +335,8 @@ def test_more_connections_than_there_may_be(running: Running, sent: bytes) -> No
     running.until_open(0)
 
 
-def test_more_handshakes_than_there_may_be(running: Running) -> None:
-    waiting = [running.connect(handshake=False) for _ in range(3 * MOST)]
+def test_pending_handshakes_above_the_limit_do_not_block_clients(running: RunningServer) -> None:
+    waiting = [running.connect(handshake=False) for _ in range(3 * CONNECTION_LIMIT)]
     with running.connect() as other:
         other.sendall(GET + b"Connection: close\r\n\r\n")
         assert status(read(other)) == 200
@@ -343,15 +345,15 @@ def test_more_handshakes_than_there_may_be(running: Running) -> None:
     running.until_open(0)
 
 
-def test_requests_under_way_are_not_closed(running: Running) -> None:
-    """A WebSocket counts as one, and outlives as many idle connections as an attacker likes."""
+def test_active_requests_are_not_closed_above_the_limit(running: RunningServer) -> None:
+    """A WebSocket counts as an active request and outlives any number of idle connections."""
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
     with running.connect() as followed:
         followed.sendall(GET + b"Upgrade: websocket\r\nConnection: Upgrade\r\n" + key + b"\r\n")
         assert status(followed.recv(1000)) == 101
-        idle = [running.connect() for _ in range(3 * MOST)]
+        idle = [running.connect() for _ in range(3 * CONNECTION_LIMIT)]
         time.sleep(HEAD_TIMEOUT * 2)
-        # A text frame with a mask, as clients send them.
+        # A masked text frame, as clients send it.
         followed.sendall(b"\x81\x82\x00\x00\x00\x00hi")
         assert followed.recv(1000) == b"\x81\x05hello"
         for connection in idle:
@@ -359,8 +361,8 @@ def test_requests_under_way_are_not_closed(running: Running) -> None:
     running.until_open(0)
 
 
-def test_the_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are left for everything else, and the soft limit is raised as far as it may be."""
+def test_connection_limit_follows_the_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most half of the open files are reserved for other uses; the soft limit is raised as far as allowed."""
     limits = [(300, 300)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: limits.append(wanted))

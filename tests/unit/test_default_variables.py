@@ -1,4 +1,4 @@
-"""Default variables of the platform stand before those of a document that refer to them, and else behind."""
+"""Order of the platform's default variables: before document variables that refer to them, else after all of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ resources: {{cpu: 1, memory: 1Gi}}
 MORE = {"inference": "service: {port: 80}\n", "notebook": "service: {port: 80}\n"}
 
 
-def order(own: str, defaults: str, kind: str = "compute") -> list[str]:
-    """The names of the user's variables in the pod."""
+def variable_order(own: str, defaults: str, kind: str = "compute") -> list[str]:
+    """Return the names of the document's and the platform's variables in the pod, in order."""
     platform = Source("platform.yaml", PLATFORM.format(kind=kind, env=defaults))
     text = DOCUMENT.format(kind=kind, env=own, more=MORE.get(kind, ""))
     result = gpuctl.compile(Source("a.yaml", text), platform=platform)
@@ -51,18 +51,18 @@ DEFAULTS = ("{X1: a, X2: b}", "[{name: X1, value: a}, {name: X2, value: b}]")
         ("{X1: own, X: $(X1)}", ["X1", "X", "X2"]),
     ],
 )
-def test_order(own: str, wanted: list[str], defaults: str) -> None:
-    assert order(own, defaults) == wanted
+def test_referenced_defaults_precede_document_variables(own: str, wanted: list[str], defaults: str) -> None:
+    assert variable_order(own, defaults) == wanted
 
 
 @pytest.mark.parametrize("kind", ["training", "inference", "notebook", "compute"])
-def test_every_kind(kind: str) -> None:
-    assert order("{X: $(X1)}", DEFAULTS[0], kind) == ["X1", "X", "X2"]
+def test_referenced_defaults_precede_in_every_kind(kind: str) -> None:
+    assert variable_order("{X: $(X1)}", DEFAULTS[0], kind) == ["X1", "X", "X2"]
 
 
-def test_what_a_needed_default_refers_to_comes_along() -> None:
-    assert order("{X: $(X2)}", "{X1: a, X2: $(X1)/b, X3: c}") == ["X1", "X2", "X", "X3"]
+def test_defaults_of_a_referenced_default_precede_too() -> None:
+    assert variable_order("{X: $(X2)}", "{X1: a, X2: $(X1)/b, X3: c}") == ["X1", "X2", "X", "X3"]
 
 
-def test_a_default_that_refers_to_the_document_stays_behind() -> None:
-    assert order("{X: c}", "{X1: $(X)/d}") == ["X", "X1"]
+def test_default_that_refers_to_a_document_variable_follows_it() -> None:
+    assert variable_order("{X: c}", "{X1: $(X)/d}") == ["X", "X1"]

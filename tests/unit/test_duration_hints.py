@@ -1,4 +1,4 @@
-"""The hints about durations, followed literally."""
+"""Hints about durations: each suggested value is valid."""
 
 import re
 
@@ -9,7 +9,7 @@ import gpuctl
 PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 
 
-def about(field: str, value: str) -> list[gpuctl.Diagnostic]:
+def duration_diagnostics(field: str, value: str) -> list[gpuctl.Diagnostic]:
     text = (
         f"kind: training\nversion: v0.1\njob: {{name: a, {field}: {value}}}\n"
         "environment: {image: r/x:1, command: [a]}\nresources: {gpu: 0}\n"
@@ -20,11 +20,13 @@ def about(field: str, value: str) -> list[gpuctl.Diagnostic]:
 
 @pytest.mark.parametrize("field", ["ttl", "max_runtime"])
 @pytest.mark.parametrize("value", ["0", "00", "5", "1w", "1.5h", "99999d", "30 minutes"])
-def test_the_values_of_a_hint_are_accepted(field: str, value: str) -> None:
-    [said] = about(field, value)
+def test_values_in_hints_are_valid(field: str, value: str) -> None:
+    [said] = duration_diagnostics(field, value)
     for better in re.findall(r"`([^`]+)`", said.hint or ""):
-        assert about(field, better) == [], better
+        assert duration_diagnostics(field, better) == [], better
 
 
-def test_a_zero_where_none_is_allowed_says_so_with_or_without_its_unit() -> None:
-    assert [item.message for item in about("max_runtime", "0")] == [item.message for item in about("max_runtime", "0s")]
+def test_zero_gets_the_same_message_with_and_without_a_unit() -> None:
+    assert [item.message for item in duration_diagnostics("max_runtime", "0")] == [
+        item.message for item in duration_diagnostics("max_runtime", "0s")
+    ]

@@ -1,4 +1,4 @@
-"""Events: their order, and which of them tell why a job has no pods."""
+"""Events: their order, and those that explain why a job has no pods."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Object = dict[str, Any]
 
 
 def event(reason: str, about: Object, *, name: str = "", **others: Any) -> Object:
-    """An event as the API lists it."""
+    """Return an event as the API lists it."""
     return {"reason": reason, "message": others.pop("message", reason), "involvedObject": about, **others} | {
         "metadata": {"name": name or f"{about['name']}.x"}
     }
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, events: list[Object], *jobs: Job) -> str:
-    """Why jobs have no pods; the result is by which fields events were listed."""
+def listed_fields(monkeypatch: pytest.MonkeyPatch, events: list[Object], *jobs: Job) -> str:
+    """Add refusals from these events to the jobs; return the field selector that the events were listed with."""
     asked_for: list[str] = []
 
     def maybe(self: Scope, kind: str, *, fields: str = "", **others: str) -> list[Object]:
@@ -38,8 +38,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, events: list[Object], *jobs: Job) -> 
     return asked_for[0]
 
 
-def workload(kind: str, name: str = "train", uid: str = "new") -> Job:
-    """A job that should have a pod and has none."""
+def job_without_pods(kind: str, name: str = "train", uid: str = "new") -> Job:
+    """Return a job that should have a pod and has none."""
     metadata = {"name": name, "namespace": "n", "uid": uid, "creationTimestamp": "2026-01-01T00:10:00Z"}
     spec: Object = {"replicas": 1, "parallelism": 1, "template": {"spec": {"containers": []}}}
     if kind == "JobSet":
@@ -47,32 +47,32 @@ def workload(kind: str, name: str = "train", uid: str = "new") -> Job:
     return Job(Identity("n", name, "training"), {"kind": kind, "metadata": metadata, "spec": spec})
 
 
-def test_a_former_jobs_refusal_is_not_this_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_of_a_former_job_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     about = {"kind": "Job", "namespace": "n", "name": "train"}
     old = event("FailedCreate", {**about, "uid": "old"}, message="was", lastTimestamp="2026-01-01T00:10:00Z")
     older = event("FailedCreate", about, message="was", lastTimestamp="2026-01-01T00:09:59Z")
     new = event("FailedCreate", {**about, "uid": "new"}, message="is", lastTimestamp="2026-01-01T00:10:00Z")
-    job = workload("Job")
-    assert "involvedObject.name=train" in asked(monkeypatch, [old, older], job)
+    job = job_without_pods("Job")
+    assert "involvedObject.name=train" in listed_fields(monkeypatch, [old, older], job)
     assert job.refusal == ""
-    asked(monkeypatch, [new, old, older], job)
+    listed_fields(monkeypatch, [new, old, older], job)
     assert job.refusal == "is"
 
 
 @pytest.mark.parametrize(
     ("kind", "about"), [("Deployment", ("ReplicaSet", "train-76d5bbf4db")), ("JobSet", ("Job", "train-node-0"))]
 )
-def test_what_a_controller_made_speaks_for_the_job(
+def test_refusal_of_a_child_object_counts_for_the_job(
     monkeypatch: pytest.MonkeyPatch, kind: str, about: tuple[str, str]
 ) -> None:
     on = {"kind": about[0], "namespace": "n", "name": about[1], "uid": "x"}
     told = [event("FailedCreate", on, message="over quota", lastTimestamp="2026-01-01T00:11:00Z")]
-    job, other = workload(kind), workload(kind, "tra")
-    # Alone: the events of what it made have other names than it.
-    assert asked(monkeypatch, told, job) == "reason=FailedCreate"
+    job, other = job_without_pods(kind), job_without_pods(kind, "tra")
+    # No selector by name, even for a single job: events of its child objects have other names.
+    assert listed_fields(monkeypatch, told, job) == "reason=FailedCreate"
     assert job.refusal == "over quota"
     job.refusal = ""
-    asked(monkeypatch, told, job, other)
+    listed_fields(monkeypatch, told, job, other)
     assert (job.refusal, other.refusal) == ("over quota", "")
 
 
@@ -109,10 +109,10 @@ def test_what_a_controller_made_speaks_for_the_job(
         pytest.param("StatefulSet", {}, [], ["Pod/train-0"], ["Pod/train-v2-0", "Pod/train-v2"], id="a StatefulSet"),
     ],
 )
-def test_events_of_what_is_called_alike_are_its_own(
+def test_events_of_objects_with_similar_names_are_excluded(
     kind: str, spec: Object, others: list[tuple[str, str]], own: list[str], foreign: list[str]
 ) -> None:
-    """Of pods that have gone only the names are left."""
+    """Deleted pods can be matched by their names only."""
     metadata = {"name": "train", "namespace": "n", "uid": "x", "creationTimestamp": "2026-01-01T00:00:00Z"}
     live = {"kind": kind, "metadata": metadata, "spec": spec}
 
@@ -125,9 +125,9 @@ def test_events_of_what_is_called_alike_are_its_own(
     assert {f"{item['kind']}/{item['name']}" for item in about} == set(own)
 
 
-def test_events_of_one_second_are_in_their_order() -> None:
+def test_events_of_one_second_are_ordered() -> None:
     pod = {"kind": "Pod", "name": "p", "namespace": "n"}
-    # 2026-01-01T00:00:05Z is 1767225605 s; kubelet's recorder names an event by the nanosecond.
+    # 2026-01-01T00:00:05Z is 1767225605 s; kubelet's recorder names an event by its time in nanoseconds.
     pulled = f"p.{1767225605_900000000:x}"
     created = f"train.{1767225605_100000000:x}"
     told = [
@@ -137,12 +137,12 @@ def test_events_of_one_second_are_in_their_order() -> None:
         event("Queued", pod, lastTimestamp="2026-01-01T00:00:04Z"),
     ]
     assert [item.reason for item in merge_repeated(told)] == ["Queued", "SuccessfulCreate", "Scheduled", "Pulled"]
-    # It was told again later: the name has the first time, which says nothing of the last.
+    # The event was repeated later: its name contains the first time, not the last.
     again = event("Pulled", pod, name=created, lastTimestamp="2026-01-01T00:00:06Z")
     assert [(item.reason, item.count) for item in merge_repeated([*told, again])][-1] == ("Pulled", 2)
 
 
-def test_a_second_interrupt_at_the_end_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_interrupt_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_line, "run", lambda arguments: 130)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

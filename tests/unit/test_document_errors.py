@@ -1,4 +1,4 @@
-"""All mistakes of a document in one run, none that only follows from another, and none that anybody has to wait for."""
+"""One run reports all errors of a document, none that only follows from another, and takes linear time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, Severity, S
 HEAD = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1', command: [x]}\n"
 
 
-def found(text: str, *, severity: Severity | None = Severity.ERROR) -> list[Diagnostic]:
+def diagnostics_of(text: str, *, severity: Severity | None = Severity.ERROR) -> list[Diagnostic]:
     diagnostics = gpuctl.compile(gpuctl.Source("x.yaml", text)).diagnostics
     return [item for item in diagnostics if severity is None or item.severity is severity]
 
 
-def said(text: str) -> list[tuple[str, str]]:
-    return [(item.code, ".".join(str(part) for part in item.path)) for item in found(text)]
+def codes_and_paths(text: str) -> list[tuple[str, str]]:
+    return [(item.code, ".".join(str(part) for part in item.path)) for item in diagnostics_of(text)]
 
 
-def test_rules_between_fields_do_not_wait_for_the_fields() -> None:
+def test_cross_field_rules_run_despite_invalid_fields() -> None:
     text = """
 kind: training
 version: v0.1
@@ -41,7 +41,7 @@ podPatch:
   hostname: mine
   tolerations: {key: x}
 """
-    assert said(text) == [
+    assert codes_and_paths(text) == [
         ("GPU211", "job.priority"),
         ("GPU214", "environment.env.0.name"),
         ("GPU202", "resources.gpu"),
@@ -52,17 +52,19 @@ podPatch:
         ("GPU219", "podPatch.tolerations"),
     ]
     forbidden = HEAD + "resources: {gpu: four}\npodPatch: {hostname: mine}\n"
-    assert [code for code, _ in said(forbidden)] == ["GPU202", "GPU219"]
+    assert [code for code, _ in codes_and_paths(forbidden)] == ["GPU202", "GPU219"]
     beside = f"{HEAD}b: 1\n---\n{HEAD.replace('name: a', 'name: b')}podPatch: {{hostname: mine}}\n"
-    assert [code for code, _ in said(beside)] == ["GPU203", "GPU219"], "also of a document that is right otherwise"
-    warnings = [item.code for item in found(text, severity=Severity.WARNING)]
-    assert warnings == ["GPU409"], "memory and shm are right, so that they are compared; the GPUs are not counted"
+    assert [code for code, _ in codes_and_paths(beside)] == ["GPU203", "GPU219"], (
+        "also in a document without other errors"
+    )
+    warnings = [item.code for item in diagnostics_of(text, severity=Severity.WARNING)]
+    assert warnings == ["GPU409"], "memory and shm are valid and compared; the GPU count is invalid"
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        # What a wrong value would have made right is not called missing.
+        # A field whose value is invalid is not reported as missing.
         (HEAD.replace("'app:1'", "[app]"), [("GPU202", "environment.image")]),
         (HEAD + "resources: {gpu: four, gpu-share: 0.5}\n", [("GPU202", "resources.gpu")]),
         (HEAD.replace("x]}", "x], env: [{name: A, value: [b]}]}"), [("GPU202", "environment.env.0.value")]),
@@ -74,8 +76,8 @@ podPatch:
          [("GPU206", "resources.nodes"), ("GPU208", "resources.memory")]),
     ],
 )  # fmt: skip
-def test_nothing_that_follows(text: str, wanted: list[tuple[str, str]]) -> None:
-    assert sorted(said(text)) == sorted(wanted)
+def test_consequential_errors_are_not_reported(text: str, wanted: list[tuple[str, str]]) -> None:
+    assert sorted(codes_and_paths(text)) == sorted(wanted)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,8 @@ def test_nothing_that_follows(text: str, wanted: list[tuple[str, str]]) -> None:
         (HEAD.replace("name: a", "name: a, labels: {'bad key': x}"), (3, 25, 3, 34)),
     ],
 )
-def test_a_bad_key_is_marked_itself(text: str, place: tuple[int, int, int, int]) -> None:
-    (error,) = found(text)
+def test_invalid_key_is_the_marked_span(text: str, place: tuple[int, int, int, int]) -> None:
+    (error,) = diagnostics_of(text)
     assert error.span == SourceSpan("x.yaml", *place)
 
 
@@ -101,8 +103,8 @@ def test_a_bad_key_is_marked_itself(text: str, place: tuple[int, int, int, int])
         ("resources: {gpu: 1, gpu-share: 50%}", "did you mean `0.5`?"),
     ],
 )
-def test_hints_about_resources(line: str, hint: str) -> None:
-    assert [item.hint for item in found(f"{HEAD}{line}\n")] == [hint]
+def test_hints_for_invalid_gpu_amounts(line: str, hint: str) -> None:
+    assert [item.hint for item in diagnostics_of(f"{HEAD}{line}\n")] == [hint]
 
 
 @pytest.mark.parametrize(
@@ -117,28 +119,28 @@ def test_hints_about_resources(line: str, hint: str) -> None:
         ("soon", None),
     ],
 )
-def test_hints_about_durations(value: str, hint: str | None) -> None:
+def test_hints_for_invalid_durations_are_valid(value: str, hint: str | None) -> None:
     text = HEAD.replace("name: a", f"name: a, max_runtime: {value}")
-    (error,) = found(text)
+    (error,) = diagnostics_of(text)
     assert (error.code, error.hint) == ("GPU209", hint)
     if hint is not None:
         suggested = hint.split("`")[1]
-        assert found(text.replace(value, suggested)) == [], "what is suggested is accepted"
+        assert diagnostics_of(text.replace(value, suggested)) == [], "the suggested value is valid"
 
 
 @pytest.mark.parametrize("image", ["$IMAGE", "${IMAGE}", "${IMAGE:-a/b}", "registry.example.com/$NAME:1"])
-def test_variables_of_the_shell(image: str) -> None:
-    (error,) = found(HEAD.replace("'app:1'", f"'{image}'"))
+def test_shell_variable_in_image_is_rejected_with_hint(image: str) -> None:
+    (error,) = diagnostics_of(HEAD.replace("'app:1'", f"'{image}'"))
     assert error.code == "GPU216"
     assert error.hint is not None
     assert error.hint.startswith("gpuctl reads no variables of the shell: write the value, or `envsubst")
 
 
-def test_a_comma_that_was_meant_as_text() -> None:
+def test_unquoted_comma_in_flow_mapping_gets_quoting_hint() -> None:
     text = HEAD.replace("x]}", "x], env: [{name: A, value: a,b}]}")
-    (error,) = found(text)
+    (error,) = diagnostics_of(text)
     assert error.hint == 'quote the text if the comma belongs to it: "a,b"'
-    assert found(text.replace("a,b", '"a,b"')) == []
+    assert diagnostics_of(text.replace("a,b", '"a,b"')) == []
 
 
 @pytest.mark.parametrize(
@@ -149,16 +151,16 @@ def test_a_comma_that_was_meant_as_text() -> None:
         ("gpu: 3", "-tp, '4', -pp, '2'", "set `resources.gpu: 8`"),
     ],
 )
-def test_parallel_sizes_that_are_advised_are_others(resources: str, command: str, hint: str) -> None:
+def test_advised_gpu_count_matches_parallel_sizes(resources: str, command: str, hint: str) -> None:
     text = (
         "kind: inference\nversion: v0.1\njob: {name: a}\n"
         f"environment: {{image: 'vllm:1', args: [{command}]}}\nresources: {{{resources}, cpu: 1, memory: 1Gi}}\n"
     )
-    (warning,) = [item for item in found(text, severity=None) if item.code == "GPU503"]
+    (warning,) = [item for item in diagnostics_of(text, severity=None) if item.code == "GPU503"]
     assert warning.hint == hint
 
 
-def _chain(first: str, references: int) -> str:
+def _chained_templates(first: str, references: int) -> str:
     lines = [f"    E0: '{first}'"]
     for number in range(1, 8):
         text = " ".join(["{{environment.env.E" + str(number - 1) + "}}"] * references)
@@ -169,8 +171,8 @@ def _chain(first: str, references: int) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (_chain("x", 9), "the templates expand to more than 65536 characters"),
-        (_chain("{{job.nothing}}", 9), "`{{job.nothing}}`: there is no field `nothing` in job"),
+        (_chained_templates("x", 9), "the templates expand to more than 65536 characters"),
+        (_chained_templates("{{job.nothing}}", 9), "`{{job.nothing}}`: there is no field `nothing` in job"),
         (
             "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment:\n  image: app:1\n  env:\n"
             f"    B: {'x' * 60_000}\n  args:\n" + "  - '{{environment.env.B}}'\n" * 3000,
@@ -179,40 +181,40 @@ def _chain(first: str, references: int) -> str:
     ],
     ids=["chain", "chain-of-mistakes", "many"],
 )
-def test_templates_that_grow(text: str, message: str) -> None:
+def test_template_expansion_is_limited(text: str, message: str) -> None:
     started = time.process_time()
-    assert [item.message for item in found(text)] == [message]
-    assert time.process_time() - started < 20, "the first of these took more than a minute"
+    assert [item.message for item in diagnostics_of(text)] == [message]
+    assert time.process_time() - started < 20, "expansion without a limit took more than a minute"
 
 
-def test_workdirs_in_one_another() -> None:
+def test_nested_workdirs_are_checked_in_linear_time() -> None:
     lines = "".join(f"  - {{path: {'/a' * n}, readOnly: {'true' if n % 2 else 'false'}}}\n" for n in range(1, 1500))
     started = time.process_time()
-    warnings = found(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
-    assert time.process_time() - started < 20, "it was quadratic"
+    warnings = diagnostics_of(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
+    assert time.process_time() - started < 20, "the time is quadratic again"
     assert len(warnings) == MAX_DIAGNOSTICS + 1
 
 
-def test_of_workdirs_the_nearest_one_counts() -> None:
+def test_nested_workdir_is_compared_with_its_nearest_parent() -> None:
     paths = [("/a", "true"), ("/a-b", "false"), ("/a/b", "true"), ("/a/b/c", "false"), ("/b", "false")]
     lines = "".join(f"  - {{path: {path}, readOnly: {option}}}\n" for path, option in paths)
-    warnings = found(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
+    warnings = diagnostics_of(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
     assert [item.message for item in warnings] == [
         "`/a/b/c` lies below the workdir `/a/b` and has another readOnly",
     ]
 
 
-def test_no_more_problems_of_a_file_than_anybody_reads() -> None:
+def test_diagnostics_of_a_file_are_limited() -> None:
     unknown = "".join(f"a{number}: 1\n" for number in range(250))
     result = gpuctl.compile([gpuctl.Source("x.yaml", HEAD + unknown), gpuctl.Source("y.yaml", HEAD + "b: 1\n")])
     of_x = [item for item in result.diagnostics if item.span and item.span.file == "x.yaml"]
     assert len(of_x) == MAX_DIAGNOSTICS + 1
     (rest,) = [item for item in of_x if item.code == "GPU030"]
     assert (rest.severity, rest.message) == (Severity.ERROR, "150 errors more in this file are not shown")
-    assert "unknown field `b`" in result.diagnostics[-1].message, "other files are not cut short"
+    assert "unknown field `b`" in result.diagnostics[-1].message, "the limit is per file"
 
 
-def test_errors_are_shown_before_warnings() -> None:
+def test_limit_of_diagnostics_keeps_errors_before_warnings() -> None:
     warned = "---\n".join(HEAD.replace("name: a", f"name: a{n}").replace("app:1", "app") for n in range(150))
     result = gpuctl.compile(gpuctl.Source("x.yaml", f"{warned}---\n{HEAD}b: 1\n"))
     assert [item.code for item in result.diagnostics if item.severity is Severity.ERROR] == ["GPU203"]
@@ -220,8 +222,10 @@ def test_errors_are_shown_before_warnings() -> None:
     assert (rest.severity, rest.message) == (Severity.WARNING, "51 warnings more in this file are not shown")
 
 
-def test_a_variable_from_kubernetes_own_spelling_gets_ours() -> None:
+def test_kubernetes_secret_key_ref_gets_hint_with_gpuctl_syntax() -> None:
     env = "env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]"
-    [said] = [item for item in found(HEAD.replace("command: [x]", f"command: [x], {env}")) if item.code == "GPU203"]
+    [said] = [
+        item for item in diagnostics_of(HEAD.replace("command: [x]", f"command: [x], {env}")) if item.code == "GPU203"
+    ]
     assert said.hint is not None
     assert "`secret: NAME` and `key: KEY`" in said.hint

@@ -1,4 +1,6 @@
-"""``gpuctl diff --against``: manifests in a directory, and revisions of git, without a cluster."""
+"""``gpuctl diff --against``: documents compared with manifests in a directory or with a git revision, without a
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ resources: {cpu: 1, memory: 1Gi}
 
 @pytest.fixture(autouse=True)
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git repository with two jobs in ``jobs/``, and no cluster."""
+    """Return a git repository with two jobs in ``jobs/``; no cluster is configured."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     (tmp_path / "jobs").mkdir()
@@ -49,30 +51,30 @@ def commit(directory: Path, message: str) -> None:
 
 
 def change(directory: Path) -> None:
-    """Another image, and one job less."""
+    """Change an image and delete a job."""
     (directory / "jobs" / "sft.yaml").write_text(JOB.replace("train:v1", "train:v2"))
     (directory / "jobs" / "web.yaml").unlink()
 
 
-def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The first lines of the objects that differ."""
+def object_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the first line of each object that differs."""
     out = capsys.readouterr().out
     return [line for line in out.splitlines() if line.startswith(("create", "update", "replace", "delete"))]
 
 
-GONE = ["delete    Deployment web in nlp", "delete    Service svc-web in nlp"]
-CHANGED = ["replace   Job sft in nlp", *GONE]
+DELETED_LINES = ["delete    Deployment web in nlp", "delete    Service svc-web in nlp"]
+EXPECTED_LINES = ["replace   Job sft in nlp", *DELETED_LINES]
 
 
-def test_nothing_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unchanged_documents_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
     assert capsys.readouterr().out == ""
 
 
-def test_a_revision(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diff_against_a_git_revision(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 1
-    assert sorted(lines(capsys)) == sorted(CHANGED)
+    assert sorted(object_lines(capsys)) == sorted(EXPECTED_LINES)
     commit(repository, "change")
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD~1"]) == 1
@@ -81,23 +83,25 @@ def test_a_revision(repository: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "options", [[], ["--gitops", "argocd"], ["--gitops", "flux", "--embed"], ["--no-shared"], ["--nodes"]]
 )
-def test_a_built_directory(options: list[str], repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """However it was built: annotations for its delivery are no difference."""
+def test_diff_against_a_built_directory(
+    options: list[str], repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Annotations that `build` adds for GitOps are no difference."""
     assert run(["build", "jobs", "-o", "rendered", *options]) == 0
     capsys.readouterr()
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 1
-    found = lines(capsys)
+    found = object_lines(capsys)
     if "--gitops" in options:
         (replaced,) = (line for line in found if line.startswith("replace"))
         assert re.fullmatch(r"replace   Job sft-[0-9a-f]{6} in nlp", replaced)
-        assert sorted(found) == sorted([replaced, *GONE])
+        assert sorted(found) == sorted([replaced, *DELETED_LINES])
     else:
-        assert sorted(found) == sorted(CHANGED)
+        assert sorted(found) == sorted(EXPECTED_LINES)
 
 
-def test_a_namespace_that_stays_is_no_difference(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unneeded_namespace_file_is_not_a_difference(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "jobs" / "other.yaml").write_text(SERVICE.replace("nlp", "vision"))
     assert run(["build", "jobs", "-o", "rendered"]) == 0
     (repository / "jobs" / "other.yaml").unlink()
@@ -107,7 +111,7 @@ def test_a_namespace_that_stays_is_no_difference(repository: Path, capsys: pytes
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
 
 
-def test_a_replaced_training_is_one_step_of_the_json(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replaced_hashed_training_is_one_step_in_json(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = JOB.replace("gpu: 2", "gpu: 2, nodes: 2")
     (repository / "jobs" / "sft.yaml").write_text(text)
     assert run(["build", "jobs", "-o", "rendered", "--gitops", "flux"]) == 0
@@ -123,7 +127,7 @@ def test_a_replaced_training_is_one_step_of_the_json(repository: Path, capsys: p
     assert changes["spec.template.spec.containers[0].image"] == "registry.example.com/train:v2"
 
 
-def test_a_rendered_stream_beside_foreign_files(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_files_in_the_directory_are_ignored(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["render", "-f", "jobs"]) == 0
     out = repository / "out"
     out.mkdir()
@@ -133,7 +137,7 @@ def test_a_rendered_stream_beside_foreign_files(repository: Path, capsys: pytest
     assert run(["diff", "-f", "jobs", "--against", "out"]) == 0
 
 
-def test_json_names_paths_and_masks_secrets(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_changed_paths_and_masks_credentials(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = JOB.replace("train:v1", "train:v2").replace("hunter2", "hunter3")
     (repository / "jobs" / "sft.yaml").write_text(text)
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD", "-o", "json"]) == 1
@@ -151,7 +155,7 @@ def test_json_names_paths_and_masks_secrets(repository: Path, capsys: pytest.Cap
     assert image in step["changes"]
 
 
-def test_markdown_folds_the_diff(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_puts_each_diff_in_a_details_block(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD", "-o", "markdown"]) == 1
     out = capsys.readouterr().out
@@ -169,28 +173,28 @@ def test_markdown_folds_the_diff(repository: Path, capsys: pytest.CaptureFixture
         ("jobs/sft.yaml", "`jobs/sft.yaml` is not a directory of manifests"),
     ],
 )
-def test_what_cannot_be_told(against: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_comparison_target_is_reported(against: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diff", "-f", "jobs", "--against", against]) == 2
     captured = capsys.readouterr()
     assert said in captured.err
     assert captured.out == ""
 
 
-def test_damaged_manifests(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_yaml_in_manifests_is_reported(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "out").mkdir()
     (repository / "out" / "x.yaml").write_text("labels: {app.kubernetes.io/managed-by: gpuctl\n")
     assert run(["diff", "-f", "jobs", "--against", "out"]) == 2
     assert "`out/x.yaml` is not YAML" in capsys.readouterr().err
 
 
-def test_documents_that_do_not_compile(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_documents_are_reported(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "jobs" / "sft.yaml").write_text("kind: training\n")
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 2
     assert "error[" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["text", "json", "markdown"])
-def test_a_credential_that_changed_is_seen_to_change_and_not_shown(
+def test_changed_credential_is_listed_but_masked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
 ) -> None:
     document = {

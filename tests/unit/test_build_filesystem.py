@@ -1,4 +1,4 @@
-"""``gpuctl build`` where the disk is in the way: links, read-only and full file systems, mounts, names, other builds."""
+"""``gpuctl build`` and the file system: links, read-only and full disks, mounts, file names, concurrent builds."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def rendered(here: Path) -> Path:
-    """A directory with the manifests of a build and a foreign file."""
+    """Build into a directory and add a foreign file."""
     writer.build(here / "rendered", OLD)
     (here / "rendered/README.md").write_text("foreign")
     return here / "rendered"
 
 
 def tree(directory: Path) -> Tree:
-    """Contents of files, targets of links, None for directories."""
+    """Return the contents of files, the targets of links, and None for directories."""
     found: Tree = {}
     for path in directory.rglob("*"):
         mode = path.lstat().st_mode
@@ -60,7 +60,7 @@ def tree(directory: Path) -> Tree:
 
 
 def refused(directory: Path | str, wanted: dict[str, File], root: Path, *, force: bool = False) -> str:
-    """What a build says that fails; nothing below ``root`` has changed."""
+    """Return the error of a build that has to fail; check that nothing below ``root`` changed."""
     before = tree(root)
     with pytest.raises(BuildError) as caught:
         writer.build(directory, wanted, force=force)
@@ -68,7 +68,7 @@ def refused(directory: Path | str, wanted: dict[str, File], root: Path, *, force
     return str(caught.value)
 
 
-def holds_new(directory: Path) -> bool:
+def has_new_files(directory: Path) -> bool:
     found = tree(directory)
     folders = {name for name, content in found.items() if content is None}
     return folders == {"team-a", "team-c"} and {found[JOB], found["team-c/job-z.yaml"]} == {b"x2", b"z1"}
@@ -77,7 +77,7 @@ def holds_new(directory: Path) -> bool:
 # Links --------------------------------------------------------------------------------------------------------
 
 
-def test_a_directory_that_is_a_link(rendered: Path, here: Path) -> None:
+def test_output_directory_that_is_a_link_is_refused(rendered: Path, here: Path) -> None:
     (here / "link").symlink_to("rendered")
     for name in ("link", "link/"):
         assert refused(name, NEW, here) == "`link` is a symbolic link: name its target"
@@ -85,15 +85,15 @@ def test_a_directory_that_is_a_link(rendered: Path, here: Path) -> None:
     assert "`dangling` is a symbolic link" in refused("dangling", NEW, here)
 
 
-def test_a_link_on_the_way_to_the_directory_is_followed(rendered: Path, here: Path) -> None:
+def test_link_in_the_parent_path_is_followed(rendered: Path, here: Path) -> None:
     (here / "way").symlink_to(".")
     writer.build("way/rendered", NEW)
-    assert holds_new(rendered)
+    assert has_new_files(rendered)
     assert tree(here)["way"] == "."
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_namespace_that_is_a_link(rendered: Path, here: Path, force: bool) -> None:
+def test_linked_namespace_directory_is_refused(rendered: Path, here: Path, force: bool) -> None:
     (here / "outside").mkdir()
     (rendered / "team-c").symlink_to(here / "outside")
     assert refused(rendered, NEW, here, force=force) == (
@@ -101,7 +101,7 @@ def test_a_namespace_that_is_a_link(rendered: Path, here: Path, force: bool) -> 
     )
 
 
-def test_a_stale_file_is_not_removed_through_a_link(rendered: Path, here: Path) -> None:
+def test_stale_file_is_not_removed_through_a_link(rendered: Path, here: Path) -> None:
     (here / "outside").mkdir()
     (rendered / "team-b/job-y.yaml").rename(here / "outside/job-y.yaml")
     (rendered / "team-b").rmdir()
@@ -111,29 +111,29 @@ def test_a_stale_file_is_not_removed_through_a_link(rendered: Path, here: Path) 
     assert os.readlink(rendered / "team-b") == "../outside"
 
 
-def test_a_file_that_became_a_link(rendered: Path, here: Path) -> None:
+def test_file_replaced_by_a_link_counts_as_edited(rendered: Path, here: Path) -> None:
     (here / "victim").write_text("x1")
     (rendered / JOB).unlink()
     (rendered / JOB).symlink_to("../../victim")
     assert f"`rendered/{JOB}` was edited by hand" in refused(rendered, NEW, here)
     writer.build(rendered, NEW, force=True)
     assert (here / "victim").read_text() == "x1"
-    assert holds_new(rendered)
+    assert has_new_files(rendered)
 
 
-def test_a_foreign_link_in_the_way(here: Path) -> None:
+def test_foreign_link_at_a_path_is_refused(here: Path) -> None:
     (here / "rendered/team-a").mkdir(parents=True)
     (here / "rendered" / JOB).symlink_to("../../victim")
     assert f"`rendered/{JOB}` was not written by gpuctl" in refused("rendered", NEW, here, force=True)
 
 
-def test_a_manifest_that_is_a_link(rendered: Path, here: Path) -> None:
+def test_linked_manifest_is_refused(rendered: Path, here: Path) -> None:
     (rendered / MANIFEST).rename(here / "elsewhere")
     (rendered / MANIFEST).symlink_to("../elsewhere")
     assert f"`rendered/{MANIFEST}` is not a plain file" in refused(rendered, NEW, here)
 
 
-# What is in the way -------------------------------------------------------------------------------------------
+# Foreign files at the paths of a build --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -145,13 +145,15 @@ def test_a_manifest_that_is_a_link(rendered: Path, here: Path) -> None:
         (os.mkfifo, f"`rendered/{JOB}` was not written by gpuctl, which needs the name"),
     ],
 )
-def test_something_foreign_at_a_path(make: Callable[[Path], object], message: str, force: bool, here: Path) -> None:
+def test_foreign_file_at_a_path_is_refused(
+    make: Callable[[Path], object], message: str, force: bool, here: Path
+) -> None:
     (here / "rendered/team-a").mkdir(parents=True)
     make(here / "rendered" / JOB)
     assert refused("rendered", NEW, here, force=force).startswith(message)
 
 
-def test_a_file_where_a_directory_is_needed(here: Path) -> None:
+def test_file_in_place_of_a_namespace_directory_is_refused(here: Path) -> None:
     (here / "rendered").mkdir()
     (here / "rendered/team-a").write_text("foreign")
     assert refused("rendered", NEW, here) == (
@@ -159,13 +161,13 @@ def test_a_file_where_a_directory_is_needed(here: Path) -> None:
     )
 
 
-def test_the_directory_is_a_file(here: Path) -> None:
+def test_file_in_place_of_the_output_directory_is_refused(here: Path) -> None:
     (here / "rendered").write_text("foreign")
     assert "`rendered` is not a directory" in refused("rendered", NEW, here)
     assert "cannot write `rendered/below`: not a directory" in refused("rendered/below", NEW, here)
 
 
-def test_every_problem_is_named_at_once(rendered: Path, here: Path) -> None:
+def test_all_problems_are_reported_in_one_error(rendered: Path, here: Path) -> None:
     (rendered / JOB).write_text("by hand")
     (rendered / "team-c").write_text("foreign")
     assert len(refused(rendered, NEW, here).splitlines()) == 2
@@ -194,16 +196,16 @@ def test_every_problem_is_named_at_once(rendered: Path, here: Path) -> None:
         ".git/config.yaml",
     ],
 )
-def test_illegal_paths(path: str) -> None:
+def test_illegal_paths_are_detected(path: str) -> None:
     assert illegal(path) is not None
 
 
 @pytest.mark.parametrize("path", [JOB, "kustomization.yaml", "_cluster/node-a.b.c.yaml", "console/job-con.yaml"])
-def test_legal_paths(path: str) -> None:
+def test_legal_paths_are_accepted(path: str) -> None:
     assert illegal(path) is None
 
 
-def test_an_illegal_name_names_its_document() -> None:
+def test_illegal_file_name_error_names_the_document() -> None:
     pool = "kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n  " + ".".join(["a" * 62] * 4) + ": {}\n"
     compilation = compile(Source("pool.yaml", pool), nodes=True)
     assert compilation.ok
@@ -214,7 +216,7 @@ def test_an_illegal_name_names_its_document() -> None:
     assert len(caught.value.problems) == 1
 
 
-def test_a_collision_names_both_documents() -> None:
+def test_colliding_file_names_error_names_both_documents() -> None:
     jobs = [
         f"kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [a]}}\nresources: {{gpu: 1}}\n"
         for name in ("one", "two")
@@ -222,7 +224,7 @@ def test_a_collision_names_both_documents() -> None:
     compilation = compile([Source(f"{index}.yaml", text) for index, text in enumerate(jobs)])
     lowered = compilation.lowered
     both = [item for item in lowered if item.object["kind"] == "Job"]
-    # No two names that the language takes collide; names of a later kind may differ in case alone.
+    # No two valid names collide; the names of a future kind may differ in case only.
     both[1].object["metadata"]["name"] = "ONE"
     for order in (lowered, lowered[::-1]):
         with pytest.raises(BuildError) as caught:
@@ -250,7 +252,7 @@ def test_a_collision_names_both_documents() -> None:
         ("# gpuctl-manifest 2: from the future", "was written by a newer gpuctl: build with that one"),
     ],
 )
-def test_a_manifest_that_was_tampered_with(line: str, message: str, rendered: Path, here: Path) -> None:
+def test_tampered_manifest_is_refused(line: str, message: str, rendered: Path, here: Path) -> None:
     (here / "victim.yaml").write_text("x1")
     with (rendered / MANIFEST).open("ab") as stream:
         stream.write(line.replace("HASH", digest(b"x1")).encode("utf-8", "surrogateescape") + b"\n")
@@ -259,7 +261,7 @@ def test_a_manifest_that_was_tampered_with(line: str, message: str, rendered: Pa
     assert f"`rendered/{MANIFEST}`" in said
 
 
-def test_source_names_of_any_kind() -> None:
+def test_any_source_name_is_kept_in_the_manifest() -> None:
     file = File(JOB, b"x", "日本/\udcff\n.yaml", {})
     data = render_manifest([file])
     assert "日本".encode() in data
@@ -270,22 +272,22 @@ def test_source_names_of_any_kind() -> None:
 
 
 @pytest.mark.parametrize("path", [".", "team-a", "team-b"])
-def test_a_read_only_directory(path: str, rendered: Path, here: Path) -> None:
-    """Also for root, whom the kernel would let."""
+def test_read_only_directory_is_refused(path: str, rendered: Path, here: Path) -> None:
+    """For root as well, although the kernel would allow the write."""
     (rendered / path).chmod(0o555)
     shown = "rendered" if path == "." else f"rendered/{path}"
     assert refused(rendered, NEW, here) == (
         f"directory `{shown}` is read-only: make it writable, or name another directory with -o"
     )
-    assert writer.build(rendered, OLD).changes == [], "what is up to date needs no writing"
+    assert writer.build(rendered, OLD).changes == [], "an up-to-date directory needs no write"
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else, and mount")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its user, and mount")
 
 
 @pytest.fixture
-def public(here: Path) -> Iterator[Path]:
-    """A directory that everybody may enter: pytest's own are private."""
+def public_directory(here: Path) -> Iterator[Path]:
+    """A directory that all users may enter, unlike pytest's."""
     path = Path("/tmp") / f"gpuctl-test-{os.getpid()}"
     path.mkdir(mode=0o755)
     yield path
@@ -293,8 +295,8 @@ def public(here: Path) -> Iterator[Path]:
 
 
 @needs_root
-def test_a_parent_that_is_read_only(public: Path) -> None:
-    target = public / "rendered"
+def test_build_works_in_a_read_only_parent_directory(public_directory: Path) -> None:
+    target = public_directory / "rendered"
     target.mkdir()
     os.chown(target, 65534, 65534)
 
@@ -303,28 +305,28 @@ def test_a_parent_that_is_read_only(public: Path) -> None:
         writer.build(target, NEW)
 
     assert as_nobody(work) == 0
-    assert holds_new(target)
-    assert [path.name for path in public.iterdir()] == ["rendered"]
+    assert has_new_files(target)
+    assert [path.name for path in public_directory.iterdir()] == ["rendered"]
 
 
 @needs_root
-def test_a_file_that_somebody_else_owns(public: Path) -> None:
-    target = public / "rendered"
+def test_unreadable_foreign_file_is_kept(public_directory: Path) -> None:
+    target = public_directory / "rendered"
     writer.build(target, OLD)
     (target / "secret").write_text("foreign")
     (target / "secret").chmod(0o600)
-    for path in [public, target, *target.rglob("*")]:
+    for path in [public_directory, target, *target.rglob("*")]:
         if path.name != "secret":
             os.chown(path, 65534, 65534)
     assert as_nobody(lambda: writer.build(target, NEW) and None) == 0
-    assert holds_new(target)
+    assert has_new_files(target)
     assert (target / "secret").stat().st_uid == 0
-    assert [path.name for path in public.iterdir()] == ["rendered"]
+    assert [path.name for path in public_directory.iterdir()] == ["rendered"]
 
 
 @pytest.fixture
 def disk(here: Path) -> Iterator[Path]:
-    """A file system of its own, of 256 KiB."""
+    """A file system of 256 KiB."""
     path = here / "disk"
     path.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "gpuctl-test", path], capture_output=True)
@@ -341,22 +343,22 @@ BIG = {path: File(path, b"x" * 8000, "big.yaml", {}) for path in (f"team-a/job-{
 
 
 @pytest.mark.parametrize("directory", [".", "rendered"])
-def test_a_full_disk(directory: str, disk: Path) -> None:
+def test_full_disk_leaves_the_directory_unchanged(directory: str, disk: Path) -> None:
     target = disk / directory
     writer.build(target, OLD)
     (target / "README.md").write_text("foreign")
     assert "no space left on device" in refused(target, {**NEW, **BIG}, disk)
     assert list(disk.rglob(".gpuctl-build*")) == []
     writer.build(target, NEW)
-    assert holds_new(target)
+    assert has_new_files(target)
 
 
-def test_a_full_disk_and_no_directory(disk: Path) -> None:
+def test_full_disk_leaves_no_new_directory(disk: Path) -> None:
     assert "no space left on device" in refused(disk / "not/yet/there", BIG, disk)
     assert list(disk.iterdir()) == []
 
 
-def test_a_read_only_file_system(disk: Path) -> None:
+def test_read_only_file_system_is_refused(disk: Path) -> None:
     target = disk / "rendered"
     writer.build(target, OLD)
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
@@ -365,16 +367,16 @@ def test_a_read_only_file_system(disk: Path) -> None:
     assert writer.check(target, NEW).changes
 
 
-def test_a_mount_point(disk: Path) -> None:
-    """As in a container: the directory itself is mounted."""
+def test_output_directory_may_be_a_mount_point(disk: Path) -> None:
+    """In a container the directory itself may be mounted."""
     (disk / "README.md").write_text("foreign")
     writer.build(disk, OLD)
     writer.build(disk, NEW)
-    assert holds_new(disk)
+    assert has_new_files(disk)
     assert (disk / "README.md").read_text() == "foreign"
 
 
-def test_a_mount_below_the_directory(disk: Path, here: Path) -> None:
+def test_mount_below_the_output_directory_is_kept(disk: Path, here: Path) -> None:
     (disk / "notes").write_text("foreign")
     writer.build(here, OLD)
     writer.build(here, NEW)
@@ -386,8 +388,8 @@ def test_a_mount_below_the_directory(disk: Path, here: Path) -> None:
 # Where it is called ------------------------------------------------------------------------------------------
 
 
-def test_the_current_directory(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that stands in the directory, or below it, still stands there afterwards."""
+def test_build_keeps_the_current_directory_valid(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell whose working directory is the output directory, or is below it, stays usable."""
     (rendered / ".git").mkdir()
     for below in (rendered, rendered / "team-a", rendered / ".git"):
         monkeypatch.chdir(below)
@@ -397,7 +399,7 @@ def test_the_current_directory(rendered: Path, monkeypatch: pytest.MonkeyPatch) 
         assert os.stat(below).st_ino == inode
 
 
-def test_two_builds_at_once(rendered: Path, here: Path) -> None:
+def test_concurrent_build_is_refused(rendered: Path, here: Path) -> None:
     descriptor = os.open(rendered, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     assert (
@@ -405,11 +407,11 @@ def test_two_builds_at_once(rendered: Path, here: Path) -> None:
     )
     os.close(descriptor)
     writer.build(rendered, NEW)
-    assert holds_new(rendered)
+    assert has_new_files(rendered)
 
 
-def test_a_change_during_the_build_is_not_lost(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest is saved after the build has read it, and before the build replaces it."""
+def test_file_changed_during_the_build_is_kept(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is saved after the build has read it and before the build replaces it."""
     sync = writer.sync_folder
 
     def save(folder: Path) -> None:
@@ -425,7 +427,9 @@ def test_a_change_during_the_build_is_not_lost(rendered: Path, monkeypatch: pyte
 
 
 def kill_at_replacement(number: int, directory: Path, wanted: dict[str, File]) -> None:
-    """Build in a child process that is killed before it replaces a file, the manifest being the first and the last."""
+    """Build in a child process that is killed before its n-th replacement of a file; the manifest is the first and the
+    last.
+    """
     pid = os.fork()
     if pid == 0:
         replace, calls = os.replace, iter(range(1, 100))
@@ -434,7 +438,7 @@ def kill_at_replacement(number: int, directory: Path, wanted: dict[str, File]) -
     assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 
 
-def test_git_sees_nothing_of_what_a_killed_build_leaves(rendered: Path, here: Path) -> None:
+def test_files_of_a_killed_build_are_ignored_by_git(rendered: Path, here: Path) -> None:
     subprocess.run(["git", "init", "-q", here], check=True)
     subprocess.run(["git", "-C", here, "add", "-A"], check=True)
     kill_at_replacement(1, rendered, NEW)
@@ -444,7 +448,7 @@ def test_git_sees_nothing_of_what_a_killed_build_leaves(rendered: Path, here: Pa
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_other_documents_may_complete_what_a_killed_build_began(number: int, rendered: Path) -> None:
+def test_killed_build_can_be_completed_with_other_documents(number: int, rendered: Path) -> None:
     """The manifest has the hashes of the old and the new files, so none of them counts as edited by hand."""
     kill_at_replacement(number, rendered, NEW)
     assert writer.check(rendered, NEW).changes != []
@@ -458,9 +462,7 @@ def test_other_documents_may_complete_what_a_killed_build_began(number: int, ren
     assert writer.check(rendered, other).changes == []
 
 
-def test_a_failure_between_replacements_is_reported(
-    rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failure_between_replacements_is_reported(rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error", str(rendered / "team-b"))
 
@@ -471,11 +473,11 @@ def test_a_failure_between_replacements_is_reported(
     assert str(caught.value) == ("`rendered` is half built: input/output error (at `rendered/team-b`): build it again")
     assert writer.check(rendered, NEW).changes != []
     writer.build(rendered, NEW)
-    assert holds_new(rendered)
+    assert has_new_files(rendered)
 
 
-def test_a_directory_that_cannot_be_removed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other than one in which something is left, or that is not there."""
+def test_failed_removal_of_an_empty_directory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is not empty or does not exist is not an error."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,4 @@
-"""Every code has a rule, and every rule's example triggers its code, once, on the line it marks."""
+"""Every diagnostic code has a rule, and each rule's example triggers the code once, on the marked line."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def test_every_code_has_a_rule() -> None:
 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
-def test_example(rule: CodeRule, tmp_path: Path) -> None:
+def test_example_triggers_its_code_on_the_marked_line(rule: CodeRule, tmp_path: Path) -> None:
     assert rule.example is not None
-    platform = gpuctl.Source("platform.yaml", _clean(rule.companion)) if rule.companion else None
-    result = gpuctl.compile(gpuctl.Source("example.yaml", _clean(rule.example)), platform=platform, directory=tmp_path)
+    platform = gpuctl.Source("platform.yaml", _without_marks(rule.companion)) if rule.companion else None
+    result = gpuctl.compile(
+        gpuctl.Source("example.yaml", _without_marks(rule.example)), platform=platform, directory=tmp_path
+    )
     found = [diagnostic for diagnostic in result.diagnostics if diagnostic.code == rule.code]
     assert [diagnostic.severity.value for diagnostic in found] == [rule.severity]
     errors = [diagnostic.code for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR]
@@ -41,35 +43,35 @@ def test_example(rule: CodeRule, tmp_path: Path) -> None:
     assert [span.line] == (lines or [1])
 
 
-def _clean(text: str) -> str:
+def _without_marks(text: str) -> str:
     return text.replace(MARK, "")
 
 
 @pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)
-def test_rule_reads_well(rule: CodeRule) -> None:
+def test_rule_texts_are_well_formed(rule: CodeRule) -> None:
     assert rule.severity in ("error", "warning", "note")
     assert not rule.title.endswith(".")
     assert rule.explanation.endswith(".")
     assert rule.fix.endswith((".", ". "))
 
 
-def test_the_page_of_diagnostics_is_up_to_date() -> None:
+def test_page_of_diagnostics_is_up_to_date() -> None:
     assert diagnostic_docs.main(["--check"]) == 0
 
 
-def test_unreadable(tmp_path: Path) -> None:
+def test_missing_file_and_empty_directory_are_reported(tmp_path: Path) -> None:
     result = gpuctl.compile(tmp_path / "absent.yaml")
     assert [(item.code, item.severity.value) for item in result.diagnostics] == [("GPU001", "error")]
     assert [item.code for item in gpuctl.compile(tmp_path).diagnostics] == ["GPU013"]
 
 
-def test_too_large(tmp_path: Path) -> None:
+def test_file_above_8_mib_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     path.write_bytes(b"# " + b"x" * (8 * 2**20))
     assert [item.code for item in gpuctl.compile(path).diagnostics] == ["GPU003"]
 
 
-def test_foreign_documents_in_a_directory_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_documents_in_a_directory_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "deployment.yaml").write_text("apiVersion: apps/v1\nkind: Deployment\n")
     (tmp_path / "values.yml").write_text("a: 1\n")
     (tmp_path / "job.yaml").write_text("kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: a:1}\n")
@@ -80,7 +82,7 @@ def test_foreign_documents_in_a_directory_are_left_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("gitops", ["argocd", "flux"])
-def test_ttl_under_gitops(gitops: str) -> None:
+def test_ttl_under_gitops_is_a_warning(gitops: str) -> None:
     text = "kind: training\nversion: v0.1\njob: {name: a, ttl: 7d}\nenvironment: {image: a:1}\n"
     result = gpuctl.compile(gpuctl.Source("a.yaml", text), gitops=gitops)
     found = [item for item in result.diagnostics if item.code == "GPU605"]
@@ -89,8 +91,8 @@ def test_ttl_under_gitops(gitops: str) -> None:
     assert str(found[0].span) == "a.yaml:3:16"
 
 
-def test_invalid_output_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lowering cannot be made to fail from outside, so a field is broken on its way."""
+def test_invalid_output_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No document can make lowering fail, so the test breaks a constant of it."""
     from gpuctl.backend import pod
 
     monkeypatch.setattr(pod, "MAIN_CONTAINER", 7)

@@ -1,4 +1,4 @@
-"""``gpuctl build`` after an upgrade that lowers trainings otherwise: which files it keeps, and on whose word."""
+"""``gpuctl build`` after an upgrade that lowers trainings differently: which files it keeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = "kept: training a in nlp: rendered by another version of gpuctl; --relowe
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """Two trainings, built and committed by the version before."""
+    """Return a repository with the documents of two trainings."""
     found = Repository(tmp_path / "repository")
     found.write("jobs/a.yaml", training("a"))
     found.write("jobs/b.yaml", training("b"))
@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def upgrade(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Replaces gpuctl by a version that lowers each pod of a training otherwise."""
+    """Return a function that replaces gpuctl by a version that lowers the pods of trainings differently."""
 
     def call() -> None:
         before = lowering._template
@@ -47,8 +47,8 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return call
 
 
-def built(repository: Repository, *options: str) -> str:
-    """Build and commit; the commit."""
+def build_and_commit(repository: Repository, *options: str) -> str:
+    """Build and commit; return the commit."""
     found = repository.gpuctl(*BUILD, *options)
     assert found.code == 0, found.err
     return repository.commit()
@@ -59,12 +59,12 @@ def rendered(repository: Repository) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def main_of(repository: Repository, name: str) -> Path:
+def workload_file(repository: Repository, name: str) -> Path:
     (found,) = (repository.root / "rendered/nlp").glob(f"job*-{name}-??????.yaml")
     return found
 
 
-def up_to_date(repository: Repository, *options: str) -> Outcome:
+def run_check(repository: Repository, *options: str) -> Outcome:
     return repository.gpuctl(*BUILD, "--check", *options)
 
 
@@ -80,7 +80,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_upgrade_keeps_what_stands_at_the_base(
+def test_upgrade_keeps_trainings_rendered_at_the_base(
     repository: Repository, upgrade: Callable[[], None], form: str
 ) -> None:
     resources, how, options = FORMS[form]
@@ -91,28 +91,28 @@ def test_an_upgrade_keeps_what_stands_at_the_base(
         repository.write("platform.yaml", "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\n")
     repository.write("jobs/a.yaml", text)
     repository.remove("jobs/b.yaml")
-    base = built(repository, *options)
+    base = build_and_commit(repository, *options)
     before = rendered(repository)
     upgrade()
     found = repository.gpuctl(*BUILD, *options, "--base", base)
     assert (found.code, found.out) == (0, f"{KEPT}rendered: {len(before) - 1} unchanged\n"), found.err
     assert rendered(repository) == before
-    checked = up_to_date(repository, *options, "--base", base)
+    checked = run_check(repository, *options, "--base", base)
     assert (checked.code, checked.out) == (0, f"{KEPT}rendered is up to date\n")
     anew = repository.gpuctl(*BUILD, *options, "--relower")
     assert "starts anew: training a in nlp: " in anew.out
-    assert main_of(repository, "a").name not in {Path(path).name for path in before}
-    # Who renders anew passes the same check.
-    assert up_to_date(repository, *options, "--base", base).out == "rendered is up to date\n"
+    assert workload_file(repository, "a").name not in {Path(path).name for path in before}
+    # Manifests that were rendered again pass the same check.
+    assert run_check(repository, *options, "--base", base).out == "rendered is up to date\n"
 
 
 @pytest.mark.parametrize("number", [1, 5])
-def test_without_a_base_nothing_starts_anew_unasked(
+def test_build_without_a_base_refuses_to_restart_trainings(
     repository: Repository, upgrade: Callable[[], None], number: int
 ) -> None:
     for at in range(number - 2):
         repository.write(f"jobs/more-{at}.yaml", training(f"more-{at}"))
-    built(repository)
+    build_and_commit(repository)
     before = rendered(repository)
     upgrade()
     found = repository.gpuctl(*BUILD)
@@ -121,22 +121,22 @@ def test_without_a_base_nothing_starts_anew_unasked(
     assert ("2 more: " in found.err) == (number == 5)
     assert "`--base origin/main`" in found.err
     assert rendered(repository) == before
-    checked = up_to_date(repository)
+    checked = run_check(repository)
     assert checked.code == 1
     assert "note: training a in nlp, training b in nlp" in checked.err
 
 
-def test_a_changed_document_starts_anew_and_others_stay(repository: Repository, upgrade: Callable[[], None]) -> None:
-    base = built(repository)
+def test_only_the_changed_training_is_rendered_again(repository: Repository, upgrade: Callable[[], None]) -> None:
+    base = build_and_commit(repository)
     upgrade()
     repository.write("jobs/b.yaml", training("b", gpu=2))
-    kept, changed = main_of(repository, "a"), main_of(repository, "b")
+    kept, changed = workload_file(repository, "a"), workload_file(repository, "b")
     found = repository.gpuctl(*BUILD, "--base", base)
     assert found.out.startswith(KEPT)
     assert "starts anew: training b in nlp: " in found.out
     assert kept.exists()
     assert not changed.exists()
-    assert up_to_date(repository, "--base", base).code == 0
+    assert run_check(repository, "--base", base).code == 0
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_a_changed_document_starts_anew_and_others_stay(repository: Repository, 
         ("defaults: {training: {environment: {env: {A: b}}}}", False),
     ],
 )
-def test_what_trainings_are_lowered_from(
+def test_platform_fields_decide_whether_a_training_is_kept(
     repository: Repository, upgrade: Callable[[], None], platform: str, is_kept: bool
 ) -> None:
-    base = built(repository)
+    base = build_and_commit(repository)
     upgrade()
     repository.write("platform.yaml", f"kind: platform\nversion: v0.1\n{platform}\n")
     found = repository.gpuctl(*BUILD, "--base", base)
@@ -162,8 +162,8 @@ def test_what_trainings_are_lowered_from(
     assert (KEPT in found.out) == is_kept
 
 
-def test_what_is_no_part_of_the_digest_lowers_no_training_otherwise() -> None:
-    """Each part of a platform that does not count, with a value of its own."""
+def test_platform_fields_outside_the_digest_do_not_change_trainings() -> None:
+    """Each field outside the digest, with a value that is not its default."""
     values = {
         "kubernetes": "{version: '1.35'}",
         "clusters": "{prod: {server: 'https://api.example.com:6443'}}",
@@ -189,9 +189,9 @@ def test_what_is_no_part_of_the_digest_lowers_no_training_otherwise() -> None:
     assert lowered("image: {pullSecret: s}\n") != plain
 
 
-def tampered(repository: Repository, name: str) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Changes of rendered files that a pull request can make, each with the line in the manifest that fits it."""
-    main = main_of(repository, name)
+def tampered_files(repository: Repository, name: str) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield changes of rendered files that a pull request can make, by title; empty data deletes a file."""
+    main = workload_file(repository, name)
     path = f"nlp/{main.name}"
     data = main.read_bytes()
     for title, changed in {
@@ -206,12 +206,12 @@ def tampered(repository: Repository, name: str) -> Iterator[tuple[str, dict[str,
 
 @pytest.mark.parametrize("case", ["another image", "privileged", "a comment", "another hash"])
 @pytest.mark.parametrize("is_upgraded", [False, True], ids=["the same version", "an upgrade"])
-def test_a_pull_request_cannot_bring_a_manifest_of_its_own(
+def test_tampered_manifest_in_a_pull_request_is_rejected(
     repository: Repository, upgrade: Callable[[], None], case: str, is_upgraded: bool
 ) -> None:
-    """Not even with a hash in the manifest that agrees, and the right digest of the input."""
-    base = built(repository)
-    changed = dict(tampered(repository, "a"))[case]
+    """It is rejected even if the manifest lists the right hash and the digest of the input."""
+    base = build_and_commit(repository)
+    changed = dict(tampered_files(repository, "a"))[case]
     if is_upgraded:
         upgrade()
     manifest = repository.root / "rendered" / MANIFEST
@@ -227,22 +227,22 @@ def test_a_pull_request_cannot_bring_a_manifest_of_its_own(
     manifest.write_text("\n".join(lines) + "\n")
     repository.commit()
     for options in ((), ("--base", base), ("--base", base, "--kustomization")):
-        found = up_to_date(repository, *options)
+        found = run_check(repository, *options)
         assert found.code == 1, found.out
         assert "kept: training a " not in found.out
     done = repository.gpuctl(*BUILD, "--base", base)
     assert done.code == 0, done.err
     assert not any(data in rendered(repository).values() for data in changed.values() if data)
-    assert up_to_date(repository, "--base", base).code == 0
+    assert run_check(repository, "--base", base).code == 0
 
 
 @pytest.mark.parametrize("is_shown", [False, True])
-def test_a_pull_request_cannot_remove_a_part_of_a_training(
+def test_removed_service_of_a_training_is_rejected(
     repository: Repository, upgrade: Callable[[], None], is_shown: bool
 ) -> None:
-    """The headless Service, by which the pods meet: with its line in the manifest, and without."""
+    """The headless Service, by which the pods find each other; with its line in the manifest, and without."""
     repository.write("jobs/a.yaml", training("a", resources=", nodes: 2"))
-    base = built(repository)
+    base = build_and_commit(repository)
     upgrade()
     (service,) = (repository.root / "rendered/nlp").glob("service-a-*.yaml")
     service.unlink()
@@ -250,23 +250,21 @@ def test_a_pull_request_cannot_remove_a_part_of_a_training(
         manifest = repository.root / "rendered" / MANIFEST
         lines = manifest.read_text().splitlines(keepends=True)
         manifest.write_text("".join(line for line in lines if service.name not in line))
-    checked = up_to_date(repository, "--base", base)
+    checked = run_check(repository, "--base", base)
     assert checked.code == 1
     assert KEPT not in checked.out
 
 
-def test_an_old_manifest_is_not_kept_for_a_changed_document(
-    repository: Repository, upgrade: Callable[[], None]
-) -> None:
-    """A changed document with the files of the one before it is out of date, whatever these files say."""
-    base = built(repository)
+def test_old_manifest_is_not_kept_for_a_changed_document(repository: Repository, upgrade: Callable[[], None]) -> None:
+    """The files of the old document are out of date, even if they carry the digest of the new one."""
+    base = build_and_commit(repository)
     upgrade()
     repository.write("jobs/a.yaml", training("a", gpu=2))
     now = compile([repository.root / "jobs/a.yaml"], job_names="hashed", gitops="argocd").objects
     lowered_from = next(obj for obj in now if obj["kind"] == "Job")["metadata"]["annotations"][
         "runwhere.ai/lowered-from"
     ]
-    main = main_of(repository, "a")
+    main = workload_file(repository, "a")
     lines = main.read_text().splitlines(keepends=True)
     data = "".join(
         f'    runwhere.ai/lowered-from: "{lowered_from}"\n' if "lowered-from" in line else line for line in lines
@@ -278,13 +276,15 @@ def test_an_old_manifest_is_not_kept_for_a_changed_document(
         for line in manifest.read_text().splitlines()
     ]
     manifest.write_text("\n".join(text) + "\n")
-    assert up_to_date(repository, "--base", base).code == 1
+    assert run_check(repository, "--base", base).code == 1
 
 
 @pytest.mark.parametrize("path", ["nlp/service-a-*.yaml", "nlp/job-a-*.yaml"])
-def test_an_edit_by_hand_is_refused_as_ever(repository: Repository, upgrade: Callable[[], None], path: str) -> None:
+def test_manual_edit_is_refused_after_an_upgrade(
+    repository: Repository, upgrade: Callable[[], None], path: str
+) -> None:
     repository.write("jobs/a.yaml", training("a", resources=", nodes: 2"))
-    base = built(repository)
+    base = build_and_commit(repository)
     upgrade()
     (file,) = (repository.root / "rendered").glob(path)
     file.write_text(file.read_text() + "# mine\n")
@@ -293,12 +293,12 @@ def test_an_edit_by_hand_is_refused_as_ever(repository: Repository, upgrade: Cal
     assert f"{file.name}` was edited by hand" in found.err
 
 
-def test_what_is_not_at_the_base_is_rendered_anew(repository: Repository, upgrade: Callable[[], None]) -> None:
-    """It is in no cluster yet: it came with the branch, by a version before the upgrade."""
+def test_training_missing_at_the_base_is_rendered_again(repository: Repository, upgrade: Callable[[], None]) -> None:
+    """No cluster runs it yet: the branch added it with a version before the upgrade."""
     repository.remove("jobs/b.yaml")
-    base = built(repository)
+    base = build_and_commit(repository)
     repository.write("jobs/b.yaml", training("b"))
-    built(repository)
+    build_and_commit(repository)
     upgrade()
     found = repository.gpuctl(*BUILD, "--base", base)
     assert found.code == 0, found.err
@@ -306,31 +306,31 @@ def test_what_is_not_at_the_base_is_rendered_anew(repository: Repository, upgrad
     assert "starts anew: training b in nlp: " in found.out
 
 
-def test_a_directory_without_digests_is_rendered_anew_once(
+def test_directory_without_digests_is_rendered_again(
     repository: Repository, upgrade: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
         older.setattr(lowering, "CHANGEABLE", {})
-        base = built(repository)
-    assert b"lowered-from" not in main_of(repository, "a").read_bytes()
+        base = build_and_commit(repository)
+    assert b"lowered-from" not in workload_file(repository, "a").read_bytes()
     upgrade()
     found = repository.gpuctl(*BUILD)
     assert found.code == 0, found.err
     assert "starts anew: training a in nlp: " in found.out
-    assert up_to_date(repository, "--base", base).code == 0
+    assert run_check(repository, "--base", base).code == 0
 
 
-def test_the_base_must_be_a_revision(repository: Repository) -> None:
-    built(repository)
+def test_invalid_base_revision_is_reported(repository: Repository) -> None:
+    build_and_commit(repository)
     for base, word in (("nothing", "there is no revision `nothing` here"), ("--exec=x", "is not a revision")):
         found = repository.gpuctl(*BUILD, f"--base={base}")
         assert (found.code, found.out) == (1, "")
         assert word in found.err
 
 
-def test_impact_does_not_list_what_a_build_keeps(repository: Repository, upgrade: Callable[[], None]) -> None:
-    """Neither before the build nor after it; what was rendered anew is listed."""
-    base = built(repository)
+def test_impact_omits_trainings_that_the_build_keeps(repository: Repository, upgrade: Callable[[], None]) -> None:
+    """Before the build and after it; a training that was rendered again is listed."""
+    base = build_and_commit(repository)
     upgrade()
     report = ("impact", "--from", base, "-o", "json", "jobs")
     assert json.loads(repository.gpuctl(*report).out)["restarts"] == []

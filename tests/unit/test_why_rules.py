@@ -1,4 +1,4 @@
-"""The rules of ``gpuctl why`` on what was recorded from a control plane, whole and in part, and on words of others."""
+"""The rules of ``gpuctl why``, on evidence recorded from a control plane (complete and in part) and on forged texts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "daily.md"
 RECORDS = sorted(path.stem for path in RECORDED.glob("*.json"))
 NOT_RECORDED = {"image-pull-failed"}
 SERVING = ["services", "endpoint_slices", "scaler", "preemptors"]
-# What a cause may be taken for by who sees less: always something true.
-POORER: dict[str, set[str]] = {
+# Causes that are allowed if a part of the evidence cannot be read: each is true, but less specific.
+CAUSES_WITH_LESS_EVIDENCE: dict[str, set[str]] = {
     "events": {"unknown", "starting", "quota-exceeded", "killed", "application-error", "queued", "running"},
     "snapshot": {"node-selector", "taint", "cordoned", "unknown", "gpu-shortage"},
     "logs": {"application-error", "shm-exhausted"},
@@ -43,8 +43,8 @@ POORER: dict[str, set[str]] = {
 }
 
 
-def recorded(cause: str) -> Evidence:
-    """What was seen when a cause was told."""
+def recorded_evidence(cause: str) -> Evidence:
+    """Return the recorded evidence of a cause."""
     return load(RECORDED / f"{cause}.json")[0]
 
 
@@ -53,7 +53,7 @@ def test_every_cause_has_been_recorded() -> None:
 
 
 @pytest.mark.parametrize("cause", RECORDS)
-def test_the_cause_is_told_again(cause: str) -> None:
+def test_recorded_evidence_gives_the_recorded_cause(cause: str) -> None:
     evidence, told = load(RECORDED / f"{cause}.json")
     answer = explain(evidence)
     assert answer.finding.cause == told == cause
@@ -67,8 +67,8 @@ def test_the_cause_is_told_again(cause: str) -> None:
 
 @pytest.mark.parametrize("cause", RECORDS)
 @pytest.mark.parametrize("width", [40, 80, None])
-def test_the_text_fits(cause: str, width: int | None) -> None:
-    answer = explain(recorded(cause))
+def test_text_fits_the_terminal_width(cause: str, width: int | None) -> None:
+    answer = explain(recorded_evidence(cause))
     text = list(lines(why_answer(answer), width=width))
     assert text[0].endswith(cause)
     words = {word for line in text for word in line.split()}
@@ -82,26 +82,26 @@ def test_the_text_fits(cause: str, width: int | None) -> None:
 @pytest.mark.parametrize(
     "part", ["events", "snapshot", "logs", "nodes", "claims", "quotas", "namespace_pods", *SERVING]
 )
-def test_who_sees_less_is_never_told_something_wrong(cause: str, part: str) -> None:
-    """Each list in turn may not be read: the cause stays, or becomes one that is true of less."""
+def test_missing_evidence_gives_the_same_or_a_less_specific_cause(cause: str, part: str) -> None:
+    """One list at a time cannot be read."""
     nothing: Any = {} if part in ("logs", "nodes", "claims", "preemptors") else None
-    answer = explain(replace(recorded(cause), **{part: nothing}))
-    assert answer.finding.cause in {cause, *POORER.get(part, ())}
+    answer = explain(replace(recorded_evidence(cause), **{part: nothing}))
+    assert answer.finding.cause in {cause, *CAUSES_WITH_LESS_EVIDENCE.get(part, ())}
 
 
 @pytest.mark.parametrize("cause", RECORDS)
-def test_who_sees_only_the_job_and_its_pods(cause: str) -> None:
-    found = recorded(cause)
+def test_cause_from_job_and_pods_alone_is_plausible(cause: str) -> None:
+    found = recorded_evidence(cause)
     bare = Evidence(found.job, found.keys, found.settings, found.now)
-    assert explain(bare).finding.cause in {cause}.union(*POORER.values())
+    assert explain(bare).finding.cause in {cause}.union(*CAUSES_WITH_LESS_EVIDENCE.values())
 
 
-def test_records_are_read_as_they_are_written() -> None:
+def test_record_is_written_as_it_was_read() -> None:
     evidence, cause = load(RECORDED / "gpu-shortage.json")
     assert dump(evidence, cause) == (RECORDED / "gpu-shortage.json").read_text()
 
 
-def test_the_documentation_lists_every_cause() -> None:
+def test_documentation_lists_every_cause() -> None:
     text = DOCS.read_text()
     assert [cause for cause in CAUSES if f"`{cause}`" not in text] == []
 
@@ -136,11 +136,11 @@ LOGS = {
 
 
 @pytest.mark.parametrize(("text", "cause"), LOGS.items())
-def test_logs(text: str, cause: str) -> None:
+def test_log_lines_give_the_expected_cause(text: str, cause: str) -> None:
     assert log.diagnose(text.splitlines()).cause == cause
 
 
-def test_the_line_of_a_log_that_tells_most() -> None:
+def test_most_informative_log_line_is_chosen() -> None:
     wrapped = ["ValueError: bad shape", "E0612 x", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"]
     assert log.diagnose(wrapped).line == "ValueError: bad shape"
     assert log.diagnose(["loading", "panic: nil map", "goroutine 1 [running]:"]).line == "panic: nil map"
@@ -157,7 +157,7 @@ def test_the_line_of_a_log_that_tells_most() -> None:
         "Error: Authorization: Bearer tops3cret",
     ],
 )
-def test_what_looks_like_a_secret_is_not_shown(line: str) -> None:
+def test_secrets_in_log_lines_are_masked(line: str) -> None:
     shown = log.printable(line)
     assert "***" in shown
     assert "tops3cret" not in shown
@@ -180,9 +180,9 @@ PULLS = {
 
 @pytest.mark.parametrize(("text", "cause"), PULLS.items())
 @pytest.mark.parametrize("name", ["registry.example.com/a:v1", "team/not-found-denied:429"])
-def test_errors_of_registries(text: str, cause: str, name: str) -> None:
-    """The image's own name says nothing, whatever words it is made of."""
-    evidence = recorded("image-not-found")
+def test_registry_errors_give_the_expected_cause(text: str, cause: str, name: str) -> None:
+    """The image's own name never affects the cause."""
+    evidence = recorded_evidence("image-not-found")
     pod = json.loads(json.dumps(evidence.job.pods[0]))
     pod["spec"]["containers"][0]["image"] = name
     message = (
@@ -194,14 +194,14 @@ def test_errors_of_registries(text: str, cause: str, name: str) -> None:
     assert found.cause == cause
 
 
-def test_registries() -> None:
+def test_registry_is_parsed_from_the_image_name() -> None:
     assert registry_of("busybox:1") == "docker.io"
     assert registry_of("team/app") == "docker.io"
     assert registry_of("localhost/app") == "localhost"
     assert registry_of("10.0.0.1:5000/app@sha256:00") == "10.0.0.1:5000"
 
 
-def test_durations() -> None:
+def test_rough_durations() -> None:
     assert [rough_duration(seconds) for seconds in (-1, 59.9, 90, 120, 3600, 90000, 172800)] == [
         *("0s", "59s", "90s", "2m", "1h", "25h", "2d")
     ]
@@ -215,7 +215,7 @@ def test_lines_break_between_wide_characters() -> None:
     assert "a100-80g-very-long-name" in found
 
 
-def test_events_of_a_job_whose_name_goes_on_with_a_number_are_not_this_ones() -> None:
+def test_events_of_a_job_with_a_longer_name_are_excluded() -> None:
     def event(name: str) -> dict[str, Any]:
         about = {"kind": "Pod", "namespace": "n", "name": name}
         return {"involvedObject": about, "metadata": {}, "lastTimestamp": "2026-01-01T00:00:01Z"}
@@ -233,9 +233,9 @@ def test_events_of_a_job_whose_name_goes_on_with_a_number_are_not_this_ones() ->
 
 
 @pytest.mark.parametrize("cause", RECORDS)
-def test_commands_stand_between_backquotes_and_name_what_there_is(cause: str) -> None:
-    """So that tests find and run them (tests/cluster/test_why.py), and people copy them."""
-    answer = explain(recorded(cause))
+def test_commands_in_fixes_are_quoted_and_have_no_placeholders(cause: str) -> None:
+    """So that tests can find and run them (tests/cluster/test_why.py), and users can copy them."""
+    answer = explain(recorded_evidence(cause))
     for fix in (answer.finding.fix, *(item.fix for item in answer.also)):
         rest = re.sub(r"`[^`]*`", "", fix or "")
         assert "kubectl " not in rest
@@ -245,9 +245,9 @@ def test_commands_stand_between_backquotes_and_name_what_there_is(cause: str) ->
 
 
 @pytest.mark.parametrize("cause", RECORDS)
-def test_no_mask_changes_a_fix(cause: str) -> None:
-    """In the text, in JSON (the command's, `describe job`'s and REST's are made of one value), and in a log."""
-    answer = explain(recorded(cause))
+def test_redaction_does_not_change_a_fix(cause: str) -> None:
+    """In text, in JSON (the command, `describe job` and REST share one value), and in a log line."""
+    answer = explain(recorded_evidence(cause))
     fixes = [answer.finding.fix, *(item.fix for item in answer.also)]
     value = why_answer(answer).as_json()
     assert [value["fix"], *(item["fix"] for item in value["also"])] == fixes
@@ -256,9 +256,9 @@ def test_no_mask_changes_a_fix(cause: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["secret", "configmap"])
-def test_the_command_that_makes_a_missing_secret(kind: str) -> None:
-    """It has the keys that the variables use, and stays whole whatever they are called."""
-    evidence = recorded("config-missing")
+def test_fix_for_a_missing_secret_creates_all_used_keys(kind: str) -> None:
+    """The command is not masked, whatever the keys are called."""
+    evidence = recorded_evidence("config-missing")
     (pod,) = json.loads(json.dumps(evidence.job.pods))
     field = {"secret": "secretKeyRef", "configmap": "configMapKeyRef"}[kind]
     container = pod["spec"]["containers"][0]
@@ -277,25 +277,25 @@ def test_the_command_that_makes_a_missing_secret(kind: str) -> None:
         assert fix.startswith(command)
 
 
-def changed(evidence: Evidence, **status: Any) -> Evidence:
-    """The same with parts of the first pod's status replaced."""
+def with_pod_status(evidence: Evidence, **status: Any) -> Evidence:
+    """Return the evidence with parts of the first pod's status replaced."""
     pods = json.loads(json.dumps(evidence.job.pods))
     pods[0]["status"].update(status)
     return replace(evidence, job=replace(evidence.job, pods=pods))
 
 
-def test_what_has_a_cause_is_not_ruled_out() -> None:
-    """A sidecar that has started says nothing of the container whose image is missing."""
-    found = recorded("image-not-found")
+def test_cause_is_not_listed_as_ruled_out() -> None:
+    """A running sidecar does not rule out that the main container's image is missing."""
+    found = recorded_evidence("image-not-found")
     held = found.job.pods[0]["status"]["containerStatuses"][0]
     sidecar = {"name": "sidecar", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
-    answer = explain(changed(found, containerStatuses=[sidecar, held]))
+    answer = explain(with_pod_status(found, containerStatuses=[sidecar, held]))
     assert answer.finding.cause == "image-not-found"
     assert [item for item in answer.ruled_out if "image" in item] == []
 
 
-def test_a_command_is_never_made_of_the_words_of_an_event() -> None:
-    found = recorded("priority-class-missing")
+def test_fix_contains_no_text_from_event_messages() -> None:
+    found = recorded_evidence("priority-class-missing")
     name = "no PriorityClass with name x;reboot was found"
     events = json.loads(json.dumps(found.events))
     for event in events:
@@ -308,9 +308,9 @@ def test_a_command_is_never_made_of_the_words_of_an_event() -> None:
     assert "reboot" not in str(answer.finding.fix)
 
 
-def test_a_quota_that_is_not_there_refuses_nothing() -> None:
-    """An event may name any."""
-    found = recorded("quota-exceeded")
+def test_nonexistent_quota_in_an_event_is_not_the_cause() -> None:
+    """The text of an event may name any quota."""
+    found = recorded_evidence("quota-exceeded")
     assert found.quotas
     workload, events = (
         json.loads(json.dumps(item).replace("quota: team", "quota: forged"))
@@ -327,38 +327,38 @@ NO_DRIVER = (
 )
 
 
-def test_a_container_runtime_without_a_driver() -> None:
-    found = recorded("config-invalid")
+def test_runtime_error_without_driver_is_gpu_driver_error() -> None:
+    found = recorded_evidence("config-invalid")
     (held,) = found.job.pods[0]["status"]["containerStatuses"]
     waiting = {"waiting": {"reason": "RunContainerError", "message": NO_DRIVER}}
-    answer = explain(changed(found, containerStatuses=[{**held, "state": waiting}]))
+    answer = explain(with_pod_status(found, containerStatuses=[{**held, "state": waiting}]))
     assert answer.finding.cause == "gpu-driver-error"
     assert "driver not loaded" in answer.finding.message
-    started = recorded("command-not-found")
+    started = recorded_evidence("command-not-found")
     (ended,) = started.job.pods[0]["status"]["containerStatuses"]
     for field in ("state", "lastState"):
         if "terminated" in ended.get(field, {}):
             ended[field]["terminated"].update(reason="StartError", message=NO_DRIVER)
-    assert explain(changed(started, containerStatuses=[ended])).finding.cause == "gpu-driver-error"
+    assert explain(with_pod_status(started, containerStatuses=[ended])).finding.cause == "gpu-driver-error"
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0c"])
-def test_what_is_no_end_of_a_line_is_a_part_of_it(mark: str) -> None:
-    """Python's splitlines would leave a half of what the program said; a progress bar before it is no part of it."""
-    found = recorded("application-error")
+def test_unicode_line_separators_do_not_split_an_error_message(mark: str) -> None:
+    """Python's splitlines would cut the program's message; a progress bar before it is left out."""
+    found = recorded_evidence("application-error")
     (ended,) = found.job.pods[0]["status"]["containerStatuses"]
     for field in ("state", "lastState"):
         if "terminated" in ended.get(field, {}):
             ended[field]["terminated"]["message"] = f"90%\r100%\rValueError: no such{mark}token\r\n"
-    said = explain(replace(changed(found, containerStatuses=[ended]), logs={})).finding.message
+    said = explain(replace(with_pod_status(found, containerStatuses=[ended]), logs={})).finding.message
     assert "ValueError: no such" in said
     assert "token" in said.partition("ValueError: no such")[2]
     assert "100%" not in said
 
 
-def test_of_ranks_the_one_that_ended_first_counts() -> None:
-    """The others lose their connection to it, and say so."""
-    found = recorded("application-error")
+def test_rank_that_failed_first_gives_the_cause() -> None:
+    """The other ranks log that they lost the connection to it."""
+    found = recorded_evidence("application-error")
     workload = json.loads(json.dumps(found.job.workload))
     workload["spec"].update(parallelism=2, completions=2)
     first, second = (json.loads(json.dumps(found.job.pods[0])) for _ in range(2))
@@ -381,16 +381,16 @@ def test_of_ranks_the_one_that_ended_first_counts() -> None:
     assert told(lost, lost) == ("nccl-error", first["metadata"]["name"])
 
 
-def test_a_pod_that_was_refused_is_history_when_another_has_taken_its_place() -> None:
-    found, held = recorded("node-refused"), recorded("image-not-found").job.pods[0]
+def test_refused_pod_with_a_replacement_is_not_the_cause() -> None:
+    found, held = recorded_evidence("node-refused"), recorded_evidence("image-not-found").job.pods[0]
     workload = json.loads(json.dumps(found.job.workload))
     workload["status"].pop("conditions", None)
     job = replace(found.job, workload=workload, pods=[*found.job.pods, held])
     assert explain(replace(found, job=job)).finding.cause == "image-not-found"
 
 
-def test_a_node_that_ran_short_is_told_from_a_limit_of_the_pod() -> None:
-    found = recorded("evicted")
+def test_eviction_distinguishes_node_pressure_from_pod_limits() -> None:
+    found = recorded_evidence("evicted")
     limits = {
         "Pod ephemeral local storage usage exceeds the total limit of containers 10Gi. ": "`podPatch`",
         'Container main exceeded its local ephemeral storage limit "10Gi". ': "`podPatch`",
@@ -398,17 +398,17 @@ def test_a_node_that_ran_short_is_told_from_a_limit_of_the_pod() -> None:
         "The node was low on resource: pids. Threshold quantity: 10, available: 3. ": "administrators",
     }
     for message, fix in limits.items():
-        assert fix in str(explain(changed(found, message=message)).finding.fix)
+        assert fix in str(explain(with_pod_status(found, message=message)).finding.fix)
 
 
-def test_an_eviction_is_history_when_another_pod_has_taken_its_place() -> None:
-    """What keeps the new pod comes first; pods of a Deployment that were evicted stay for days."""
-    found, held = recorded("evicted"), recorded("image-not-found").job.pods[0]
+def test_evicted_pod_with_a_replacement_is_not_the_main_cause() -> None:
+    """The cause of the new pod comes first; evicted pods of a Deployment are kept for days."""
+    found, held = recorded_evidence("evicted"), recorded_evidence("image-not-found").job.pods[0]
     workload = json.loads(json.dumps(found.job.workload))
     workload["status"].pop("conditions", None)
     answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, held])))
     assert answer.finding.cause == "image-not-found"
     assert [item.cause for item in answer.also] == ["evicted"]
-    crashed = recorded("application-error").job.pods[0]
+    crashed = recorded_evidence("application-error").job.pods[0]
     answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, crashed])))
     assert answer.finding.cause == "application-error"

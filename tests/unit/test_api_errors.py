@@ -1,4 +1,4 @@
-"""What the API says, as sentences: never a Go struct, raw JSON or a page of HTML."""
+"""Error messages of the Kubernetes API: sentences without Go structs, raw JSON or HTML pages."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def status(code: int, message: str, reason: str = "", **details: Any) -> ApiErro
         ('Unsupported value: "x": supported values: "a", "b"', '"x": supported values: "a", "b"'),
     ],
 )
-def test_explanation(message: str, expected: str) -> None:
+def test_explanation_omits_go_structs(message: str, expected: str) -> None:
     assert explanation(message) == expected
 
 
-def test_causes_name_their_fields() -> None:
+def test_invalid_field_is_named() -> None:
     causes = [{"field": "spec.template", "reason": "FieldValueInvalid", "message": IMMUTABLE}]
     error = status(422, f'Job.batch "x" is invalid: spec.template: {IMMUTABLE}', "Invalid", causes=causes)
     assert error.message == "spec.template: field is immutable"
 
 
-def test_a_conflict_names_the_manager() -> None:
+def test_conflict_names_field_and_manager() -> None:
     message = 'conflict with "kubectl-edit" using v1'
     causes = [{"field": ".spec.ports", "reason": "FieldManagerConflict", "message": message}]
     error = status(409, "Apply failed with 1 conflict", "Conflict", causes=causes)
@@ -60,36 +60,36 @@ SECURITY = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": all
     ("message", "quota", "permission"),
     [(RBAC, False, True), (QUOTA, True, False), (DEMAND, False, False), (SECURITY, False, False)],
 )
-def test_the_kinds_of_403(message: str, quota: bool, permission: bool) -> None:
+def test_forbidden_errors_are_classified(message: str, quota: bool, permission: bool) -> None:
     error = status(403, message, "Forbidden")
     assert (error.exceeds_quota, error.lacks_permission) == (quota, permission)
 
 
-def test_a_missing_right_is_said_plainly() -> None:
+def test_missing_permission_names_user_and_resource() -> None:
     assert status(403, RBAC, "Forbidden").message == "user al may not delete jobs.batch in namespace n"
 
 
-def test_the_name_of_a_trial_is_not_shown() -> None:
+def test_name_of_a_dry_run_pod_is_omitted() -> None:
     assert status(403, SECURITY, "Forbidden").message.startswith('violates PodSecurity "restricted:latest"')
 
 
 @pytest.mark.parametrize(
     "body", [b"<html><h1>502 Bad Gateway</h1></html>", b"", b"[]", b"\xff\xfe", b'{"kind": "Other"}']
 )
-def test_what_is_no_status_is_not_shown(body: bytes) -> None:
+def test_body_that_is_not_a_status_is_omitted(body: bytes) -> None:
     error = api_error(502, body, {"Retry-After": "7"})
     assert error.message == "the API server, or a proxy before it, answered with status 502"
     assert error.retry_after == 7
     assert error.is_transient
 
 
-def test_control_characters_and_length() -> None:
+def test_control_characters_are_escaped_and_length_is_limited() -> None:
     error = status(400, "bad \x1b[31m" + "x" * 5000)
     assert "\x1b" not in error.message
     assert len(error.message) <= 600
 
 
-def test_a_handshake_that_gets_no_answer() -> None:
+def test_handshake_timeout_omits_the_source_location() -> None:
     assert (
         reason_text(TimeoutError("_ssl.c:989: The handshake operation timed out"))
         == "The handshake operation timed out"

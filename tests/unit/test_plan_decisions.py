@@ -1,4 +1,4 @@
-"""What is decided about single objects, without a cluster."""
+"""Decisions about single objects, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CLAIM = {
 }
 
 
-def test_a_claim_is_never_changed() -> None:
-    """What is on it may be all that somebody has."""
+def test_persistent_volume_claim_is_never_changed() -> None:
+    """The volume may hold a user's only copy of the data."""
     larger = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}}  # type: ignore[dict-item]
     step = _in_place(Target(larger, False, "training/x", False), CLAIM, DecisionOptions(records(Settings())))
     assert (step.action, step.reason) == ("skip", "is never changed by gpuctl")
@@ -33,12 +33,12 @@ def test_a_claim_is_never_changed() -> None:
     assert same.action == "unchanged"
 
 
-def test_a_set_has_a_lease_of_its_own() -> None:
+def test_each_set_has_its_own_lease() -> None:
     run = SetRun(SetOptions("web", "team", ("git:jobs",)), None, None)
     assert run.lease == Key("Lease", "team", "gpuctl-set-web")
 
 
-def test_what_a_change_of_metadata_takes_away() -> None:
+def test_removed_labels_and_annotations_are_listed() -> None:
     gone = [
         Change("metadata.labels[example.com/a]", "1", None),
         Change("metadata.annotations.note", "x", None),
@@ -48,8 +48,8 @@ def test_what_a_change_of_metadata_takes_away() -> None:
     assert _removed(gone, "annotations") == ["note"]
 
 
-def test_a_running_jobs_queue_stays() -> None:
-    """Kueue refuses another one while it runs; what is suspended may go elsewhere."""
+def test_queue_of_a_running_job_is_kept() -> None:
+    """Kueue refuses another queue for a running job; a suspended job may change its queue."""
 
     def job(queue: str, suspended: bool) -> dict[str, Any]:
         labels = {"kueue.x-k8s.io/queue-name": queue}
@@ -61,8 +61,8 @@ def test_a_running_jobs_queue_stays() -> None:
 
 
 @pytest.mark.parametrize(("is_autoscaled", "paths"), [(True, []), (False, ["spec.replicas"])])
-def test_replicas_that_an_autoscaler_set_are_left(is_autoscaled: bool, paths: list[str]) -> None:
-    """Also where the server was asked what it would make of the Deployment."""
+def test_replicas_set_by_an_autoscaler_are_kept(is_autoscaled: bool, paths: list[str]) -> None:
+    """Also if the plan contains the server's answer to a dry run."""
     keys = records(Settings())
 
     def deployment(replicas: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Messages in Chinese, where the product's documents print them."""
+"""Chinese translations of the messages that the product's documents print."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from gpuctl_server.chinese import in_chinese, wants_chinese
         ('node node-1: a deleted (was "")', "节点 Label 删除成功"),
         ("2 of 2 nodes labelled", "批量标记节点 Label 成功"),
         ("1 of 2 nodes labelled; see `failed`", "部分节点标记失败，请查看 failed 列表"),
-        # What the documents do not have, and what was not done, is not told otherwise.
+        # Messages that the documents do not print, and those of dry runs and refusals, stay English.
         ("training/a in t would be deleted; nothing is changed", None),
         ("node node-1: a=b; nothing is changed (dry run)", None),
         ("anna may not create jobs of the pool p: the pools of this token are q", None),
         ("inference/a in t is resumed; but its pods are refused for now: exceeded quota", None),
     ],
 )
-def test_what_the_documents_print(english: str, chinese: str | None) -> None:
+def test_documented_messages_are_translated(english: str, chinese: str | None) -> None:
     assert in_chinese(english) == (chinese or english)
 
 
@@ -60,6 +60,6 @@ def test_what_the_documents_print(english: str, chinese: str | None) -> None:
         ("", False),
     ],
 )
-def test_who_asks_for_chinese(header: str, wanted: bool) -> None:
+def test_accept_language_selects_chinese(header: str, wanted: bool) -> None:
     headers = [(b"accept-language", header.encode())] if header else []
     assert wants_chinese(Request({"type": "http", "headers": headers})) is wanted
