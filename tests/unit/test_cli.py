@@ -122,10 +122,10 @@ def test_help_lists_every_command(gpuctl: Cli) -> None:
     assert (found.code, found.err) == (0, "")
     lines = found.out.splitlines()
     assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80, "it fits the smallest terminal"
-    assert len(COMMANDS) == len(set(COMMANDS)), "each command once"
+    assert max(map(len, lines)) <= 80, "the help fits 80 columns"
+    assert len(COMMANDS) == len(set(COMMANDS)), "a command is listed twice"
     modules = {path.stem for path in (COMPILER / "gpuctl" / "cli" / "commands").glob("[a-z]*")}
-    assert {name.replace("-", "_") for name in COMMANDS} == modules, "every command is listed"
+    assert {name.replace("-", "_") for name in COMMANDS} == modules, "the list of commands is incomplete"
     for group in OVERVIEW.values():
         for line in group:
             assert re.search(rf"^  .{{9}}{', '.join(line.commands)} +{re.escape(line.text)}$", found.out, re.MULTILINE)
@@ -138,7 +138,7 @@ def test_help_of_each_command_shows_an_example(name: str, gpuctl: Cli) -> None:
     found = gpuctl(name, "--help")
     assert (found.code, found.err) == (0, "")
     assert found.out.startswith(f"Usage: gpuctl {name} ")
-    assert examples(found.out), "help shows an example"
+    assert examples(found.out), "the help has no example"
     assert gpuctl(name, "-h").out == found.out
 
 
@@ -822,7 +822,7 @@ def test_completion_scripts_have_valid_syntax(shell: str, gpuctl: Cli, here: Pat
     assert "_GPUCTL_COMPLETE" in found.out
     program = shutil.which(shell)
     if program is None:
-        assert shell != "bash", "bash is installed"
+        assert shell != "bash", "bash is not installed"
         return
     (here / "script").write_text(found.out, encoding="utf-8")
     check = subprocess.run([program, "-n", "script"], capture_output=True, text=True)
@@ -1102,7 +1102,7 @@ def test_credential_in_a_command_is_masked(command: str, words: str, gpuctl: Cli
     assert found.code == 0
     shown = found.err if command == "render" else found.out
     assert "warning[GPU507]" in shown
-    assert '"train.py", ' in shown, "the line is shown"
+    assert '"train.py", ' in shown, "the source line is missing"
     assert "********" in shown
     assert TOKEN not in shown
 

@@ -66,7 +66,7 @@ def test_change_has_its_path_and_both_values() -> None:
         ("env", [*CONTAINER["env"], {"name": "OTHER", "value": "somebody's"}]),
         ("volumeMounts", [*CONTAINER["volumeMounts"], {"name": "token", "mountPath": "/var/run"}]),
     ],
-    ids=["equal quantities in other spelling", "another's variable", "another's mount"],
+    ids=["equal quantities", "foreign variable", "foreign mount"],
 )
 def test_equal_quantities_and_foreign_items_are_no_difference(field: str, value: Any) -> None:
     there = live()

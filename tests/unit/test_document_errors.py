@@ -179,7 +179,7 @@ def _chained_templates(first: str, references: int) -> str:
             "the document's templates together expand to more than 1048576 characters",
         ),
     ],
-    ids=["chain", "chain-of-mistakes", "many"],
+    ids=["chain", "chain-of-errors", "many"],
 )
 def test_template_expansion_is_limited(text: str, message: str) -> None:
     started = time.process_time()

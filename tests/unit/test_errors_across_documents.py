@@ -68,9 +68,7 @@ def test_patch_errors_are_reported_beside_errors_in_the_same_document(
     assert matches_all(got, [own, *wanted]), got
 
 
-@pytest.mark.parametrize(
-    "own", [UNKNOWN_FIELD, FORBIDDEN_PATCH], ids=["other mistakes", "a patch that cannot be merged"]
-)
+@pytest.mark.parametrize("own", [UNKNOWN_FIELD, FORBIDDEN_PATCH], ids=["other errors", "a patch that cannot be merged"])
 def test_mounts_may_use_volumes_of_gpuctl_and_of_all_patches(own: tuple[str, str]) -> None:
     """A mount may name a volume of any patch or of gpuctl itself. If a volume has no usable name, no mount is reported."""
     mounts = "volumeMounts: [{name: workdir-0, mountPath: /q}, {name: dshm, mountPath: /r}, {name: v, mountPath: /s}]"
