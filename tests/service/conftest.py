@@ -1,4 +1,4 @@
-"""One control plane, and one service before it, for all tests of this directory."""
+"""One control plane and one service in front of it, shared by all tests of this directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = "team-b"
 
 @pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
-    """A running control plane with nodes; without its programs the tests are skipped, in CI they fail."""
+    """A running control plane with nodes. Without its binaries the tests are skipped, and fail in CI."""
     with ControlPlane(control_plane_binaries()) as running:
         running.install_jobset()
         add_drill_nodes(running)
@@ -32,13 +32,13 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
-    """The API server, as its admin."""
+    """A client of the API server with admin rights."""
     return Api(plane)
 
 
 @pytest.fixture(scope="package")
 def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The service, and users of each kind."""
+    """The service with users of every role, limited to namespaces, to pools or not at all."""
     users = {
         "admin": ("admin", None, None),
         "anna": ("user", (TEAM,), None),
@@ -48,7 +48,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "viktor": ("viewer", (TEAM,), None),
         "paula": ("admin", None, (POOL,)),
     }
-    # The product's documents mount paths of the host, for users as well.
+    # The product's example documents mount host paths, also for users.
     directory = tmp_path_factory.mktemp("service")
     config = plane.kubeconfig()
     with serving(directory, config, users, fresh=True, host_paths='["/"]') as running:  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def seed_world(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The plane with the cluster of the product's documents."""
+    """The control plane populated with the objects of the seed documents."""
     with populated(plane):
         yield plane
 
@@ -66,7 +66,7 @@ def seed_world(plane: ControlPlane) -> Iterator[ControlPlane]:
 def seed_place(
     seed_world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    """The command line in that cluster, whose pools are defined."""
+    """The command line in the seed cluster, with its pools defined."""
     place = node_world.place(seed_world, tmp_path, capsys, monkeypatch)
     if place.api.get("ConfigMap", node_world.SYSTEM, "pool-training-pool") is None:
         place.anywhere("apply", "-f", place.file(*documents()))
@@ -82,20 +82,20 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
-    """A namespace of its own, in which the command line works."""
+    """The command line in a namespace of the test's own."""
     yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
 @pytest.fixture
 def proxy(plane: ControlPlane) -> Iterator[Proxy]:
-    """What stands between the API server and a service of the test's own."""
+    """A proxy between the API server and a service that the test starts itself."""
     with in_front_of(plane) as running:
         yield running
 
 
 @pytest.fixture
 def remote(place: Place, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
-    """Somebody without a kubeconfig, not logged in."""
+    """A command line without a kubeconfig, not logged in."""
     made = Remote(place, served, tmp_path / "config", monkeypatch)
     yield made
     made.stop()

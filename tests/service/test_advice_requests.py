@@ -1,4 +1,7 @@
-"""What refusals advise works, in the state that they are for: as requests, and as commands without a kubeconfig."""
+"""The request or command that an error message recommends works in the state in which the error occurs.
+
+Both forms are tested: REST requests, and commands of a client without a kubeconfig.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from support.served import Served
 
 
 def advised(value: dict[str, Any]) -> tuple[str, str]:
-    """The request that an answer advises; it has no commands."""
+    """Return the method and path that an answer recommends; assert that the answer names no command."""
     text = json.dumps(value, ensure_ascii=False)
     assert not re.search(r"gpuctl (?!.s)|--[a-z]", text.replace("not gpuctl's", "")), text
     found = re.search(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", text)
@@ -27,7 +30,7 @@ def submit(served: Served, document: Document, status: int, path: str = "/jobs")
 
 
 def at(place: Place, document: Document) -> Document:
-    """A document in a namespace."""
+    """Put a document into the test's namespace and return it."""
     document["job"]["namespace"] = place.namespace
     return document
 
@@ -40,7 +43,7 @@ def ended(served: Served, place: Place, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_has_ended_runs_again(served: Served, place: Place) -> None:
+def test_pause_of_ended_job_names_the_rerun_request(served: Served, place: Place) -> None:
     ended(served, place, "done")
     refused = served.call("POST", "/jobs/done/pause", status=409, params={"namespace": place.namespace})
     method, path = advised(refused)
@@ -48,7 +51,7 @@ def test_what_has_ended_runs_again(served: Served, place: Place) -> None:
     assert served.call(method, path)["status"] == "pending"
 
 
-def test_a_rollback_without_another_document_names_the_history(served: Served, place: Place) -> None:
+def test_rollback_without_earlier_revision_names_the_history(served: Served, place: Place) -> None:
     place.apply(compute("one"))
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     query = {"namespace": place.namespace, "confirm": "true"}
@@ -58,7 +61,7 @@ def test_a_rollback_without_another_document_names_the_history(served: Served, p
     assert len(served.call(method, path)["items"]) == 1
 
 
-def test_a_paused_job_names_the_request_that_resumes_it(served: Served, place: Place) -> None:
+def test_paused_job_names_the_request_that_resumes_it(served: Served, place: Place) -> None:
     place.apply(compute("one"))
     place.gpuctl("pause", "one")
     found = served.until(
@@ -67,7 +70,7 @@ def test_a_paused_job_names_the_request_that_resumes_it(served: Served, place: P
     assert advised(found["items"][0])[0] == "POST"
 
 
-def test_a_job_of_another_kind_gives_its_name(served: Served, place: Place) -> None:
+def test_name_conflict_with_another_kind_names_the_delete_request(served: Served, place: Place) -> None:
     place.apply(compute("a"))
     place.running("a")
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
@@ -83,7 +86,7 @@ def test_a_job_of_another_kind_gives_its_name(served: Served, place: Place) -> N
 
 
 def foreign(place: Place, name: str) -> None:
-    """Somebody else's Job."""
+    """Create a Job that gpuctl does not manage."""
     container = {"name": "main", "image": "registry.example.com/x:v1"}
     place.create(
         {
@@ -95,7 +98,7 @@ def foreign(place: Place, name: str) -> None:
     )
 
 
-def test_what_is_somebody_elses(remote: Remote) -> None:
+def test_foreign_object_error_advises_renaming_the_job(remote: Remote) -> None:
     place, served = remote.place, remote.served
     foreign(place, "a")
     plan = submit(served, at(place, training("a")), 200, "/plan")
@@ -112,8 +115,8 @@ def test_what_is_somebody_elses(remote: Remote) -> None:
     remote.typed("apply", "-f", path, "-n", place.namespace)
 
 
-def test_a_namespace_that_is_not_there(remote: Remote) -> None:
-    """By REST a document names it; the command line without a kubeconfig has its option, for who may."""
+def test_missing_namespace_error_names_create_namespace(remote: Remote) -> None:
+    """A REST client names the namespace in the document; a command line without a kubeconfig has `--create-namespace`."""
     remote.login()
     place, name = remote.place, f"{remote.place.namespace}-new"
     path = place.file(training("a"))
@@ -126,13 +129,13 @@ def test_a_namespace_that_is_not_there(remote: Remote) -> None:
 
 
 def follow(remote: Remote, said: str, command: str, *more: str) -> None:
-    """Run the command that is advised."""
+    """Run the recommended command."""
     found = re.search(rf"`gpuctl ({command} [^`]*)`", said)
     assert found is not None, said
     remote.typed(*found[1].split(), *more)
 
 
-def test_why_is_advised_where_it_works(remote: Remote) -> None:
+def test_advised_why_command_works(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(training("a", resources={"gpu": 65}), flags=("--yes",), code=None)
@@ -140,13 +143,13 @@ def test_why_is_advised_where_it_works(remote: Remote) -> None:
     follow(remote, remote.typed("logs", "a", "-n", place.namespace, code=1).err, "why")
 
 
-def test_rerun_is_advised_where_it_works(remote: Remote) -> None:
+def test_advised_rerun_command_works(remote: Remote) -> None:
     remote.login()
     ended(remote.served, remote.place, "a")
     follow(remote, remote.typed("pause", "a", "-n", remote.place.namespace, code=1).err, "rerun", "--yes")
 
 
-def test_delete_is_advised_where_it_works(remote: Remote) -> None:
+def test_advised_delete_command_works(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(compute("a"))

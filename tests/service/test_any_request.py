@@ -1,4 +1,4 @@
-"""Any request whatever: no 5xx, no status, form or content type that the OpenAPI document does not have."""
+"""Generated requests: no 5xx, and no status, body or content type that the OpenAPI document does not list."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ OPERATIONS = {
 }
 
 PARTS = 3
-"""Of how many parts of the operations `make test` asks one with any requests, odd headers and odd queries."""
+"""`make test` runs generated requests, odd headers and odd queries for one in PARTS operations."""
 
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests alone: nothing in it is safe."""
+    """A control plane for these tests only: they may change or delete any object."""
     yield from node_world.running()
 
 
@@ -53,8 +53,10 @@ def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("name", part_of(OPERATIONS, PARTS))
-def test_any_request(world: Served, name: str) -> None:
-    """Whoever sends it: it is answered as the document says, and some of what an admin sends is done."""
+def test_answers_match_the_openapi_document(world: Served, name: str) -> None:
+    """For every user; at full scale, at least one request of an admin must succeed, so that the routes are really
+    reached.
+    """
     refill(world)
     wrong: dict[str, str] = {}
     for user, positive, negative in (("admin", 12, 6), ("anna", 3, 2), ("", 1, 1)):
@@ -75,34 +77,34 @@ BODIED = sorted(
     for method, operation in item.items()
     if "requestBody" in operation
 )
-"""Whatever takes a body."""
+"""Operations that have a request body."""
 OPEN_TO_ALL = {"POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /jobs/wait"}
-"""What somebody may ask who may change nothing."""
+"""Operations with a body that a read-only user may call."""
 
 
 def filled(title: str) -> tuple[str, str]:
-    """The method and path of an operation, about something that is there."""
+    """Return the method and path of an operation, with names of objects that exist."""
     names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER}
     names |= {"revision": "1", "namespaceName": "default"}
     method, _, path = title.partition(" ")
     return method, path.format(**names)
 
 
-def test_what_takes_a_body() -> None:
-    """Each reads it by itself, after the right is known: FastAPI would read it before."""
+def test_bodies_are_parsed_by_the_expected_operations() -> None:
+    """FastAPI would parse the body before the authorization check; a dependency parses it afterwards."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     assert [route.path for route in routes if route.body_field is not None] == []
     depending = {
         f"{method} {route.path_format.removeprefix('/api/v1')}"
         for route in routes
         for method in route.methods
-        if any(is_of_a_body(part) for part in route.dependant.dependencies)
+        if any(parses_a_body(part) for part in route.dependant.dependencies)
     }
     assert depending == set(BODIED)
 
 
-def is_of_a_body(dependency: Any) -> bool:
-    """Whether it reads a body: what is given the request and nothing else, and gives a model."""
+def parses_a_body(dependency: Any) -> bool:
+    """Return True if the dependency parses a request body, that is, returns one of the body models."""
     return get_type_hints(dependency.call).get("return") in {
         *(
             BatchBody,
@@ -120,8 +122,8 @@ def is_of_a_body(dependency: Any) -> bool:
 
 
 @pytest.mark.parametrize("title", BODIED)
-def test_the_right_comes_before_the_body(world: Served, title: str) -> None:
-    """Whoever may not do it at all learns nothing of what is wrong with the body, and cannot make it be read."""
+def test_authorization_is_checked_before_the_body(world: Served, title: str) -> None:
+    """An unauthorized user learns nothing about mistakes in the body, and cannot make the service parse it."""
     refill(world)
     for odd in (BODIES["half of a text"], BODIES["brackets in YAML"], OddBody(YAML, b"\xff", "")):
         for user, status in (("", 401), ("wrong", 401), ("vera", 400 if title in OPEN_TO_ALL else 403)):
@@ -134,8 +136,8 @@ def test_the_right_comes_before_the_body(world: Served, title: str) -> None:
 
 
 @pytest.mark.parametrize("title", BODIED)
-def test_odd_bodies(world: Served, title: str) -> None:
-    """400, and what is wrong with them."""
+def test_invalid_bodies_are_rejected_with_400(world: Served, title: str) -> None:
+    """400, and the message names the mistake."""
     refill(world)
     method, path = filled(title)
     for name, odd in BODIES.items():
@@ -144,7 +146,7 @@ def test_odd_bodies(world: Served, title: str) -> None:
         value = answer.json()
         assert {"error", "message", "details"} <= value.keys() <= {"error", "message", "details", "hint"}, name
         assert 0 < len(value["message"]) < 2000, name
-        # A body of YAML is documents there.
+        # Where an operation takes documents, a YAML body is one.
         if odd.kind != YAML or title in ("POST /auth/check", "POST /jobs/batch", "POST /nodes/labels/batch"):
             assert odd.told in value["message"], f"{name}: {value['message']}"
     assert world.get("/jobs")["total"] > 0
@@ -168,8 +170,8 @@ HEADERS: list[list[tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize("title", part_of(BODIED, PARTS))
-def test_odd_headers(world: Served, title: str) -> None:
-    """A body that nobody takes stays one, whatever else is said of it."""
+def test_odd_headers_do_not_make_bodies_valid(world: Served, title: str) -> None:
+    """An invalid body stays invalid, whatever the headers claim."""
     refill(world)
     method, path = filled(title)
     for headers in HEADERS:
@@ -197,8 +199,8 @@ QUERIES = (
 
 
 @pytest.mark.parametrize("title", part_of(READ, PARTS))
-def test_odd_queries(world: Served, title: str) -> None:
-    """Parameters several times, and bytes that are no text."""
+def test_odd_query_strings_cause_no_server_error(world: Served, title: str) -> None:
+    """Repeated parameters, and bytes that are not UTF-8."""
     refill(world)
     method, path = filled(title.replace("/api/v1", "").replace("{key}", "runwhere.ai/pool"))
     for query in QUERIES:
@@ -207,7 +209,7 @@ def test_odd_queries(world: Served, title: str) -> None:
 
 
 def send(served: Served, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> Any:
-    """What bytes are answered with that httpx would put in order, some of them."""
+    """Send a request with `http.client` and return status and parsed body; httpx would normalize some of these bytes."""
     connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
     try:
         connection.putrequest(method, f"/api/v1{path}", skip_accept_encoding=True)

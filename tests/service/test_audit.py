@@ -1,4 +1,4 @@
-"""``GET /audit``: who has changed what, from a file or from memory."""
+"""`GET /audit`: the log of changes and their callers, from a file or from memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USERS = {
 
 @pytest.fixture
 def kept(plane: ControlPlane, tmp_path: Path) -> Iterator[Served]:
-    """A service with a file for its audit."""
+    """A service with an audit file."""
     path = str(tmp_path / "audit.jsonl")
     with serving(tmp_path, plane.kubeconfig(), USERS, audit=path) as running:  # type: ignore[arg-type]
         yield running
@@ -40,12 +40,12 @@ def some_writes(served: Served) -> None:
         ("POST", "/jobs/nobody/pause", "", 401, None),
     ):
         served.call(method, path, name, status=status, json=body)
-        # Times are in milliseconds, and no two lines shall have the same.
+        # Times have a resolution of 1 ms; no two entries may have the same time.
         time.sleep(0.002)
 
 
-def told(served: Served, **query: Any) -> list[tuple[str, str, str]]:
-    """Of the lines that are answered caller, method and result."""
+def shown_entries(served: Served, **query: Any) -> list[tuple[str, str, str]]:
+    """Return caller, method and result of each audit entry."""
     items = served.get("/audit", **query)["items"]
     return [(item["caller"], item["action"].partition(" ")[0], item["result"]) for item in items]
 
@@ -60,11 +60,11 @@ ALL = [
 
 
 def test_filters_and_pages(kept: Served, tmp_path: Path) -> None:
-    """The newest first; each filter takes what it says, all of them what all of them take."""
+    """Newest first; several filters are combined with AND."""
     some_writes(kept)
     found = kept.get("/audit")
     assert (found["total"], found["source"], found["complete"], found["leftOut"]) == (5, "file", True, 0)
-    assert told(kept) == ALL
+    assert shown_entries(kept) == ALL
     for query, wanted in (
         ({"caller": "anna"}, ALL[2:4]),
         ({"action": "POST"}, ALL[:2]),
@@ -83,7 +83,7 @@ def test_filters_and_pages(kept: Served, tmp_path: Path) -> None:
         ({"page": 2, "pageSize": 2}, ALL[2:4]),
         ({"page": 9}, []),
     ):
-        assert told(kept, **query) == wanted, query
+        assert shown_entries(kept, **query) == wanted, query
     assert kept.get("/audit", page=2, pageSize=2)["total"] == 5
     assert kept.get("/audit", since="yesterday", status=400)["message"].startswith("since: `yesterday` is not a time")
     written = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
@@ -91,7 +91,7 @@ def test_filters_and_pages(kept: Served, tmp_path: Path) -> None:
     assert found["items"] == [{key: line[key] for key in line if key != "write"} for line in shown[::-1]]
 
 
-def test_where_objects_are(kept: Served, tmp_path: Path) -> None:
+def test_namespace_filter_matches_the_namespace_of_objects(kept: Served, tmp_path: Path) -> None:
     lines = [
         line("training/a in team-a"),
         line("training/a in team-b", "training/b in team-c"),
@@ -108,7 +108,7 @@ def line(*objects: str, **changes: Any) -> str:
     return json.dumps({**own, "objects": list(objects), "requestId": "1", **changes}) + "\n"
 
 
-def test_only_admins_without_limits(kept: Served) -> None:
+def test_only_unlimited_admins_read_the_audit(kept: Served) -> None:
     for name, status in (("local", 403), ("pooled", 403), ("anna", 403), ("vera", 403), ("", 401)):
         kept.get("/audit", name, status=status)
     question = {"resource": "audit", "action": "get"}
@@ -118,8 +118,8 @@ def test_only_admins_without_limits(kept: Served) -> None:
     ]
 
 
-def test_a_file_that_is_not_whole(kept: Served, tmp_path: Path) -> None:
-    """What is no line is counted and left out, what is being written is not there yet; the rest is answered."""
+def test_invalid_lines_are_counted_and_skipped(kept: Served, tmp_path: Path) -> None:
+    """Invalid lines are counted in `leftOut`, an incomplete last line is ignored, the rest is returned."""
     path = tmp_path / "audit.jsonl"
     odd = ["{", "[]", "null", "1", '"x"', "{}", "\xff" * 10, line("a", time="now")[:-1], line(caller=1)[:-1], ""]
     odd += [json.dumps({**json.loads(line("a")), "objects": "text"}), "[" * 100_000, line("a")[:40] + line("a")[:-1]]
@@ -134,8 +134,8 @@ def test_a_file_that_is_not_whole(kept: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_is_rotated_away(kept: Served, tmp_path: Path) -> None:
-    """Another is begun, as private; the answer says that there are older lines."""
+def test_rotated_file_is_replaced_and_reported_incomplete(kept: Served, tmp_path: Path) -> None:
+    """The service creates a new file with mode 0600, and reports that older entries exist."""
     path = tmp_path / "audit.jsonl"
     kept.call("DELETE", "/jobs/before", "vera", status=403)
     path.rename(tmp_path / "audit.jsonl.1")
@@ -148,8 +148,8 @@ def test_a_file_that_is_rotated_away(kept: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_large_file(kept: Served, tmp_path: Path) -> None:
-    """Its end is looked through, and no more; lines that are as long as what is read at once are whole."""
+def test_only_the_end_of_a_large_file_is_read(kept: Served, tmp_path: Path) -> None:
+    """Only the end of the file is read; a line as long as one read block is complete."""
     path = tmp_path / "audit.jsonl"
     long = line("long" + "x" * 600_000)
     with path.open("w") as file:
@@ -169,11 +169,11 @@ def test_a_large_file(kept: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"audit": "/dev/stderr"}])
-def test_without_a_file_that_can_be_read(plane: ControlPlane, tmp_path: Path, given: dict[str, str]) -> None:
-    """This replica's own last lines, and they are in the log as well."""
+def test_without_readable_file_memory_is_returned(plane: ControlPlane, tmp_path: Path, given: dict[str, str]) -> None:
+    """The entries of this replica's memory are returned; they are in the log as well."""
     with serving(tmp_path, plane.kubeconfig(), USERS, **given) as served:  # type: ignore[arg-type]
         some_writes(served)
-        assert told(served) == ALL
+        assert shown_entries(served) == ALL
         found = served.get("/audit", pageSize=1)
         assert (found["total"], found["source"], found["complete"], found["leftOut"]) == (5, "memory", False, 0)
         assert len(served.until_told("404 NodeNotFound")) == 1
@@ -187,8 +187,8 @@ def test_without_a_file_that_can_be_read(plane: ControlPlane, tmp_path: Path, gi
             assert found["items"][0]["objects"][0] == "label/k59"
 
 
-def test_a_file_that_may_not_be_read(kept: Served, tmp_path: Path) -> None:
-    """It is said, without a trace of where it is."""
+def test_unreadable_file_is_an_error_without_its_path(kept: Served, tmp_path: Path) -> None:
+    """The error message does not contain the path."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     (tmp_path / "audit.jsonl").chmod(0o200)

@@ -1,4 +1,4 @@
-"""The audit in a file: what becomes of its lines, and of changes, when it cannot be written."""
+"""The audit file: the fate of its lines, and of changes, when it cannot be written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADMIN = {"admin": ("admin", None, None)}
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Where the audit is, in a directory that a test may take away."""
+    """The path of the audit file, in a directory that a test may rename."""
     directory = tmp_path / "audit"
     directory.mkdir()
     return directory / "audit.jsonl"
@@ -28,7 +28,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def audited(plane: ControlPlane, log: Path, tmp_path: Path) -> Iterator[Served]:
-    """A service with such an audit."""
+    """A service that writes this audit file."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, audit=str(log)) as running:
         yield running
 
@@ -38,12 +38,14 @@ def lines(log: Path) -> list[dict[str, Any]]:
 
 
 def actions(log: Path) -> list[tuple[str, str]]:
-    """Of each write its result."""
+    """Return action and result of each finished write."""
     return [(item["action"], item["result"]) for item in lines(log) if item["result"] != "begun"]
 
 
-def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Path, place: Place) -> None:
-    """Not even the change that meets it first; its lines are in the log at once, and in the file once that is possible."""
+def test_writes_are_rejected_while_the_audit_cannot_be_written(audited: Served, log: Path, place: Place) -> None:
+    """The first write after the failure is rejected too. Its lines go to the log at once, and to the file when it is
+    writable.
+    """
     path = {"namespace": place.namespace}
     audited.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
     away = log.parent.with_name("away")
@@ -81,7 +83,7 @@ def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Pat
     ]
 
 
-def test_a_disk_that_is_full(plane: ControlPlane, tmp_path: Path, place: Place) -> None:
+def test_writes_are_rejected_when_the_disk_is_full(plane: ControlPlane, tmp_path: Path, place: Place) -> None:
     with serving(tmp_path, plane.kubeconfig(), ADMIN, audit="/dev/full") as own:
         body = sent(inference("a"), namespace=place.namespace)
         for _ in range(2):
@@ -90,8 +92,8 @@ def test_a_disk_that_is_full(plane: ControlPlane, tmp_path: Path, place: Place) 
         assert not place.exists("Deployment", "a")
 
 
-def test_a_file_that_is_moved_away(audited: Served, log: Path) -> None:
-    """As logrotate does it: the next line makes it again, for its owner alone."""
+def test_renamed_file_is_created_again(audited: Served, log: Path) -> None:
+    """logrotate renames the file; the next line creates it again with mode 0600."""
     wrong = {"key": "a b", "value": "c"}
     audited.call("POST", "/nodes/drill-0/labels", status=400, json=wrong)
     log.rename(log.with_suffix(".1"))
@@ -100,7 +102,7 @@ def test_a_file_that_is_moved_away(audited: Served, log: Path) -> None:
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_start_without_it(plane: ControlPlane, tmp_path: Path) -> None:
+def test_service_does_not_start_without_writable_audit(plane: ControlPlane, tmp_path: Path) -> None:
     code, said = refused_start(tmp_path, plane.kubeconfig(), audit=str(tmp_path / "absent" / "audit.jsonl"))
     assert code == 3
     assert "the audit cannot be written" in said

@@ -1,4 +1,4 @@
-"""A batch costs the cluster no more lists of all pods than a single job does."""
+"""A batch lists all pods no more often than a single job does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def documents(place: Place, name: str, count: int) -> list[str]:
 
 
 def lists_of(proxy: Proxy, own: Served, path: str, texts: list[str]) -> dict[str, int]:
-    """How often a batch lists all pods and all nodes."""
+    """Count the requests of a batch that list all pods, and those that list all nodes."""
     proxy.reset()
     found = own.call("POST", path, status=200 if "dryRun" in path else 201, json={"yamlContents": texts})
     assert found["failed"] == []

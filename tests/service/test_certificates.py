@@ -1,4 +1,4 @@
-"""HTTPS: certificates that are replaced while the service runs, and what clients say of those that they do not trust."""
+"""HTTPS: replacing the certificate of a running service, and the errors of clients that do not trust it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def trusting(pair: Pair) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(pair.certificate))
 
 
-def placed(pair: Pair, directory: Path) -> None:
-    """Put a pair where a Secret would be mounted: in one step, behind a link, as kubelet does it."""
+def mount_pair(pair: Pair, directory: Path) -> None:
+    """Put a certificate and key where a Secret would be mounted: atomically, behind a symbolic link, as kubelet does."""
     version = directory / f"..{pair.certificate.stem}"
     version.mkdir(parents=True)
     shutil.copy(pair.certificate, version / "tls.crt")
@@ -38,15 +38,15 @@ def placed(pair: Pair, directory: Path) -> None:
             (directory / name).symlink_to(f"..data/{name}")
 
 
-def shown(served: Served) -> str:
-    """The certificate that a new connection is shown."""
+def presented_certificate(served: Served) -> str:
+    """Return the certificate that the service presents to a new connection."""
     host, port = served.url.removeprefix("https://").split(":")
     return ssl.get_server_certificate((host, int(port)))
 
 
-def until_shown(served: Served, pair: Pair) -> None:
+def wait_until_presented(served: Served, pair: Pair) -> None:
     end = time.monotonic() + 60
-    while shown(served) != pair.certificate.read_text():
+    while presented_certificate(served) != pair.certificate.read_text():
         assert time.monotonic() < end, "".join(served.log)
         time.sleep(0.1)
 
@@ -60,27 +60,29 @@ def mounted(tmp_path: Path) -> Path:
 def secure(plane: ControlPlane, mounted: Path, tmp_path: Path) -> Iterator[Served]:
     """A service with a certificate."""
     first = certified(tmp_path, "first")
-    placed(first, mounted)
+    mount_pair(first, mounted)
     files = {"tls_certificate": str(mounted / "tls.crt"), "tls_key": str(mounted / "tls.key")}
     with serving(tmp_path, plane.kubeconfig(), ADMIN, trusting(first), True, **files) as running:
         yield running
 
 
-def test_a_new_certificate_is_taken_up(secure: Served, mounted: Path, tmp_path: Path) -> None:
-    """By connections that begin then; those that are open go on."""
+def test_new_certificate_is_used_for_new_connections(secure: Served, mounted: Path, tmp_path: Path) -> None:
+    """New connections get the new certificate; open connections continue."""
     before = secure.client()
     assert before.get("/jobs").status_code == 200
     second = certified(tmp_path, "second")
-    placed(second, mounted)
-    until_shown(secure, second)
+    mount_pair(second, mounted)
+    wait_until_presented(secure, second)
     assert httpx.get(f"{secure.url}/healthz", verify=trusting(second)).status_code == 200
     assert before.get("/jobs").status_code == 200
     secure.until_told("the certificate was replaced")
 
 
-def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, tmp_path: Path) -> None:
-    """A key of another certificate, nonsense, nothing: the old one is shown until there is one that can be."""
-    old = shown(secure)
+def test_invalid_new_certificate_keeps_the_old_one(secure: Served, mounted: Path, tmp_path: Path) -> None:
+    """With a mismatched key, invalid PEM or a missing file, the old certificate is served until a valid pair is
+    present.
+    """
+    old = presented_certificate(secure)
     third = certified(tmp_path, "third")
     for content in (third.certificate.read_text(), "nonsense", None):
         told = sum("the new certificate cannot be used" in line for line in list(secure.log))
@@ -91,11 +93,11 @@ def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, 
         while sum("the new certificate cannot be used" in line for line in list(secure.log)) == told:
             assert time.monotonic() < end, "".join(secure.log)
             time.sleep(0.1)
-        assert shown(secure) == old
+        assert presented_certificate(secure) == old
     shutil.copy(third.key, mounted / "third.key")
     (mounted / "third.key").rename(mounted / "tls.key")
     (mounted / "tls.crt").write_text(third.certificate.read_text())
-    until_shown(secure, third)
+    wait_until_presented(secure, third)
 
 
 @pytest.mark.slow
@@ -111,10 +113,10 @@ def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, 
         ({"tls_certificate": "first.pem"}, "must be a certificate chain and its private key"),
     ],
 )
-def test_a_start_without_a_certificate(
+def test_service_does_not_start_without_usable_certificate(
     plane: ControlPlane, tmp_path: Path, files: dict[str, str], message: str
 ) -> None:
-    """It says what is wrong, and makes no tokens."""
+    """The error says what is wrong, and no token file is created."""
     certified(tmp_path, "first")
     certified(tmp_path, "second")
     paths = {name: str(tmp_path / file) for name, file in files.items()}
@@ -138,8 +140,8 @@ def login(directory: Path, url: str, token: str, authority: Path | None) -> subp
     )
 
 
-def test_whom_the_command_line_trusts(plane: ControlPlane, tmp_path: Path) -> None:
-    """The authority that was named, for the very host, as long as the certificate lasts; and nobody else."""
+def test_command_line_trusts_only_the_given_authority(plane: ControlPlane, tmp_path: Path) -> None:
+    """Only certificates of the given authority that are valid for the host and have not expired."""
     good, other = certified(tmp_path, "good"), certified(tmp_path, "other")
     for pair, authority, message in (
         (good, good.certificate, ""),

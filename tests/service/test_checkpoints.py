@@ -1,5 +1,7 @@
-"""The service lets what runs save its progress before it ends it, as the command line does; where that fails it ends nothing
-unless it is told to."""
+"""The service runs the checkpoint command of a job before it ends its pods, as the command line does.
+
+If the checkpoint fails, nothing is ended, unless the request disables it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from support.served import Served
 
 @pytest.fixture
 def saved(plane: ControlPlane, tmp_path: Path) -> Path:
-    """Where simulated pods save."""
+    """The file to which simulated pods save."""
     plane.start_streams()
     file = tmp_path / "saved"
     file.touch()
@@ -25,33 +27,33 @@ def saved(plane: ControlPlane, tmp_path: Path) -> Path:
 
 
 def job(saved: Path, then: str = "exit 0") -> dict[str, Any]:
-    """A `job` block with a checkpoint."""
+    """Return a `job` block with a checkpoint command."""
     return {"checkpoint": {"command": ["sh", "-c", f"echo saved >> {saved}; {then}"]}}
 
 
-def times(saved: Path) -> int:
-    """How often something was saved."""
+def checkpoints_written(saved: Path) -> int:
+    """Return the number of checkpoints written."""
     return len(saved.read_text().splitlines())
 
 
-def test_requests_save_first(served: Served, place: Place, saved: Path) -> None:
+def test_pause_delete_and_update_run_the_checkpoint(served: Served, place: Place, saved: Path) -> None:
     place.apply(training("a", job=job(saved)), training("b", job=job(saved)), inference("c", job=job(saved)))
     place.running("a", "b", "c")
     query = {"namespace": place.namespace}
     served.until("/jobs", lambda value: value["total"] == 3, **query)
     served.call("POST", "/jobs/a/pause", params=query)
-    assert times(saved) == 1
+    assert checkpoints_written(saved) == 1
     served.call("DELETE", "/jobs/b", params=query)
-    assert times(saved) == 2
+    assert checkpoints_written(saved) == 2
     changed = sent(inference("c", environment=image("v2")), namespace=place.namespace)
     (step,) = [item for item in served.call("POST", "/plan", json=changed)["steps"] if item["kind"] == "Deployment"]
     assert step["checkpoint"].endswith("(at most 2m)")
     served.call("PUT", "/jobs/c", json=changed, params={**query, "confirm": "true"})
-    assert times(saved) == 3
+    assert checkpoints_written(saved) == 3
 
 
-def test_what_failed_is_a_conflict(served: Served, place: Place, saved: Path) -> None:
-    """Nothing has changed; the same request says that it may be lost."""
+def test_failed_checkpoint_is_a_conflict(served: Served, place: Place, saved: Path) -> None:
+    """409, and nothing has changed; the same request with `checkpoint=false` ends the job without saving."""
     place.apply(training("a", job=job(saved, "echo disk full >&2; exit 3")), inference("c", job=job(saved, "exit 4")))
     (pod,) = place.running("a")
     place.running("c")
@@ -73,15 +75,15 @@ def test_what_failed_is_a_conflict(served: Served, place: Place, saved: Path) ->
         if not more:
             assert f"failed in pod {pod}: exit code 3: disk full" in refused["message"]
     assert {name: item for name, item in place.records().items() if "Lease" not in name} == before
-    assert times(saved) == 3
+    assert checkpoints_written(saved) == 3
     for method, path, more in requests:
         params = {**query, "confirm": "true"} if more else query
         served.call(method, path, params={**params, "checkpoint": "false"}, **more)
-    assert times(saved) == 3
+    assert checkpoints_written(saved) == 3
 
 
-def test_the_command_line_without_a_kubeconfig(remote: Remote, saved: Path) -> None:
-    """The same words, and the same option."""
+def test_remote_command_line_reports_failed_saving(remote: Remote, saved: Path) -> None:
+    """The messages and the option are the same as with a kubeconfig."""
     remote.login()
     place = remote.place
     failing = job(saved, "exit 3")
@@ -97,7 +99,7 @@ def test_the_command_line_without_a_kubeconfig(remote: Remote, saved: Path) -> N
         near = place.gpuctl(*arguments, code=1)
         assert far.err == near.err
         assert far.err.startswith(told) or arguments[0] == "apply"
-    assert times(saved) == 6
+    assert checkpoints_written(saved) == 6
     plan = remote.typed("apply", "-f", changed, "--dry-run=server", *named)
     assert "checkpoint runs before: sh -c 'echo saved" in plan.out
     without = remote.typed("apply", "-f", changed, "--dry-run=server", "--without-checkpoint", *named)
@@ -106,5 +108,5 @@ def test_the_command_line_without_a_kubeconfig(remote: Remote, saved: Path) -> N
     remote.typed("pause", "a", "--without-checkpoint", *named)
     remote.typed("delete", "job", "b", "--yes", "--without-checkpoint", *named)
     remote.typed("apply", "-f", changed, "--yes", "--without-checkpoint", *named)
-    assert times(saved) == 6
+    assert checkpoints_written(saved) == 6
     assert place.get("Job", "c")["spec"]["template"]["spec"]["containers"][0]["image"] == image("v2")["image"]

@@ -1,4 +1,4 @@
-"""Nodes, labels and quotas for the cluster's own users: Kubernetes says what they see, and what they may write."""
+"""Nodes, labels and quotas for users of the cluster: their Kubernetes rights decide what they read and write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.served import Served, serving
 USERS = ("admin", "alice", "bob", "onlooker", "nobody")
 QUOTA = {"team-a": {"cpu": 1000, "memory": "1Ti"}, "team-b": {"cpu": 1000, "memory": "1Ti"}}
 ROLES = {
-    # Name of the role -> verbs, resources, user, namespace ("" for all).
+    # Name of the ClusterRole -> verbs, resources, user, namespace ("" for all).
     "looks-at-nodes": ("get,list", "nodes", "bob", ""),
     "looks-at-pods-alone": ("list", "pods", "onlooker", "team-b"),
 }
@@ -27,7 +27,7 @@ ROLES = {
 
 @pytest.fixture(scope="module")
 def granted(seed_world: ControlPlane) -> Iterator[None]:
-    """Rights that no role of the plane has; they go away again."""
+    """Rights that no role of the control plane includes, removed afterwards."""
     for name, (verbs, resources, user, namespace) in ROLES.items():
         seed_world.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
         kind, where = ("rolebinding", ("-n", namespace)) if namespace else ("clusterrolebinding", ())
@@ -40,7 +40,7 @@ def granted(seed_world: ControlPlane) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def own(granted: None, seed_world: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service that takes the cluster's tokens; two teams have quotas for that time."""
+    """A service that accepts the cluster's tokens, while two teams have quotas."""
     plane, directory = seed_world, tmp_path_factory.mktemp("cluster-users")
     document = {"kind": "quota", "version": "v0.1", "metadata": {"name": "of-teams"}, "users": QUOTA}
     (directory / "quota.yaml").write_text(json.dumps(document))
@@ -53,11 +53,11 @@ def own(granted: None, seed_world: ControlPlane, tmp_path_factory: pytest.TempPa
     plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-b")
 
 
-def test_what_kubernetes_lets_them_see(own: Served) -> None:
+def test_nodes_and_pools_follow_kubernetes_rights(own: Served) -> None:
     for user in ("alice", "onlooker", "nobody"):
         for path in ("/nodes", "/nodes/node-1", "/pools", "/nodes/labels/all", "/nodes/node-1/labels/a"):
             assert own.client(user).get(path).status_code == 403, (user, path)
-    # Other tests' pods may still be going.
+    # Pods of other tests may still be terminating.
     own.until("/nodes", lambda value: value == own.get("/nodes", pageSize=1000), "bob", pageSize=1000)
     assert [job["name"] for job in own.get("/nodes/node-1", "bob")["runningJobs"]] == []
     assert {job["name"] for job in own.get("/nodes/node-6", "bob")["runningJobs"]} == {"wide", "stranger"}
@@ -65,7 +65,7 @@ def test_what_kubernetes_lets_them_see(own: Served) -> None:
     assert own.get("/nodes/node-1/labels/nvidia.com/gpu-type", "bob")["label"]["value"] == "a100-80g"
 
 
-def test_the_example_of_the_guide(own: Served, seed_place: Place) -> None:
+def test_bindings_of_the_operations_guide_let_a_group_run_jobs(own: Served, seed_place: Place) -> None:
     """The roles and PriorityClasses of deploy/rbac, and the bindings of docs/operations.md, let a group run jobs."""
     plane, root = seed_place.plane, Path(__file__).parents[2]
     refused = own.get("/jobs", "nobody", status=403)
@@ -87,16 +87,16 @@ def test_the_example_of_the_guide(own: Served, seed_place: Place) -> None:
         plane.kubectl("delete", "-f", "-", input=bindings)
 
 
-def test_quotas_that_they_may_list(own: Served) -> None:
-    """Whoever may list pods of a namespace may not therefore know its quota."""
+def test_quotas_follow_kubernetes_rights(own: Served) -> None:
+    """The right to list a namespace's pods does not include its quota."""
     seen = {user: [item["namespace"] for item in own.get("/quotas", user)["items"]] for user in USERS}
     assert seen == {"admin": ["team-a", "team-b"], "alice": ["team-a"], "bob": ["team-b"], "onlooker": [], "nobody": []}
     assert own.get("/quotas/team-b", "onlooker", status=404)["message"] == "there is no quota team-b"
     assert not any(word in own.client("alice").get("/quotas").text for word in hidden_words())
 
 
-def test_what_waits_where_they_may_look(own: Served) -> None:
-    """Kubernetes lets alice list the pods of her namespace, and neither nodes nor anybody else's."""
+def test_fit_covers_only_visible_namespaces(own: Served) -> None:
+    """alice may list pods of her namespace, but neither nodes nor pods of other namespaces."""
     told = own.get("/fit", "alice", namespace="team-a")
     assert {job["namespace"] for job in told["jobs"]} <= {"team-a"}
     assert {job["verdict"] for job in told["jobs"]} <= {"unknown"}
@@ -105,7 +105,7 @@ def test_what_waits_where_they_may_look(own: Served) -> None:
     assert own.get("/fit", "nobody", status=403, namespace="team-a")["error"] == "Forbidden"
 
 
-def test_labels_that_they_may_set(own: Served, seed_place: Place) -> None:
+def test_labels_are_set_only_with_kubernetes_rights(own: Served, seed_place: Place) -> None:
     body = {"key": "tried", "value": "x"}
     for user in ("alice", "bob", "nobody"):
         assert own.call("POST", "/nodes/node-1/labels", user, status=403, json=body)["error"] == "Forbidden"

@@ -1,4 +1,4 @@
-"""What deploy/service puts into a cluster: accepted as it is, and enough for the service, with nothing to spare."""
+"""The manifests of deploy/service: the API server accepts them, and the service gets all it needs and no more."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ FLAVOURS = ("base", "tokens", "example")
 
 @pytest.fixture(scope="module")
 def roles(plane: ControlPlane) -> None:
-    """The roles that the service's are made of."""
+    """The ClusterRoles that are aggregated into those of the service."""
     plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_the_api_server_accepts_it(plane: ControlPlane, roles: None, flavour: str) -> None:
-    """Every object, by its strict validation; its pods by the strictest Pod Security standard."""
+def test_api_server_accepts_every_manifest(plane: ControlPlane, roles: None, flavour: str) -> None:
+    """Strict validation of every object; the pods comply with the restricted Pod Security Standard."""
     accept(plane, _objects(plane, flavour))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_its_settings_are_settings(plane: ControlPlane, flavour: str) -> None:
+def test_config_map_holds_valid_settings(plane: ControlPlane, flavour: str) -> None:
     for obj in _objects(plane, flavour):
         if obj["kind"] == "ConfigMap":
             found = ServerSettings.made(yaml.safe_load(obj["data"]["server.yaml"]))
             assert found.auth == ("tokens" if flavour == "tokens" else "kubernetes")
-            # Jobs that name none would be put beside the service itself.
+            # Jobs without a namespace must not be created in the namespace of the service.
             assert found.namespace == "default"
             return
     pytest.fail("there are no settings")
 
 
-def test_its_pod_is_confined(plane: ControlPlane) -> None:
-    """Another user than root, a file system that is only read, no rights of the kernel's."""
+def test_pod_security_context_is_restricted(plane: ControlPlane) -> None:
+    """A non-root user, a read-only root file system, no capabilities."""
     (deployment,) = (obj for obj in _objects(plane, "base") if obj["kind"] == "Deployment")
     spec = deployment["spec"]["template"]["spec"]
     (container,) = spec["containers"]
@@ -62,8 +62,8 @@ def test_its_pod_is_confined(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_its_parts_fit_each_other(plane: ControlPlane, served: Served, flavour: str) -> None:
-    """Probes ask what is answered without a token; ports are those that it listens on; selectors find its pods."""
+def test_probes_ports_and_selectors_match(plane: ControlPlane, served: Served, flavour: str) -> None:
+    """Probes use paths that need no token, ports are those the service listens on, selectors match the pods."""
     found = {obj["kind"]: obj for obj in _objects(plane, flavour)}
     spec = found["Deployment"]["spec"]
     pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
@@ -77,7 +77,7 @@ def test_its_parts_fit_each_other(plane: ControlPlane, served: Served, flavour: 
         asked = container[probe]["httpGet"]
         assert asked["port"] == port["name"]
         assert httpx.get(f"{served.url}{asked['path']}").status_code == 200
-    # An API server that is away shall not have it restarted.
+    # An unavailable API server must not cause restarts of the service.
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert [(item["name"], item["targetPort"]) for item in found["Service"]["spec"]["ports"]] == [("http", "http")]
     policy = found["NetworkPolicy"]["spec"]
@@ -98,8 +98,8 @@ def test_its_parts_fit_each_other(plane: ControlPlane, served: Served, flavour: 
         assert selector.items() <= labels.items()
 
 
-def test_prometheus_scrapes_it(served: Served, tmp_path: Path) -> None:
-    """A real one, set up as deploy/service/monitoring has it but for the address and the place of the token."""
+def test_shipped_scrape_config_scrapes_the_service(served: Served, tmp_path: Path) -> None:
+    """A real Prometheus with the configuration of deploy/service/monitoring, except for the address and the token path."""
     (shipped,) = yaml.safe_load((DEPLOY / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
     token = tmp_path / "token"
     token.write_text(served.tokens["viktor"])
@@ -112,15 +112,15 @@ def test_prometheus_scrapes_it(served: Served, tmp_path: Path) -> None:
         directory = tmp_path / name
         directory.mkdir()
         with running_prometheus(directory, targets=[target], how=right) as address:
-            assert up(address) == ("1" if name == "right" else "0")
+            assert scraped_up(address) == ("1" if name == "right" else "0")
             if name == "right":
                 query = {"query": "gpuctl_server_mirror_ready"}
                 (found,) = httpx.get(f"{address}/api/v1/query", params=query).json()["data"]["result"]
                 assert float(found["value"][1]) == 1
 
 
-def up(address: str) -> str:
-    """Whether a Prometheus can scrape its target, once it has tried."""
+def scraped_up(address: str) -> str:
+    """Return the `scraped_up` metric of the only target ("1" or "0") after the first scrape."""
     end = time.monotonic() + 60
     while not (found := httpx.get(f"{address}/api/v1/query", params={"query": "up"}).json()["data"]["result"]):
         assert time.monotonic() < end
@@ -128,10 +128,10 @@ def up(address: str) -> str:
     return str(found[0]["value"][1])
 
 
-def test_prometheus_finds_it(plane: ControlPlane, tmp_path: Path) -> None:
-    """What is shipped is settings of Prometheus', and names the Service, its port and its labels."""
+def test_shipped_discovery_names_the_service(plane: ControlPlane, tmp_path: Path) -> None:
+    """The shipped files are valid Prometheus configuration, and name the Service, its port and its labels."""
     (scrape,) = yaml.safe_load((DEPLOY / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
-    # Debian's Prometheus is built without the search for what is in a cluster.
+    # Debian's Prometheus is built without Kubernetes service discovery.
     checkable = {key: value for key, value in scrape.items() if key != "kubernetes_sd_configs"}
     path = tmp_path / "prometheus.yaml"
     path.write_text(yaml.safe_dump({"scrape_configs": [checkable]}))

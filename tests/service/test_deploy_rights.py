@@ -1,5 +1,7 @@
-"""The rights in deploy/service: the service runs under them, everything that it offers is done, and the API server's audit
-says what it asked. Nothing that it needs is refused, and nothing is granted that it never asks."""
+"""The rights in deploy/service: nothing the service needs is refused, and nothing it never uses is granted.
+
+The service runs with these rights, all its operations are called, and the API server's audit log shows its requests.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,17 @@ from support.served import Served, serving
 from support.whole_service import QUEUED, TEAM, WholeTour, operations, prepare
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-REFUSED: dict[str, set[str]] = {
+EXPECTED_REFUSALS: dict[str, set[str]] = {
     "base": set(),
-    # Journals are where jobs are: in the namespaces of pools and quotas there are none to find.
+    # Journals are stored where jobs run; the namespaces of pools and quotas contain none.
     "tokens": {"list secrets in gpuctl-system", "list secrets in rights-team"},
 }
-AGAIN = "what has changed between a plan and its write is read again"
+REREAD = "what has changed between a plan and its write is read again"
 OF_DEVICES = {
     f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
     for kind in ("resourceslices", "resourceclaims")
 }
-UNASKED: dict[str, dict[str, str]] = {
+UNUSED_RIGHTS: dict[str, dict[str, str]] = {
     "base": OF_DEVICES,
     "tokens": {
         **OF_DEVICES,
@@ -38,15 +40,15 @@ UNASKED: dict[str, dict[str, str]] = {
             f"gpuctl-server-planner: get {kind}.resource.k8s.io": "asked of pods that name one"
             for kind in ("resourceclaims", "resourceclaimtemplates")
         },
-        **{f"gpuctl-server-keeper: get {kind}": AGAIN for kind in ("resourcequotas", "limitranges")},
+        **{f"gpuctl-server-keeper: get {kind}": REREAD for kind in ("resourcequotas", "limitranges")},
         "gpuctl-server-keeper: update leases.coordination.k8s.io": "a lease that is held for longer is renewed",
-        "gpuctl-server-writer: get configmaps in team-a": AGAIN,
-        "gpuctl-server-writer: get services in team-a": AGAIN,
-        "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": AGAIN,
+        "gpuctl-server-writer: get configmaps in team-a": REREAD,
+        "gpuctl-server-writer: get services in team-a": REREAD,
+        "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": REREAD,
     },
 }
-"""Right -> why it is granted all the same."""
-EVERYWHERE: dict[str, set[tuple[str, str]]] = {
+"""Right -> why it is granted although no request of the tour uses it."""
+CLUSTER_WIDE_WRITES: dict[str, set[tuple[str, str]]] = {
     "base": {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
     "tokens": {
         ("nodes", "patch"),
@@ -61,19 +63,19 @@ ACCOUNT = ("gpuctl-system", "gpuctl-server")
 
 @pytest.fixture(scope="module", params=["base", pytest.param("tokens", marks=pytest.mark.slow)])
 def flavour(request: pytest.FixtureRequest) -> str:
-    """Which of the two ways to deploy it."""
+    """The variant of the deployment: with the cluster's tokens or with its own."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def audited(flavour: str) -> Iterator[ControlPlane]:
-    """A control plane of its own, which writes down what it is asked, with the deployment on it."""
+    """A separate control plane that writes an audit log, with the deployment applied."""
     with ControlPlane(control_plane_binaries(queues=True), queues=True, audit=True) as running:
         running.kubectl("apply", "-k", str(DEPLOY / "rbac"))
         running.kubectl("apply", "-f", str(DEPLOY / "rbac" / "bindings.yaml"))
         running.kubectl("apply", "-k", str(DEPLOY / "service" / flavour))
         if flavour == "tokens":
-            # This way to deploy needs no PriorityClasses: the service creates them.
+            # This variant needs no PriorityClasses: the service creates them.
             running.kubectl("delete", "-f", str(DEPLOY / "rbac" / "priority-classes.yaml"))
         prepare(running)
         yield running
@@ -81,9 +83,9 @@ def audited(flavour: str) -> Iterator[ControlPlane]:
 
 @contextmanager
 def deployed(plane: ControlPlane, directory: Path, flavour: str, platform: str = "") -> Iterator[Served]:
-    """The service as its pod would run it: with that account's token, and those settings.
+    """Run the service as its pod would: with the token of its ServiceAccount and the settings of its ConfigMap.
 
-    :param platform: what its platform has beside what is deployed.
+    :param platform: YAML appended to the deployed platform document.
     """
     directory.mkdir(exist_ok=True)
     namespace, name = ACCOUNT
@@ -107,7 +109,7 @@ def deployed(plane: ControlPlane, directory: Path, flavour: str, platform: str =
 
 @pytest.fixture(scope="module")
 def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPathFactory) -> list[Asked]:
-    """What the service has asked as itself, once everything that it offers was done."""
+    """All requests of the service's own account while every operation was called."""
     directory = tmp_path_factory.mktemp("deployed")
     with deployed(audited, directory / "own", flavour) as own:
         tour = WholeTour(own, audited, directory, "member", "keeper")
@@ -123,38 +125,38 @@ def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPath
         tour.recovered("keeper" if flavour == "tokens" else "member")
         tour.queued()
         tour.remove()
-    # None of these asks the cluster anything.
+    # These operations send no requests to the cluster.
     left = set(operations().values()) - tour.done
     assert {name for name in left if not re.search("Usage|Snapshot|HeldModels", name)} == {"getJobMetrics", "listAudit"}
     assert audited.audit is not None
     return list(with_creations(audited.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")))
 
 
-def test_nothing_that_it_needs_is_refused(asked: list[Asked], flavour: str) -> None:
+def test_no_needed_right_is_refused(asked: list[Asked], flavour: str) -> None:
     refused = {f"{item.verb} {item.resource} in {item.namespace}" for item in asked if item.status == 403}
-    assert refused == REFUSED[flavour]
+    assert refused == EXPECTED_REFUSALS[flavour]
 
 
-def test_nothing_is_granted_that_it_never_asks(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
-    grants, named = grants_of(audited, *ACCOUNT), UNASKED[flavour].keys()
+def test_no_unused_right_is_granted(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
+    grants, named = grants_of(audited, *ACCOUNT), UNUSED_RIGHTS[flavour].keys()
     assert set(map(str, unused(grants, asked))) <= named
     assert named <= set(map(str, grants))
 
 
-def test_it_is_no_administrator(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
-    """No wildcard; Secrets only where jobs are submitted; no rights of others; nodes by patch alone."""
+def test_service_account_is_not_an_administrator(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
+    """No wildcards, no RBAC rights; Secrets only where jobs are submitted; nodes can only be patched."""
     grants = grants_of(audited, *ACCOUNT)
     assert not any("*" in (item.group, item.resource, item.verb) for item in grants)
     assert not {item.verb for item in grants} & {"escalate", "bind", "impersonate", "deletecollection"}
     assert not any(item.group == "rbac.authorization.k8s.io" for item in grants)
     assert {item.namespace for item in grants if item.resource == "secrets"} <= {TEAM}
     writing = [item for item in grants if item.verb not in ("get", "list", "watch") and item.namespace == ""]
-    assert {(item.resource, item.verb) for item in writing} == EVERYWHERE[flavour]
+    assert {(item.resource, item.verb) for item in writing} == CLUSTER_WIDE_WRITES[flavour]
     assert not any(item.resource in ("pods/exec", "pods/portforward", "serviceaccounts/token") for item in grants)
 
 
-def test_users_find_out_everything(audited: ControlPlane, asked: list[Asked]) -> None:
-    """The roles of deploy/rbac are enough for what fit and why rest on."""
+def test_user_roles_cover_fit_and_why(audited: ControlPlane, asked: list[Asked]) -> None:
+    """The roles of deploy/rbac cover everything that `fit` and `why` read."""
     can = ("auth", "can-i", "list")
     for resource, scope in (
         ("endpointslices.discovery.k8s.io", ("-n", TEAM)),

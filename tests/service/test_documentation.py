@@ -1,4 +1,4 @@
-"""The documentation of the API, as a browser and as generators get it."""
+"""The API documentation, as served to browsers and code generators."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from openapi_spec_validator import OpenAPIV30SpecValidator
 from support.served import Served
 
 
-def test_the_document_is_valid(served: Served) -> None:
-    """No token is needed for it."""
+def test_openapi_document_is_valid(served: Served) -> None:
+    """It is served without a token."""
     document = served.get("/openapi.json", "")
     assert document["openapi"] == "3.0.3"
     OpenAPIV30SpecValidator(document).validate()
@@ -20,8 +20,8 @@ def test_the_document_is_valid(served: Served) -> None:
             assert {"summary", "operationId"} <= operation.keys(), f"{method} {path}"
 
 
-def test_the_page_needs_no_internet(served: Served) -> None:
-    """Everything it loads is the service's own."""
+def test_documentation_page_loads_only_local_files(served: Served) -> None:
+    """Every file it loads is served by the service."""
     page = served.client("").get("/docs", follow_redirects=True)
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
@@ -33,13 +33,13 @@ def test_the_page_needs_no_internet(served: Served) -> None:
     assert served.client("").get("/docs/files/../../jobs").status_code in {401, 404}
 
 
-def test_the_address_alone_leads_to_the_page(served: Served) -> None:
+def test_root_redirects_to_the_documentation_page(served: Served) -> None:
     answer = httpx.get(served.url, follow_redirects=True)
     assert (answer.status_code, answer.url.path) == (200, "/api/v1/docs/")
 
 
-def test_what_is_missing_or_wrong_is_named(served: Served) -> None:
-    """As what it is: a part of the address or of the body."""
+def test_invalid_parameters_and_fields_are_named(served: Served) -> None:
+    """The error says whether a query parameter or a field of the body is wrong."""
     token = {"Authorization": f"Bearer {served.tokens['admin']}"}
     found = {
         path: httpx.get(f"{served.url}/api/v1{path}", headers=token).json()["message"]

@@ -1,4 +1,4 @@
-"""``dryRun`` of every write: all is checked, the answer says what would be done, and the cluster stays as it is."""
+"""`dryRun` of every write: all checks run, the answer says what would be done, and the cluster does not change."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from support.served import Served
 LABEL = "runwhere.ai/dry"
 NODE, PROJECT = "dry-0", "dry-pool"
 NO_WRITES = {"planDocuments", "fitDocuments", "waitJob", "waitJobs", "checkRight"}
-"""POST, and yet nothing is written."""
+"""POST operations that write nothing."""
 
 
 class Write(NamedTuple):
-    """A write: its method and path, its body (None: it takes none), and what a dry run says of it."""
+    """A write: method, path, body (None if it takes none), and a text that the dry run's answer contains."""
 
     method: str
     path: str
@@ -31,7 +31,7 @@ class Write(NamedTuple):
 
 
 def writes(place: Place) -> dict[str, Write]:
-    """Each write of the OpenAPI document by its operationId."""
+    """Return each write of the OpenAPI document by its operationId."""
     here = {"namespace": place.namespace}
     new = sent(training("new"), namespace=place.namespace)
     changed = sent(training("busy", environment=image("v2")), namespace=place.namespace)
@@ -109,7 +109,7 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
 
 
 def state(plane: ControlPlane) -> dict[str, str]:
-    """All that a write of gpuctl could change, by kind, namespace and name, as far as no controller changes it."""
+    """Return everything that a write of gpuctl could change and no controller changes, by kind, namespace and name."""
     kinds = "jobs,deployments,statefulsets,services,configmaps,secrets,resourcequotas,namespaces,priorityclasses"
     found = {}
     for obj in plane.get(f"{kinds},nodes,leases,pods", "-A")["items"]:
@@ -124,8 +124,10 @@ def state(plane: ControlPlane) -> dict[str, str]:
     return found
 
 
-def test_nothing_is_written(served: Served, plane: ControlPlane, world: Place) -> None:
-    """By the query, by the body, and by the body of an operation that takes none; for every write of the document."""
+def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPlane, world: Place) -> None:
+    """For every write of the OpenAPI document; `dryRun` in the query or in the body, even if the operation takes no
+    body.
+    """
     paths = served.get("/openapi.json")["paths"]
     operations = {
         operation["operationId"]: operation
@@ -164,28 +166,28 @@ def test_nothing_is_written(served: Served, plane: ControlPlane, world: Place) -
         *(("GET", path) for path in ("/jobs", "/jobs/x", "/jobs/x/logs", "/pools", "/nodes", "/audit")),
     ],
 )
-def test_unknown_parameters_are_refused(served: Served, method: str, path: str) -> None:
-    """Of every method; and one that stands twice."""
+def test_unknown_and_repeated_parameters_are_rejected(served: Served, method: str, path: str) -> None:
+    """For every method; a repeated parameter is rejected too."""
     for query in ("dryrun=true", "dry_run=true"):
         answer = served.call(method, f"{path}?{query}", status=400)
         assert answer["message"] == f"the query parameter {query.partition('=')[0]} is unknown"
     assert served.call(method, f"{path}?accept=a&accept=b", status=400)["message"].endswith("is given twice")
 
 
-def test_the_name_that_is_meant(served: Served) -> None:
+def test_misspelled_dry_run_gets_a_suggestion(served: Served) -> None:
     assert served.call("DELETE", "/jobs/x?dryrun=true", status=400)["hint"] == "did you mean `dryRun`?"
     assert served.call("POST", "/jobs?dry_run=true", status=400)["hint"] == "did you mean `dryRun`?"
 
 
-def test_a_body_that_means_nothing_is_refused(served: Served) -> None:
-    """Of operations that take none: a client that sends one expects something of it."""
+def test_unexpected_body_is_rejected(served: Served) -> None:
+    """A client that sends a body to an operation without one expects it to have an effect."""
     for method, path in (("POST", "/jobs/x/pause"), ("DELETE", "/jobs/x"), ("POST", "/jobs/x/rerun")):
         answer = served.call(method, path, status=400, json={"dryrun": True})
         assert answer["details"] == [{"field": "dryrun", "message": "is unknown"}]
 
 
-def test_notes_of_the_plan_are_told(served: Served, place: Place) -> None:
-    """A pool that does not exist: by a dry run, in a batch, and of the job that is created."""
+def test_answers_contain_the_notes_of_the_plan(served: Served, place: Place) -> None:
+    """A job names a pool that does not exist: the note is in the dry run, in the batch and in the creation."""
     job = training("typo", resources={"pool": "dril"})
     body = sent(job, namespace=place.namespace)
     meant = f"(did you mean runwhere.ai/pool={POOL}?), which training/typo will wait for"

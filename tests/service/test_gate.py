@@ -1,4 +1,4 @@
-"""What stands before every route: bodies, how many at once, paths, TLS, browsers, and the end."""
+"""The checks before every route: bodies, concurrency, paths, TLS, CORS, and shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADMIN = {"admin": ("admin", None, None)}
 
 
 def raw(served: Served, data: bytes) -> bytes:
-    """What bytes are answered with."""
+    """Send raw bytes and return the answer."""
     parts = urlsplit(served.url)
     with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
         connection.sendall(data)
@@ -43,8 +43,8 @@ def head(served: Served, line: str, *fields: str) -> bytes:
     ).encode()
 
 
-def test_bodies(served: Served) -> None:
-    """Too large, by what is said or by what comes; none at all; of a wrong kind."""
+def test_oversized_and_malformed_bodies_are_rejected(served: Served) -> None:
+    """Too large (by Content-Length or by the bytes received), empty, or of the wrong type."""
     large = b"x" * (1024 * 1024 + 1)
     for content in (large, iter([large[: 600 * 1024], large[: 600 * 1024]])):
         found = served.call("POST", "/auth/check", status=413, content=content)
@@ -67,8 +67,8 @@ def test_bodies(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_documents_that_take_too_long_to_compile(plane: ControlPlane, tmp_path: Path) -> None:
-    """They are refused wherever documents are sent, and their slot and turn are free again."""
+def test_compilation_over_the_cpu_limit_is_rejected(plane: ControlPlane, tmp_path: Path) -> None:
+    """413 from every operation that takes documents; afterwards their slot is free again."""
     texts = [
         f"kind: compute\nversion: v0.1\njob: {{name: long-{number}}}\nenvironment: {{image: a/b:1, command: [a]}}\n"
         for number in range(50)
@@ -95,8 +95,8 @@ def test_documents_with_too_many_values(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_a_body_that_does_not_come(plane: ControlPlane, tmp_path: Path) -> None:
-    """It is waited for, but not for ever, and keeps nobody else from being answered."""
+def test_missing_body_times_out_without_blocking_others(plane: ControlPlane, tmp_path: Path) -> None:
+    """408 after `body_timeout`; other requests are answered before that."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, body_timeout="1", concurrency="1") as own:
         parts = urlsplit(own.url)
         waiting = [socket.create_connection((parts.hostname, parts.port), timeout=30) for _ in range(20)]
@@ -109,8 +109,8 @@ def test_a_body_that_does_not_come(plane: ControlPlane, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_more_at_once_than_can_wait(plane: ControlPlane, tmp_path: Path) -> None:
-    """They are told to come again; health is told whatever else goes on."""
+def test_requests_over_the_concurrency_limit_get_429(plane: ControlPlane, tmp_path: Path) -> None:
+    """429; the health check is answered all the time."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, concurrency="1", queue="0") as own:
         statuses: list[int] = []
         question = {"resource": "jobs", "action": "get"}
@@ -143,8 +143,8 @@ def test_more_at_once_than_can_wait(plane: ControlPlane, tmp_path: Path) -> None
         "/API/V1/JOBS",
     ],
 )
-def test_odd_paths(served: Served, path: str) -> None:
-    """Nothing is at them, or not what stands elsewhere; and nothing fails."""
+def test_odd_paths_are_not_found(served: Served, path: str) -> None:
+    """400 or 404, and no exception."""
     answer = raw(served, head(served, f"GET {path} HTTP/1.1"))
     status = int(answer.split()[1])
     assert status in {400, 404}, answer[:300]
@@ -161,14 +161,14 @@ def test_odd_paths(served: Served, path: str) -> None:
         "\x00",
     ],
 )
-def test_odd_requests(served: Served, line: str) -> None:
+def test_malformed_request_lines_are_rejected(served: Served, line: str) -> None:
     answer = raw(served, head(served, line))
     assert not answer or 400 <= int(answer.split()[1]) < 500, answer[:300]
     assert served.get("/jobs")["total"] >= 0
 
 
-def test_other_methods(served: Served) -> None:
-    """What the path does take is told with it (RFC 9110, 15.5.6)."""
+def test_unsupported_method_answer_lists_allowed_methods(served: Served) -> None:
+    """405 with the allowed methods (RFC 9110, 15.5.6)."""
     assert served.call("PATCH", "/jobs", status=405)["error"] == "MethodNotAllowed"
     for path, methods in (
         ("/jobs", "GET, HEAD, POST"),
@@ -182,43 +182,43 @@ def test_other_methods(served: Served) -> None:
         "details": [],
         "hint": "see /api/v1/docs",
     }
-    # A client knows by it that the service is older than the path.
+    # A client reads from this header that the service is older than the path.
     assert served.client().get("/nothing").headers["gpuctl-unknown-path"] == "true"
     assert "gpuctl-unknown-path" not in served.client().get("/jobs/nothing").headers
 
 
-def test_each_answer_has_an_id(served: Served) -> None:
-    """The client's own, when it is harmless; the log has it too."""
+def test_each_answer_has_a_request_id(served: Served) -> None:
+    """The client's own id if it is safe to log; the id is in the log too."""
     assert served.client().get("/jobs", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == "mine-1"
     other = served.client().get("/jobs", headers={"X-Request-ID": "a b{}"}).headers["x-request-id"]
     assert other != "a b{}"
 
-    def told() -> set[str]:
+    def logged_ids() -> set[str]:
         return {json.loads(line).get("requestId") for line in list(served.log) if line.startswith("{")}
 
     end = time.monotonic() + 30
-    while not {"mine-1", other} <= told():
-        # The line is written after the answer, and read here by a thread.
-        assert time.monotonic() < end, told()
+    while not {"mine-1", other} <= logged_ids():
+        # The log line is written after the answer, and read here by a thread.
+        assert time.monotonic() < end, logged_ids()
         time.sleep(0.05)
     assert not any(served.tokens["admin"] in line for line in served.log)
 
 
-def test_it_counts(served: Served) -> None:
+def test_requests_are_counted_in_metrics(served: Served) -> None:
     served.get("/jobs")
     assert httpx.get(f"{served.url}/metrics").status_code == 401
     token = {"Authorization": f"Bearer {served.tokens['vera']}"}
     counted = 'gpuctl_server_requests_total{method="GET",route="/api/v1/jobs",status="200"}'
     end = time.monotonic() + 30
     while counted not in (text := httpx.get(f"{served.url}/metrics", headers=token).text):
-        # It is counted after the answer.
+        # The request is counted after the answer.
         assert time.monotonic() < end, text
         time.sleep(0.05)
     assert re.search(r'gpuctl_server_mirror_objects\{kind="Node"\} [1-9]', text)
 
 
-def test_browsers_from_elsewhere(served: Served, plane: ControlPlane, tmp_path: Path) -> None:
-    """None may ask, unless their origin was set."""
+def test_cors_allows_only_configured_origins(served: Served, plane: ControlPlane, tmp_path: Path) -> None:
+    """Origins are rejected unless the setting `cors` lists them."""
     wish = {"Origin": "https://portal.example.com", "Access-Control-Request-Method": "GET"}
     plain = httpx.options(f"{served.url}/api/v1/jobs", headers=wish)
     assert "access-control-allow-origin" not in plain.headers
@@ -229,8 +229,8 @@ def test_browsers_from_elsewhere(served: Served, plane: ControlPlane, tmp_path: 
         assert "access-control-allow-origin" not in other.headers
 
 
-def test_tls(plane: ControlPlane, tmp_path: Path) -> None:
-    """With a certificate it speaks TLS, and nothing else."""
+def test_tls_replaces_plain_http(plane: ControlPlane, tmp_path: Path) -> None:
+    """With a certificate, plain HTTP is not served."""
     certificate, key = self_signed(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate))
     options: dict[str, Any] = {"tls_key": str(key), "tls_certificate": str(certificate)}
@@ -242,18 +242,18 @@ def test_tls(plane: ControlPlane, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_end(plane: ControlPlane, tmp_path: Path) -> None:
-    """What is under way is finished, and a client that holds a connection open does not hold it up."""
+def test_idle_connection_does_not_delay_shutdown(plane: ControlPlane, tmp_path: Path) -> None:
+    """Running requests finish; an idle connection does not delay the shutdown."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, shutdown_timeout="600") as own:
         own.get("/jobs")
         own.process.send_signal(signal.SIGTERM)
-        # Long before the time is over that requests are given.
+        # Long before shutdown_timeout.
         assert own.process.wait(timeout=60) == 0
     assert not any("Traceback" in line for line in own.log), "".join(own.log)
 
 
-def test_head(served: Served) -> None:
-    """Answered as GET, without the body; a stream is not, and the path says so."""
+def test_head_is_answered_as_get_without_body(served: Served) -> None:
+    """HEAD is answered as GET without the body; a stream rejects it with the allowed methods."""
     for path in ("/jobs", "/pools", "/nodes", "/openapi.json"):
         head, get = served.client().head(path), served.client().get(path)
         assert (head.status_code, head.content) == (get.status_code, b"")
@@ -264,20 +264,20 @@ def test_head(served: Served) -> None:
     assert served.client().head("/plan").headers["allow"] == "POST"
 
 
-def test_headers_of_every_answer(served: Served) -> None:
+def test_every_answer_forbids_content_sniffing(served: Served) -> None:
     for path in ("/jobs", "/nothing", "/docs/", "/docs/files/swagger-ui.css"):
         assert served.client().get(path).headers["x-content-type-options"] == "nosniff", path
 
 
-def test_two_tokens(served: Served) -> None:
-    """Neither counts: a proxy and a client may have meant different ones."""
+def test_repeated_authorization_header_is_rejected(served: Served) -> None:
+    """The request is rejected: a proxy and the client may have sent different tokens."""
     tokens = [("Authorization", f"Bearer {served.tokens[name]}") for name in ("anna", "admin")]
     answer = served.client("").get("/jobs", headers=tokens)
     assert (answer.status_code, answer.json()["message"]) == (400, "the header Authorization is given twice")
 
 
-def test_messages_in_chinese(served: Served) -> None:
-    """Those of the product's documents, for who asks; the rest, and what programs compare, stays as it is."""
+def test_messages_follow_accept_language(served: Served) -> None:
+    """Messages of the product's document follow Accept-Language; other messages and error codes stay English."""
     question = {"resource": "jobs", "action": "create", "pool": "training-pool"}
     for language, message in (
         ("zh-CN,zh;q=0.9,en;q=0.8", "用户拥有training-pool的任务创建权限"),

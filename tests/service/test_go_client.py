@@ -1,4 +1,4 @@
-"""The Go SDK: its form, its own tests, and those of them that ask the running service."""
+"""The Go SDK: its format, its own tests, and its tests against the running service."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ pytestmark = pytest.mark.skipif(shutil.which("go") is None and not os.environ.ge
 
 
 def go(*arguments: str, **environment: str) -> str:
-    """What a command of Go's prints, which has to succeed. Nothing is downloaded for it."""
+    """Run a `go` command without downloads and return its output; it must succeed."""
     own = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", **environment}
     done = subprocess.run(["go", *arguments], cwd=MODULE, env=own, capture_output=True, text=True)
     assert done.returncode == 0, f"go {' '.join(arguments)}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
-def test_its_form() -> None:
-    """As gofmt and go vet have it; and nothing but the standard library."""
+def test_go_sdk_is_formatted_and_uses_only_the_standard_library() -> None:
+    """gofmt and go vet report nothing, and only the standard library is imported."""
     assert subprocess.run(["gofmt", "-l", "."], cwd=MODULE, capture_output=True, text=True, check=True).stdout == ""
     go("vet", "./...")
     assert go("list", "-m", "all").split() == ["github.com/gpuctl/gpuctl/sdk/go"]
 
 
 @pytest.fixture
-def asked(served: Served, place: Place) -> Iterator[dict[str, str]]:
-    """The environment of tests that ask the service, also through a network that fails twice."""
+def service_environment(served: Served, place: Place) -> Iterator[dict[str, str]]:
+    """The environment of the tests that call the service, partly through a proxy that fails twice."""
     with flaky(served.url) as proxy:
         proxy.plan = ["cut", 503]
         yield {
@@ -56,9 +56,9 @@ def asked(served: Served, place: Place) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_before_the_service(served: Served, place: Place, asked: dict[str, str]) -> None:
-    """All its tests, those of the service among them; none is skipped but that of logs, which is the next."""
-    printed = go("test", "-count=1", "-v", "./...", **asked)
+def test_go_tests_pass_against_the_service(served: Served, place: Place, service_environment: dict[str, str]) -> None:
+    """All tests, including those that call the service; only that of logs is skipped (see the next test)."""
+    printed = go("test", "-count=1", "-v", "./...", **service_environment)
     assert [line.split()[2] for line in printed.splitlines() if line.startswith("--- SKIP")] == ["TestServiceLogs"]
     assert "--- PASS: TestServiceCreatesOnce" in printed
     left = ["go-b", "go-c", "go-d", "go-e", "go-g"]
@@ -72,8 +72,8 @@ def test_before_the_service(served: Served, place: Place, asked: dict[str, str])
 
 @pytest.mark.slow
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
-def test_logs_by_events(served: Served, place: Place) -> None:
-    """Followed by Server-Sent Events through a network that breaks: each line once, up to the end of the job."""
+def test_go_client_follows_logs_over_a_broken_connection(served: Served, place: Place) -> None:
+    """Follow a log by Server-Sent Events while the connection breaks: every line once, until the job ends."""
     sent = {"json": {"yamlContent": text_of(training("a"), namespace=place.namespace)}}
     made = served.call("POST", "/jobs", status=201, **sent)
     [pod] = place.running("a")
@@ -81,13 +81,13 @@ def test_logs_by_events(served: Served, place: Place) -> None:
     place.plane.write_log(place.namespace, pod, "one\n")
     with flaky(served.url) as proxy:
 
-        def go_on() -> None:
+        def write_and_cut() -> None:
             place.plane.write_log(place.namespace, pod, "two\n")
             proxy.cut_all()
             place.plane.write_log(place.namespace, pod, "three\n")
             place.plane.annotate(place.namespace, pod, outcome="complete")
 
-        timer = threading.Timer(1.5, go_on)
+        timer = threading.Timer(1.5, write_and_cut)
         timer.start()
         environment = {"GPUCTL_LOG_URL": proxy.url, "GPUCTL_TOKEN": served.tokens["admin"]}
         go("test", "-count=1", "-run", "TestServiceLogs", "./...", **environment, GPUCTL_LOG_JOB=made["jobId"])

@@ -1,4 +1,4 @@
-"""``/gpu-aggregation``: what the product's document prints, out of a database whose sums are known."""
+"""`/gpu-aggregation`: the answers printed in the product's document, from a database with known sums."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USERS = {
 HOUR, DAY = 3600, 24 * 3600
 BASE = "/gpu-aggregation"
 MANY = 1000
-"""Values of a label, each in eleven hours: more than a list may have."""
+"""Values of a label, each in eleven hours: more rows than a list may have."""
 
 
 def at(text: str) -> int:
@@ -51,7 +51,7 @@ KNOWN = {"known_seconds": 3600.0, "provisional": False}
 
 
 def sums(gpus: float, mean: float, low: float, high: float, *, share: float = 1.0, **more: Any) -> Sums:
-    """Of as many GPUs for an hour, a share of which was measured."""
+    """Return the sums of `gpus` GPUs held for an hour, of which `share` was measured."""
     held = gpus * HOUR
     values = {"alloc_gpu_s": held, "running_gpu_s": held, "obs_gpu_s": held * share, "util_gpu_s": mean * held * share}
     return Sums(**values | {"util_min": low, "util_max": high} | more)
@@ -77,13 +77,13 @@ _, UNSEEN_GROUP = workload("ml-training", "Job", "unseen", "u-1")
 _, SYSTEM_GROUP = workload("kube-system", "DaemonSet", "agent", "u-2")
 WHOLE = Group(Level.CLUSTER)
 SPREAD = {60: 20, 70: 36, 89: 4}
-"""60 minutes: of rank 30 is 70, of rank 57 is 89."""
+"""60 minutes: the value of rank 30 is 70, that of rank 57 is 89."""
 
 
-def filled(database: Database, uid: str) -> None:
-    """What the document's examples say, and beside it what they do not have.
+def fill_database(database: Database, uid: str) -> None:
+    """Write the data of the document's examples, and further data for cases the examples do not cover.
 
-    :param uid: of the cluster of the service. Another cluster was collected first, into the same database.
+    :param uid: of the service's cluster. Another cluster was collected first, into the same database.
     """
     other = database.cluster("uid-2", "prod-cluster")
     cluster = database.cluster(uid, "cluster-1")
@@ -110,12 +110,12 @@ def filled(database: Database, uid: str) -> None:
             4, 62.34, 42, 81, histogram={61: 40, 79: 20}, pod_s=2.5 * HOUR, pods_min=2, pods_max=3, samples=3600,
             workloads=1, **memory(4, 12.8, 15.6, 16.0),
         ),
-        # Half of the hour on two GPUs, and nothing measured it.
+        # Half of the hour on two GPUs, without measurements.
         UNSEEN_GROUP: Sums(alloc_gpu_s=HOUR, pod_s=HOUR / 2, pods_min=1, pods_max=1, workloads=1),
         SYSTEM_GROUP: sums(1, 1, 1, 1, pod_s=HOUR, pods_min=1, pods_max=1, workloads=1),
     }  # fmt: skip
     database.put_rolled_up(cluster, RolledUp(FIRST, HOUR, hour, "first"), provisional=False)
-    # An hour that runs: a quarter of it there has been.
+    # An hour in progress: a quarter of it has passed.
     running = {WHOLE: Sums(alloc_gpu_s=64 * 900, cap_gpu_s=128 * 900)}
     database.put_rolled_up(cluster, RolledUp(FIRST + HOUR, 900, running, "running"), provisional=True)
     for number in range(11):
@@ -149,7 +149,7 @@ _SAID_OF_SERVER = ({"team": "production", "app": "inference"}, {})  # type: igno
 
 
 def uid_of(plane: ControlPlane) -> str:
-    """The uid by which a cluster is identified."""
+    """Return the uid that identifies a cluster."""
     return str(plane.get("namespace", "kube-system")["metadata"]["uid"])
 
 
@@ -158,21 +158,21 @@ def usage(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     directory = tmp_path_factory.mktemp("usage")
     path = directory / "usage.db"
     database = open_database(str(path), clock=lambda: FIRST + HOUR + 1.7)
-    filled(database, uid_of(plane))
+    fill_database(database, uid_of(plane))
     database.close()
     with serving(directory, plane.kubeconfig(), USERS, usage_database=str(path)) as running:  # type: ignore[arg-type]
         yield running
 
 
 def ask(served: Served, path: str, name: str = "admin", **query: Any) -> Any:
-    """The data of an answer."""
+    """Return the data of a successful answer."""
     value = served.get(f"{BASE}/{path}", name, **query)
     assert (value.keys(), value["code"], value["message"]) == ({"code", "message", "data"}, 200, "success")
     return value["data"]
 
 
 def refused(served: Served, path: str, name: str = "admin", *, status: int, **query: Any) -> str:
-    """What is wrong, as an answer says."""
+    """Return the error text of an answer with this status."""
     value = served.get(f"{BASE}/{path}", name, status=status, **query)
     assert (value.keys(), value["code"]) == ({"code", "message", "error"}, status)
     text: str = value["error"]
@@ -180,17 +180,17 @@ def refused(served: Served, path: str, name: str = "admin", *, status: int, **qu
 
 
 def without_ids(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows whose ids are checked: different, and exact in JavaScript."""
+    """Return rows without their ids; assert that ids are unique and exact in JavaScript."""
     ids = [row["id"] for row in rows]
     assert len(set(ids)) == len(ids)
     assert all(isinstance(number, int) and 0 < number < 2**53 for number in ids)
     return [{key: value for key, value in row.items() if key != "id"} for row in rows]
 
 
-# As printed.
+# Answers as printed in the document.
 
 
-def test_the_cluster(usage: Served) -> None:
+def test_cluster_hours(usage: Served) -> None:
     first, running = without_ids(ask(usage, "cluster/hourly-stats", **ALL))
     assert first == {
         "cluster_name": "cluster-1",
@@ -223,7 +223,7 @@ def test_the_cluster(usage: Served) -> None:
     }
 
 
-def test_namespaces(usage: Served) -> None:
+def test_namespace_hours(usage: Served) -> None:
     inference, system, training = without_ids(ask(usage, "namespaces/hourly-stats", **ALL))
     alike = {"cluster_name": "cluster-1", "stat_hour": "2025-11-05T14:00:00Z", "coverage": 1.0, **KNOWN, **CREATED}
     assert training == alike | {
@@ -238,7 +238,7 @@ def test_namespaces(usage: Served) -> None:
     }
     assert inference == alike | {
         "namespace": "inference",
-        # Its quota's.
+        # The GPUs of its quota.
         "total_gpu_capacity": 64,
         "allocated_gpu_count": 48.0,
         "allocation_rate": 75.0,
@@ -253,7 +253,7 @@ def test_namespaces(usage: Served) -> None:
     assert ask(usage, "namespaces/hourly-stats", namespace="absent", **ALL) == []
 
 
-def test_labels_and_annotations(usage: Served) -> None:
+def test_label_and_annotation_hours(usage: Served) -> None:
     of_team = {"dimension_type": "label", "dimension_key": "team"}
     first, second = without_ids(ask(usage, "labels/hourly-stats", **of_team, **ALL))
     alike = {
@@ -286,7 +286,7 @@ def test_labels_and_annotations(usage: Served) -> None:
     assert ask(usage, "labels/hourly-stats", dimension_type="label", dimension_key="cost-center", **ALL) == []
 
 
-def test_workloads(usage: Served) -> None:
+def test_workload_hours(usage: Served) -> None:
     page = ask(usage, "workloads/hourly-stats", **ALL, order_by="utilization", order_direction="desc")
     assert {key: value for key, value in page.items() if key != "data"} == {
         "total": 4,
@@ -331,7 +331,7 @@ def test_workloads(usage: Served) -> None:
         "workload_name": "inference-server",
         "workload_type": "Deployment",
         "allocated_gpu_count": 4.0,
-        # 1.6 GPUs a pod, of three.
+        # 1.6 GPUs per pod, at most three pods.
         "requested_gpu_count": 4.8,
         "avg_utilization": 62.34,
         "max_utilization": 81.0,
@@ -351,14 +351,14 @@ def test_workloads(usage: Served) -> None:
         "annotations": {},
         "coverage": 1.0,
     }
-    # What is not known is null, and last.
+    # Unknown values are null, and sorted last.
     names = ("allocated_gpu_count", "requested_gpu_count", "avg_utilization", "max_gpu_memory_used", "coverage")
     assert [unseen[name] for name in names] == [1.0, 2.0, None, None, 0.0]
     assert unseen["workload_status"] == "Pending"
     assert system["namespace"] == "kube-system"
 
 
-def test_the_last_snapshot(usage: Served) -> None:
+def test_latest_snapshot(usage: Served) -> None:
     found = ask(usage, "snapshots/latest")
     details = found.pop("allocation_details")
     assert isinstance(found.pop("id"), int)
@@ -388,7 +388,7 @@ def test_the_last_snapshot(usage: Served) -> None:
     assert details["namespaces"]["inference"] == {"allocated_gpu": 48, "utilization": None, "workload_count": 1}
 
 
-def test_snapshots(usage: Served) -> None:
+def test_snapshots_in_a_time_range(usage: Served) -> None:
     between = {"start_time": "2025-11-05T14:00:00Z", "end_time": "2025-11-05T14:25:00Z"}
     found = ask(usage, "snapshots", **between)
     assert [item["snapshot_time"][11:16] for item in found] == ["14:00", "14:05"]
@@ -401,7 +401,7 @@ def test_snapshots(usage: Served) -> None:
     assert (bare["allocation_details"], bare["allocated_gpu_count"]) == ({}, 96)
     page = ask(usage, "snapshots", page=2, page_size=1, **between)
     assert (page["total"], page["total_pages"], page["data"]) == (2, 2, found[1:])
-    # The last 24 hours; more than 300 come without details, and say so.
+    # The default is the last 24 hours; more than 300 snapshots are returned without details, and the message says so.
     value = usage.get(f"{BASE}/snapshots", cluster="prod-cluster")
     assert len(value["data"]) == 301
     assert {json.dumps(item["allocation_details"]) for item in value["data"]} == {"{}"}
@@ -413,7 +413,7 @@ def test_snapshots(usage: Served) -> None:
     assert ask(usage, "snapshots") == []
 
 
-def test_names(usage: Served) -> None:
+def test_names_of_clusters_namespaces_and_dimensions(usage: Served) -> None:
     assert ask(usage, "clusters") == ["cluster-1", "prod-cluster"]
     assert ask(usage, "namespaces") == ["inference", "kube-system", "ml-inference", "ml-training"]
     assert ask(usage, "namespaces", cluster="prod-cluster") == ["ml-training"]
@@ -423,7 +423,7 @@ def test_names(usage: Served) -> None:
     assert ask(usage, "dimension-values", dimension_type="label", dimension_key="absent") == []
 
 
-# Every line of the document, with what its shell would put in.
+# Every request of the document, with the values its shell commands would insert, and the number of rows.
 LINES = """
 cluster/hourly-stats?start_time=2025-11-04T00:00:00Z&end_time=2025-11-05T00:00:00Z 0
 cluster/hourly-stats?cluster=prod-cluster&start_time=2025-11-04T00:00:00Z&end_time=2025-11-05T00:00:00Z 0
@@ -450,7 +450,7 @@ workloads/hourly-stats?start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59
 
 
 @pytest.mark.parametrize("line", LINES.strip().splitlines())
-def test_every_line_of_the_document(usage: Served, line: str) -> None:
+def test_every_request_of_the_document_returns_its_rows(usage: Served, line: str) -> None:
     now = datetime.now(timezone.utc)
     request, _, number = line.format(
         week=(now - timedelta(days=7)).strftime("%Y-%m-%dT00:00:00Z"),
@@ -467,8 +467,8 @@ def test_every_line_of_the_document(usage: Served, line: str) -> None:
 # Paging and times.
 
 
-def test_pages(usage: Served) -> None:
-    """All pages together are all rows, each once, in one order."""
+def test_pages_contain_each_row_once(usage: Served) -> None:
+    """All pages together contain each row once, in one order."""
     october = {"start_time": "2025-10-01T00:00:00Z", "end_time": "2025-10-02T00:00:00Z"}
     for order in ("time", "utilization", "allocated_gpu_count"):
         for direction in ("asc", "desc"):
@@ -490,8 +490,8 @@ def test_pages(usage: Served) -> None:
     assert (beyond["total"], beyond["data"]) == (230, [])
 
 
-def test_lists_and_pages(usage: Served) -> None:
-    """A list without page and page_size, as far as it is not too long; a page with either."""
+def test_long_lists_need_pages(usage: Served) -> None:
+    """Without page and page_size a list, up to a maximum number of rows; with either of them a page."""
     asked = {"dimension_type": "label", "dimension_key": "many", "start_time": "2025-10-01T00:00:00Z"}
     text = refused(usage, "labels/hourly-stats", **asked, end_time="2025-10-02T00:00:00Z", status=400)
     assert text.startswith("more than 10000 rows; request a shorter time, or pages")
@@ -504,8 +504,8 @@ def test_lists_and_pages(usage: Served) -> None:
     assert (page["total"], page["data"]) == (3, [])
 
 
-def test_times(usage: Served) -> None:
-    """Half-open; of any zone, also with a plus that was lost on the way."""
+def test_time_ranges_are_half_open_in_any_zone(usage: Served) -> None:
+    """Half-open intervals, in any time zone, also if a `+` was decoded as a space."""
 
     def hours(start: str, end: str) -> list[str]:
         found = ask(usage, "cluster/hourly-stats", start_time=start, end_time=end)
@@ -521,11 +521,11 @@ def test_times(usage: Served) -> None:
 # Days and longer, and the ledger.
 
 
-def test_steps(usage: Served) -> None:
-    """One row for each step, with what its hours are together; none without one."""
+def test_steps_sum_their_hours(usage: Served) -> None:
+    """One row per step with the sums of its hours; no row for a step without hours."""
     (day,) = ask(usage, "cluster/hourly-stats", **ALL, step="day")
     assert (day["stat_hour"], day["end_time"]) == ("2025-11-05T00:00:00Z", "2025-11-06T00:00:00Z")
-    # An hour of 96.5 GPUs, and a quarter of one of 64.
+    # An hour of 96.5 GPUs and a quarter of an hour of 64.
     assert (day["allocated_gpu_count"], day["total_gpu_capacity"]) == (90.0, 128)
     assert (day["avg_utilization"], day["p95_utilization"], day["sample_count"]) == (68.5, 89, 12)
     shanghai = {**ALL, "step": "day", "tz": "Asia/Shanghai", "end_time": "2025-11-06T16:00:00Z"}
@@ -544,14 +544,14 @@ def test_steps(usage: Served) -> None:
     assert text == "tz: time zone `Asia/Nowhere` does not exist; use a name such as Asia/Shanghai"
 
 
-def test_the_ledger(usage: Served) -> None:
+def test_ledger_by_each_dimension(usage: Served) -> None:
     (row,) = ask(usage, "ledger", **ALL, step="month", tz="Asia/Shanghai")
     held = 96.5 * HOUR + 64 * 900
     assert (row["level"], row["time"], row["end_time"]) == ("cluster", ALL["start_time"], ALL["end_time"])
     assert (row["capacity_gpu_seconds"], row["allocated_gpu_seconds"]) == (128 * 4500, held)
     assert row["busy_gpu_seconds"] == pytest.approx(96.5 * HOUR / 2 * 0.685)
     assert row["held_unobserved_gpu_seconds"] == pytest.approx(96.5 * HOUR / 2 + 64 * 900)
-    # What is written here has more capacity than became of it: that is said.
+    # The test data has more capacity than its parts add up to; `closes` reports that.
     assert row["closes"] is False
     rows = ask(usage, "ledger", **ALL, by="label", key="team")
     assert [(row["value"], row["closes"], row["capacity_gpu_seconds"]) for row in rows] == [
@@ -561,7 +561,7 @@ def test_the_ledger(usage: Served) -> None:
     page = ask(usage, "ledger", **ALL, by="workload", namespace="ml-training", page_size=1)
     assert (page["total"], page["data"][0]["name"], page["data"][0]["value"]) == (2, "bert-training-job", "abc-def-123")
     assert ask(usage, "ledger", **ALL, by="node") == ask(usage, "ledger", **ALL, by="model") == []
-    # Whose it is.
+    # Users see the rows of their own namespaces.
     assert [row["value"] for row in ask(usage, "ledger", "anna", by="namespace", **ALL)] == ["ml-training"]
     assert {row["namespace"] for row in ask(usage, "ledger", "anna", by="workload", **ALL)} == {"ml-training"}
     for by in ("cluster", "node", "model"):
@@ -572,13 +572,13 @@ def test_the_ledger(usage: Served) -> None:
     refused(usage, "ledger", "anna", by="namespace", namespace="inference", status=403, **ALL)
 
 
-def test_the_last_hours(usage: Served) -> None:
-    """With the one that runs: a day and a week of them have nothing here, all since then have everything."""
+def test_hours_parameter_selects_the_last_hours(usage: Served) -> None:
+    """The hour in progress counts; the last day has no data here, all hours since FIRST have everything."""
     assert ask(usage, "cluster/hourly-stats", hours=24) == []
     back = int(time.time() - FIRST) // HOUR + 1
     assert len(ask(usage, "cluster/hourly-stats", hours=back)) == 2
     assert len(ask(usage, "cluster/hourly-stats", hours=back - 1)) == 1
-    # With one time they are before or after it.
+    # With a start or end time, the hours after or before it.
     assert len(ask(usage, "cluster/hourly-stats", hours=1, start_time="2025-11-05T14:00:00Z")) == 1
     assert len(ask(usage, "cluster/hourly-stats", hours=3, end_time="2025-11-05T16:00:00Z")) == 2
 
@@ -589,8 +589,8 @@ def csv_of(served: Served, path: str, name: str = "admin", **query: Any) -> list
     return list(csv.DictReader(io.StringIO(response.text, newline="")))
 
 
-def test_csv(usage: Served) -> None:
-    """The same rows: names of columns are those of the fields, what is not known is empty."""
+def test_csv_has_the_rows_of_json(usage: Served) -> None:
+    """The same rows as JSON: columns are named as the fields, null is an empty cell."""
     for path, more in (
         ("cluster/hourly-stats", {}),
         ("namespaces/hourly-stats", {"include_idle": "true"}),
@@ -609,7 +609,7 @@ def test_csv(usage: Served) -> None:
                     assert float(cells[name]) == value
                 else:
                     assert cells[name] == ("" if value is None else json.dumps(value).strip('"'))
-    # Workloads are all there, not a page of 20.
+    # All workloads, not a page of 20.
     october = {"start_time": "2025-10-01T00:00:00Z", "end_time": "2025-10-02T00:00:00Z"}
     assert len(csv_of(usage, "workloads/hourly-stats", **october)) == 230
     assert len(csv_of(usage, "workloads/hourly-stats", **october, page=2, page_size=100)) == 100
@@ -617,13 +617,13 @@ def test_csv(usage: Served) -> None:
     assert response.text.startswith("id,cluster_name,stat_hour,")
     assert response.text.endswith("\r\n")
     assert response.text.count("\n") == 1
-    # Errors are as everywhere.
+    # Errors are JSON, as without `format=csv`.
     assert "is required" in refused(usage, "cluster/hourly-stats", status=400, format="csv")
     refused(usage, "workloads/hourly-stats", "pooled", status=403, format="csv", **ALL)
     assert {row["namespace"] for row in csv_of(usage, "namespaces/hourly-stats", "anna", **ALL)} == {"ml-training"}
 
 
-def test_namespaces_that_are_left_out(usage: Served) -> None:
+def test_excluded_namespaces_are_left_out(usage: Served) -> None:
     without = {**ALL, "exclude_namespaces": "kube-system, ml-training"}
     assert [row["namespace"] for row in ask(usage, "namespaces/hourly-stats", **without)] == ["inference"]
     assert [row["value"] for row in ask(usage, "ledger", by="namespace", **without)] == ["inference"]
@@ -631,8 +631,8 @@ def test_namespaces_that_are_left_out(usage: Served) -> None:
     assert ask(usage, "namespaces/hourly-stats", "anna", **without) == []
 
 
-def test_those_that_hold_nothing(usage: Served) -> None:
-    """Every namespace that is known in every hour, with what the others have beside it."""
+def test_include_idle_adds_namespaces_without_gpus(usage: Served) -> None:
+    """`include_idle` adds a row for each known namespace in every hour."""
     whole = ask(usage, "namespaces/hourly-stats", **ALL)
     rows = ask(usage, "namespaces/hourly-stats", **ALL, include_idle="true")
     assert [(row["stat_hour"][11:13], row["namespace"]) for row in rows] == [
@@ -653,8 +653,8 @@ def test_those_that_hold_nothing(usage: Served) -> None:
 @pytest.mark.parametrize("order", ["time", "utilization", "allocated_gpu_count"])
 @pytest.mark.parametrize("direction", ["asc", "desc"])
 @pytest.mark.parametrize("step", ["hour", "total"])
-def test_cursors(usage: Served, order: str, direction: str, step: str) -> None:
-    """All rows, each once, in the order of pages; also of values that many have, or that are not known."""
+def test_cursor_pages_contain_each_row_once(usage: Served, order: str, direction: str, step: str) -> None:
+    """All rows, each once, in the order of pages; also with equal or null sort values."""
     asked = {"start_time": "2025-10-01T00:00:00Z", "end_time": "2025-11-06T00:00:00Z", "step": step}
     asked |= {"order_by": order, "order_direction": direction}
     whole = ask(usage, "workloads/hourly-stats", page_size=1000, **asked)["data"]
@@ -668,8 +668,8 @@ def test_cursors(usage: Served, order: str, direction: str, step: str) -> None:
     assert found == whole
 
 
-def test_rows_that_come_while_a_cursor_goes_on(plane: ControlPlane, tmp_path: Path) -> None:
-    """They move no others, wherever they come."""
+def test_new_rows_do_not_shift_a_cursor(plane: ControlPlane, tmp_path: Path) -> None:
+    """New rows before or after the cursor do not shift the others."""
     path = tmp_path / "usage.db"
     database = open_database(str(path))
     cluster = database.cluster(uid_of(plane), "cluster-1")
@@ -702,18 +702,18 @@ def test_rows_that_come_while_a_cursor_goes_on(plane: ControlPlane, tmp_path: Pa
     database.close()
 
 
-def test_snapshots_of_an_interval(usage: Served) -> None:
+def test_snapshots_are_thinned_by_interval(usage: Served) -> None:
     times = [item["snapshot_time"][11:16] for item in ask(usage, "snapshots", **ALL, interval="20m")]
     assert times == ["14:00", "14:25"]
     page = ask(usage, "snapshots", **ALL, interval="5m", page=2, page_size=2)
     assert (page["total"], [item["snapshot_time"][11:16] for item in page["data"]]) == (3, ["14:25"])
-    # Few enough to be told whole.
+    # Few enough to include details.
     found = ask(usage, "snapshots", cluster="prod-cluster", interval="1h")
     assert 1 <= len(found) <= 4
     assert all(item["allocation_details"] for item in found)
 
 
-# What is wrong.
+# Errors.
 
 
 def cursor(value: list[Any]) -> str:
@@ -767,35 +767,35 @@ def cursor(value: list[Any]) -> str:
         ("clusters", {"x": 1}, 400, "x is unknown; this path has none"),
     ],
 )  # fmt: skip
-def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:
+def test_invalid_queries_are_rejected(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:
     assert said in refused(usage, path, status=status, **query)
 
 
-def test_errors_before_a_route(usage: Served) -> None:
+def test_errors_before_routing_have_the_same_form(usage: Served) -> None:
     assert "token is missing" in refused(usage, "clusters", "", status=401)
-    # Who may not ask at all is not told what could be asked.
+    # A client without a valid token does not learn which parameters exist.
     assert "token is missing" in refused(usage, "clusters", "", status=401, x=1)
     response = usage.client().post(f"{BASE}/clusters")
     assert (response.status_code, response.json()["code"], response.headers["allow"]) == (405, 405, "GET, HEAD")
-    # Whoever sends too much, or too often, hears it in this form as well.
+    # 413 and 429 have the form of this API too.
     large = {"content": b"x" * (1024 * 1024 + 1)}
     assert usage.call("GET", f"{BASE}/clusters", status=413, **large)["code"] == 413
     busy = answer(Problem(429, "the service is busy"), f"/api/v1{BASE}/clusters")
     assert json.loads(bytes(busy.body)) == {"code": 429, "message": "Too many requests", "error": "the service is busy"}
-    # What is not of usage has the form that it had.
+    # Errors of other paths keep their own form.
     assert usage.get("/nothing", status=404).keys() == {"error", "message", "details", "hint"}
 
 
-def test_without_a_database(served: Served) -> None:
+def test_unset_database_is_reported(served: Served) -> None:
     for path in ("clusters", "snapshots"):
         text = refused(served, path, status=503)
         assert text == "usage is not configured: the setting `usage_database` is empty"
-    # Whose right it is not hears of that first.
+    # Missing rights are reported first.
     assert "may not get" in refused(served, "cluster/hourly-stats", "anna", status=403, **ALL)
 
 
-def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> None:
-    """The service runs all the same, and goes on once it can."""
+def test_unusable_database_is_reported_until_it_is_replaced(plane: ControlPlane, tmp_path: Path) -> None:
+    """The service starts nevertheless, and answers once the database is usable."""
     path = tmp_path / "usage.db"
     path.write_text("no database " * 100)
     users = {"admin": USERS["admin"]}
@@ -805,7 +805,7 @@ def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> 
         assert ask(running, "clusters") == []
         text = refused(running, "cluster/hourly-stats", status=404, **ALL)
         assert text.startswith("no usage of the cluster of this service has been collected yet")
-        # A collector of another cluster, then that of this one, begin to fill it.
+        # A collector of another cluster, then that of this one, begin to fill the database.
         database = open_database(str(path))
         database.cluster("uid", "early")
         text = refused(running, "cluster/hourly-stats", status=404, **ALL)
@@ -817,22 +817,22 @@ def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> 
         assert refused(running, "snapshots/latest", status=404) == "there is no snapshot of the cluster late yet"
 
 
-# Whose it is.
+# Access rights.
 
 
-def test_a_user_sees_its_namespaces(usage: Served) -> None:
+def test_user_sees_only_their_namespaces(usage: Served) -> None:
     assert ask(usage, "namespaces", "anna") == ["ml-training"]
     assert [row["namespace"] for row in ask(usage, "namespaces/hourly-stats", "anna", **ALL)] == ["ml-training"]
     found = ask(usage, "workloads/hourly-stats", "anna", **ALL)
     assert (found["total"], {row["namespace"] for row in found["data"]}) == (2, {"ml-training"})
     assert ask(usage, "workloads/hourly-stats", "anna", workload_name="inference-server", **ALL)["total"] == 0
-    # A snapshot has that part alone, in its total as well.
+    # A snapshot contains only that part, and its total counts only that part.
     for snapshot in (ask(usage, "snapshots/latest", "anna"), *ask(usage, "snapshots", "anna", **ALL)):
         assert snapshot["allocation_details"]["namespaces"].keys() == {"ml-training"}
         assert (snapshot["allocated_gpu_count"], snapshot["total_gpu_capacity"]) == (32, 128)
     bare = ask(usage, "snapshots", "anna", include_details="false", **ALL)
     assert {(item["allocated_gpu_count"], json.dumps(item["allocation_details"])) for item in bare} == {(32, "{}")}
-    # Somebody with nothing there sees nothing.
+    # A user whose namespaces have no usage gets empty answers.
     assert ask(usage, "namespaces", "nora") == []
     assert ask(usage, "namespaces/hourly-stats", "nora", **ALL) == []
     assert ask(usage, "snapshots/latest", "nora")["allocated_gpu_count"] == 0
@@ -840,7 +840,7 @@ def test_a_user_sees_its_namespaces(usage: Served) -> None:
     assert ask(usage, "workloads/hourly-stats", "twice", **ALL)["total"] == 3
 
 
-def test_what_is_of_all_namespaces_is_for_those_who_see_them(usage: Served) -> None:
+def test_cluster_wide_usage_needs_access_to_all_namespaces(usage: Served) -> None:
     of_team = {"dimension_type": "label", "dimension_key": "team"}
     for path, query, instead in (
         ("cluster/hourly-stats", ALL, "namespaces/hourly-stats"),
@@ -850,16 +850,16 @@ def test_what_is_of_all_namespaces_is_for_those_who_see_them(usage: Served) -> N
     ):
         text = refused(usage, path, "anna", status=403, **query)
         assert text == f"anna may not get the usage of all namespaces together; use /gpu-aggregation/{instead}"
-        # The same, whatever there is.
+        # The same error, whether the cluster exists or not.
         assert refused(usage, path, "anna", status=403, **query, cluster="absent") == text
         assert ask(usage, path, "vera", **query) == ask(usage, path, **query)
-    # What is advised can be asked.
+    # The recommended request works.
     assert ask(usage, "workloads/hourly-stats", "anna", **ALL)["total"] > 0
 
 
 @pytest.mark.parametrize("path", ["namespaces/hourly-stats", "workloads/hourly-stats"])
-def test_a_namespace_that_is_not_theirs(usage: Served, path: str) -> None:
-    """403, the same whether it is there or not."""
+def test_foreign_namespace_is_forbidden(usage: Served, path: str) -> None:
+    """403, whether the namespace exists or not."""
     for name in ("inference", "absent", "kube-system"):
         text = refused(usage, path, "anna", status=403, namespace=name, **ALL)
         assert text.startswith(
@@ -868,14 +868,14 @@ def test_a_namespace_that_is_not_theirs(usage: Served, path: str) -> None:
     assert "for admins" in refused(usage, path, "vera", status=403, namespace="kube-system", **ALL)
 
 
-def test_the_system_s_namespaces(usage: Served) -> None:
-    """Theirs who are admins without limits; for others they are not there."""
+def test_system_namespaces_follow_the_token(usage: Served) -> None:
+    """Only unlimited admins see them; other users get the answers of a database without them."""
     assert ask(usage, "namespaces", "vera") == ["inference", "ml-inference", "ml-training"]
     assert ask(usage, "workloads/hourly-stats", "vera", **ALL)["total"] == 3
     assert ask(usage, "snapshots/latest", "vera")["allocated_gpu_count"] == 80
 
 
-def test_a_token_of_some_pools(usage: Served) -> None:
+def test_pool_limited_token_is_forbidden(usage: Served) -> None:
     for name in ("pooled", "both"):
         for path, query in (("workloads/hourly-stats", ALL), ("snapshots", {}), ("snapshots/latest", {})):
             text = refused(usage, path, name, status=403, **query)
@@ -898,15 +898,15 @@ OF_A_CLUSTER = [
     ("snapshots/latest", {}),
     ("snapshots", ALL),
 ]
-"""Every question about one cluster."""
+"""Every query about one cluster."""
 
 
 @pytest.mark.parametrize(("path", "query"), OF_A_CLUSTER)
-def test_another_cluster_takes_a_token_without_limits(usage: Served, path: str, query: dict[str, Any]) -> None:
-    """A namespace, or a pool, of the same name in another cluster is another one."""
+def test_another_cluster_needs_an_unlimited_token(usage: Served, path: str, query: dict[str, Any]) -> None:
+    """The namespaces and pools of a token are those of the service's own cluster, not those of the same name elsewhere."""
     for name in ("anna", "twice", "nora", "pooled", "both"):
         text = refused(usage, path, name, status=403, cluster="prod-cluster", **query)
-        # The same as for a cluster that does not exist.
+        # The same error as for a cluster that does not exist.
         assert refused(usage, path, name, status=403, cluster="absent", **query) == text
         value = usage.client(name).get(f"{BASE}/{path}", params=query)
         assert usage.client(name).get(f"{BASE}/{path}", params={**query, "cluster": "cluster-1"}).json() == value.json()
@@ -915,26 +915,26 @@ def test_another_cluster_takes_a_token_without_limits(usage: Served, path: str, 
     ask(usage, path, "vera", cluster="prod-cluster", **query)
 
 
-def test_the_clusters_that_a_token_may_ask_about(usage: Served) -> None:
+def test_clusters_listed_depend_on_the_token(usage: Served) -> None:
     for name in ("admin", "vera"):
         assert ask(usage, "clusters", name) == ["cluster-1", "prod-cluster"]
     for name in ("anna", "twice", "nora", "pooled", "both"):
         assert ask(usage, "clusters", name) == ["cluster-1"]
 
 
-def test_every_path_about_a_cluster_is_covered(usage: Served) -> None:
+def test_every_path_with_a_cluster_is_checked(usage: Served) -> None:
     paths = {path.removeprefix(f"/api/v1{BASE}/") for path in usage.get("/openapi.json")["paths"] if BASE in path}
     assert paths - {"clusters"} == {path for path, _ in OF_A_CLUSTER}
 
 
-def test_yaml(usage: Served) -> None:
+def test_yaml_answers(usage: Served) -> None:
     response = usage.client().get(f"{BASE}/clusters", headers={"Accept": "application/yaml"})
     assert response.headers["content-type"].startswith("application/yaml")
     assert response.text == "code: 200\nmessage: success\ndata:\n- cluster-1\n- prod-cluster\n"
 
 
-def test_the_python_client(usage: Served) -> None:
-    """Has lists and pages as they come, and errors as those of every other path."""
+def test_python_client_reads_usage(usage: Served) -> None:
+    """Lists and pages have their own types, and errors are the exceptions of every other path."""
     with Client(usage.url, usage.tokens["admin"]) as client:
         whole = client.get_cluster_usage(**ALL).data
         assert isinstance(whole, list)

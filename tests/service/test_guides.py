@@ -1,4 +1,4 @@
-"""The guides of the service: their curl lines and their programs, run as they are printed."""
+"""The guides of the service: their curl commands and their programs, run as printed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ JOB = "qwen2-7b-sft"
 # curl -----------------------------------------------------------------------------------------------------------
 
 
-class Asked(NamedTuple):
-    """A request that a curl line has sent, and its answer."""
+class SentRequest(NamedTuple):
+    """A request that a curl command has sent, and its answer."""
 
     method: str
     path: str
@@ -56,18 +56,18 @@ FIELDS: dict[str, set[str]] = {
     "GET /readyz": {"ready", "heardSecondsAgo", "objects", "leftOut", "problem"},
     "GET /healthz": {"status"},
 }
-"""What the answers to the lines have, as the text around them says."""
+"""Fields that the answer of each request has according to the guide."""
 
 
 def curl_blocks(document: str) -> list[str]:
-    """All of it but what is asked of the collector, which tests/usage does."""
+    """Return the curl blocks, without those for the collector, which tests/usage runs."""
     shells = [block for block in blocks(document) if block.language == "bash" and block.note != "collected"]
     return [block.text for block in shells if "curl " in block.text]
 
 
 @pytest.fixture
 def shell(tmp_path: Path, served: Served) -> Mapping[str, str]:
-    """The environment of somebody who types: ``URL``, ``TOKEN``, and a curl that tells the status as well."""
+    """The environment of a user's shell: `URL`, `TOKEN`, and a curl that also prints the status."""
     if shutil.which("curl") is None:
         if os.environ.get("CI"):
             pytest.fail("curl is missing: put it on PATH")
@@ -76,36 +76,41 @@ def shell(tmp_path: Path, served: Served) -> Mapping[str, str]:
     return {**os.environ, "URL": served.url, "TOKEN": served.tokens["admin"], "CURL_HOME": str(tmp_path)}
 
 
-def typed(text: str, directory: Path, environment: Mapping[str, str]) -> list[Asked]:
-    """Type a block; what it has asked."""
+def run_block(text: str, directory: Path, environment: Mapping[str, str]) -> list[SentRequest]:
+    """Run a block in bash and return the requests it sent."""
     command = ["bash", "-euo", "pipefail", "-c", text]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
     answers = re.findall(r"(.*?)\n(\d{3}) (\w+) http://[^/]+(?:/api/v1)?(/[^?\s]*)\S*\n", done.stdout, re.DOTALL)
-    # The metrics of the service itself are no JSON.
+    # The metrics of the service itself are not JSON.
     return [
-        Asked(method, path, int(status), {"text": body} if path == "/metrics" else json.loads(body))
+        SentRequest(method, path, int(status), {"text": body} if path == "/metrics" else json.loads(body))
         for body, status, method, path in answers
     ]
 
 
 @pytest.fixture
-def known(served: Served, seed_world: ControlPlane) -> None:
-    """The service knows the nodes and the job of the guides."""
+def wait_for_seed_objects(served: Served, seed_world: ControlPlane) -> None:
+    """Wait until the service lists the nodes and the job of the guides."""
     served.until("/nodes/labels", lambda value: value["total"] == 5, key="nvidia.com/gpu-type")
     served.until("/jobs", lambda value: (JOB, "running") in states(value), "anna")
 
 
 def states(value: Any) -> set[tuple[str, str]]:
-    """Names and states of the jobs of a list."""
+    """Return names and states of the jobs of a list."""
     return {(item["name"], item["status"]) for item in value["items"]}
 
 
 @pytest.mark.parametrize("text", [*curl_blocks(SERVICE), *curl_blocks(OPERATIONS)])
-def test_lines_of_curl(
-    text: str, served: Served, seed_world: ControlPlane, known: None, shell: Mapping[str, str], tmp_path: Path
+def test_curl_commands_get_the_described_answers(
+    text: str,
+    served: Served,
+    seed_world: ControlPlane,
+    wait_for_seed_objects: None,
+    shell: Mapping[str, str],
+    tmp_path: Path,
 ) -> None:
-    """Each is answered with success, and with what the guide says of it."""
+    """Each succeeds, and its answer has the fields that the guide describes."""
     seed_world.write_log(TEAM, f"{JOB}-abcde", "2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87\nother\n")
     document = {
         "kind": "training",
@@ -116,7 +121,7 @@ def test_lines_of_curl(
     }
     (tmp_path / "job.yaml").write_text(text_of(document, namespace=TEAM))
     try:
-        asked = typed(text, tmp_path, shell)
+        asked = run_block(text, tmp_path, shell)
         assert len(asked) == text.count("curl ")
         for request in asked:
             assert request.status == (201 if request.path == "/jobs" and request.method == "POST" else 200), request
@@ -136,8 +141,8 @@ def test_lines_of_curl(
         served.until_gone("/jobs/typed", "anna")
 
 
-def test_every_line_of_curl_is_marked() -> None:
-    """What readers are asked to type is what is run here."""
+def test_every_curl_block_is_marked() -> None:
+    """The blocks marked as run_block by readers are exactly those that the test above runs."""
     marked = {page: [block.text for block in blocks(page) if block.note == "asked"] for page in (SERVICE, OPERATIONS)}
     assert marked == {page: curl_blocks(page) for page in marked}
     assert sum(text.count("curl ") for texts in marked.values() for text in texts) >= len(FIELDS)
@@ -147,8 +152,8 @@ def test_every_line_of_curl_is_marked() -> None:
 
 
 @pytest.mark.slow
-def test_tokens_are_rotated(tmp_path: Path) -> None:
-    """As the page has it, with the program that is installed."""
+def test_token_rotation_commands_work(tmp_path: Path) -> None:
+    """The commands of the page, with the installed program."""
     [text] = [block.text for block in blocks(OPERATIONS) if block.note == "operated"]
     programs = str(Path(sys.executable).parent)
     own = {"GPUCTL_SERVER_TOKENS": str(tmp_path / "tokens.json"), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
@@ -160,7 +165,7 @@ def test_tokens_are_rotated(tmp_path: Path) -> None:
     assert [entry["name"] for entry in kept["tokens"]] == ["portal-2027-02"]
 
 
-def test_manifests_are_accepted(seed_world: ControlPlane) -> None:
+def test_api_server_accepts_the_manifests(seed_world: ControlPlane) -> None:
     texts = [block.text for block in blocks(OPERATIONS) if block.note == "manifests"]
     assert len(texts) == 2
     seed_world.kubectl("apply", "-k", str(ROOT / "deploy" / "rbac"))
@@ -172,13 +177,13 @@ def test_manifests_are_accepted(seed_world: ControlPlane) -> None:
 
 
 def programs(language: str) -> list[Block]:
-    """The programs of the guide to the SDKs."""
+    """Return the programs of the SDK guide."""
     return [block for block in blocks(SDK) if block.language == language and block.note_after("program:")]
 
 
 @contextmanager
-def ending(served: Served, plane: ControlPlane, *jobs: str) -> Iterator[None]:
-    """Let jobs print a line and end, as soon as they run."""
+def finishing(served: Served, plane: ControlPlane, *jobs: str) -> Iterator[None]:
+    """While the block runs, let each of these jobs print a line and succeed as soon as it runs; delete them afterwards."""
     over = threading.Event()
 
     def work() -> None:
@@ -205,13 +210,13 @@ def ending(served: Served, plane: ControlPlane, *jobs: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def environment(served: Served, known: None) -> Mapping[str, str]:
-    """Where the service is, and a user's token."""
+def environment(served: Served, wait_for_seed_objects: None) -> Mapping[str, str]:
+    """Environment variables with the address of the service and a user's token."""
     own = {"GPUCTL_URL": served.url, "GPUCTL_TOKEN": served.tokens["anna"]}
     return {**os.environ, "PYTHONPATH": str(ROOT / "sdk" / "python"), **own}
 
 
-SHOWN = {
+PRINTED_PARTS = {
     "overview.py": ("training-pool: ", "qwen2-7b-sft-"),
     "submit.py": ("validated", "guide-sft has trained", "succeeded"),
     "problems.py": ("404 NotFound there is no job not-there", "GPU"),
@@ -220,36 +225,36 @@ SHOWN = {
     "submit/main.go": ("validated", "guide-go has trained", "succeeded"),
     "problems/main.go": ("404 NotFound there is no job not-there", "GPU"),
 }
-"""What the programs print, in parts."""
+"""Parts of the output of each program."""
 
 
-def test_the_programs_are_known() -> None:
+def test_expected_output_covers_every_program() -> None:
     names = [block.note_after("program:") for language in ("python", "go") for block in programs(language)]
-    assert names == list(SHOWN)
+    assert names == list(PRINTED_PARTS)
 
 
 @pytest.mark.parametrize("block", programs("python"), ids=lambda block: block.note)
-def test_programs_in_python(
+def test_python_programs_print_the_expected_output(
     block: Block, served: Served, seed_world: ControlPlane, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     name = block.note_after("program:") or ""
     path = tmp_path / name
     path.write_text(block.text)
-    with ending(served, seed_world, "guide-sft"):
+    with finishing(served, seed_world, "guide-sft"):
         done = subprocess.run(
             [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in SHOWN[name]:
+    for part in PRINTED_PARTS[name]:
         assert part in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None and not os.environ.get("CI"), reason="Go is not installed")
-def test_programs_in_go(
+def test_go_programs_print_the_expected_output(
     served: Served, seed_world: ControlPlane, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    """As gofmt and go vet have them; nothing is downloaded."""
+    """gofmt and go vet report nothing; nothing is downloaded."""
     module = "github.com/gpuctl/gpuctl/sdk/go"
     (tmp_path / "go.mod").write_text(
         f"module example.com/guide\n\ngo 1.22\n\nrequire {module} v0.0.0\n\nreplace {module} => {ROOT / 'sdk' / 'go'}\n"
@@ -267,9 +272,9 @@ def test_programs_in_go(
 
     assert run("gofmt", "-l", ".") == ""
     run("go", "vet", "./...")
-    with ending(served, seed_world, "guide-go"):
+    with finishing(served, seed_world, "guide-go"):
         for block in programs("go"):
             name = block.note_after("program:") or ""
             printed = run("go", "run", f"./{Path(name).parent}")
-            for part in SHOWN[name]:
+            for part in PRINTED_PARTS[name]:
                 assert part in printed, name

@@ -1,4 +1,7 @@
-"""``POST``, ``PUT`` and ``DELETE`` of jobs, pausing and running again: what the seeds print, done as the command line does it."""
+"""Creating, updating, deleting, pausing and rerunning jobs by REST.
+
+The answers are those of the product's document; the effects are those of the command line.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ storage:
 """
 
 
-def test_a_job_is_created_as_the_document_prints(served: Served, place: Place) -> None:
-    """And the list has it under the id that was given, and the command line has nothing to change about it."""
+def test_created_job_is_answered_as_documented(served: Served, place: Place) -> None:
+    """The list contains the returned id, and `gpuctl apply` of the same document finds nothing to change."""
     text = SEED.format(namespace=place.namespace)
     made = served.call("POST", "/jobs", status=201, json={"yamlContent": text, "dryRun": False})
     live = place.get("Job", "qwen2-7b-sft")
@@ -67,8 +70,8 @@ def test_a_job_is_created_as_the_document_prints(served: Served, place: Place) -
     }
 
 
-def test_yaml_is_the_documents_themselves(served: Served, place: Place) -> None:
-    """Several are created together; the first is told as a single one is."""
+def test_yaml_body_creates_all_its_documents(served: Served, place: Place) -> None:
+    """Several documents are created together; the first job's fields are those of an answer about one job."""
     text = text_of(training("a"), inference("b"), namespace=place.namespace)
     made = served.call("POST", "/jobs", status=201, content=text, headers=YAML)
     assert made["name"] == "a"
@@ -79,7 +82,7 @@ def test_yaml_is_the_documents_themselves(served: Served, place: Place) -> None:
     served.until("/jobs", lambda value: {item["jobId"] for item in value["items"]} == ids, namespace=place.namespace)
 
 
-def test_what_exists_is_a_conflict(served: Served, place: Place) -> None:
+def test_creating_an_existing_job_is_a_conflict(served: Served, place: Place) -> None:
     served.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
     before = place.records()
     other = sent(inference("a", environment=image("v2")), training("b"), namespace=place.namespace)
@@ -90,7 +93,7 @@ def test_what_exists_is_a_conflict(served: Served, place: Place) -> None:
 
 
 def test_dry_run_writes_nothing(served: Served, place: Place) -> None:
-    """Nothing in the namespace has another version afterwards, whatever is tried."""
+    """No object of the namespace has a new resource version, whatever the request."""
     place.apply(training("there"))
     place.running("there")
 
@@ -115,8 +118,8 @@ def test_dry_run_writes_nothing(served: Served, place: Place) -> None:
     assert versions() == before
 
 
-def test_the_server_s_own_checks_count(served: Served, place: Place) -> None:
-    """A quota that leaves no room, and a namespace that is not there."""
+def test_refusal_by_the_api_server_is_a_conflict(served: Served, place: Place) -> None:
+    """A quota without room, checked by the API server, with and without `dryRun`."""
     place.create(
         {
             "apiVersion": "v1",
@@ -136,7 +139,7 @@ def test_the_server_s_own_checks_count(served: Served, place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_quota_is_waited_for_where_that_is_asked_for(served: Served, place: Place) -> None:
+def test_queue_parameter_creates_jobs_over_a_full_quota(served: Served, place: Place) -> None:
     place.limit(gpu="2")
     place.apply(training("first", resources={"gpu": 2}))
     place.running("first")
@@ -157,7 +160,7 @@ def test_a_full_quota_is_waited_for_where_that_is_asked_for(served: Served, plac
     assert [item["name"] for item in batch["success"]] == ["third", "fourth"]
 
 
-def test_mistakes_in_documents_are_told_with_their_places(served: Served) -> None:
+def test_document_errors_have_line_column_and_path(served: Served) -> None:
     refused = served.call("POST", "/jobs", status=400, json={"yamlContent": "kind: training\njob: {name: A}\n"})
     assert refused["error"] == "InvalidDocuments"
     errors = {item["code"]: item for item in refused["details"] if item["severity"] == "error"}
@@ -196,8 +199,8 @@ def test_mistakes_in_documents_are_told_with_their_places(served: Served) -> Non
         b'{"yamlContent": "' + b"[" * 20000 + b'"}',
     ],
 )
-def test_bodies_that_are_none(served: Served, body: bytes) -> None:
-    """Whatever is sent as JSON or YAML is refused as the sender's mistake, to every path that takes documents."""
+def test_invalid_bodies_are_rejected(served: Served, body: bytes) -> None:
+    """Every path that takes documents answers an invalid JSON or YAML body with 400."""
     headers = {"Content-Type": "application/json"}
     for method, path in (("POST", "/jobs"), ("POST", "/plan"), ("POST", "/jobs/batch")):
         assert served.call(method, path, status=400, content=body, headers=headers)["error"]
@@ -205,8 +208,8 @@ def test_bodies_that_are_none(served: Served, body: bytes) -> None:
         assert served.call("POST", path, status=400, content=body, headers=YAML)["error"]
 
 
-def test_documents_that_are_not_the_sender_s(served: Served, place: Place) -> None:
-    """A namespace or a pool of others is refused, whether it is there or not, and kinds that are the admins'."""
+def test_foreign_namespaces_and_pools_are_forbidden(served: Served, place: Place) -> None:
+    """Foreign namespaces and pools are forbidden whether they exist or not; kinds for admins are forbidden too."""
     for name, document in (
         ("anna", training("a", job={"namespace": place.namespace})),
         ("anna", training("a", job={"namespace": "kube-system"})),
@@ -224,8 +227,8 @@ def test_documents_that_are_not_the_sender_s(served: Served, place: Place) -> No
     assert place.names() == set()
 
 
-def test_jobs_that_name_no_namespace_go_to_the_sender_s_own(served: Served) -> None:
-    # A second attempt meets the job of the first one.
+def test_default_namespace_is_that_of_the_user(served: Served) -> None:
+    # If the test is repeated, the job of the first run still exists.
     made = served.call("POST", "/jobs", "anna", status=201, json=sent(training(f"at-home-{uuid4().hex[:8]}")))
     assert made["namespace"] == "team-a"
     served.until(f"/jobs/{made['jobId']}", lambda value: True, "anna")
@@ -233,8 +236,8 @@ def test_jobs_that_name_no_namespace_go_to_the_sender_s_own(served: Served) -> N
     assert served.call("DELETE", f"/jobs/{made['jobId']}", "anna")["status"] == "terminating"
 
 
-def test_who_may_not_create_namespaces_does_not_by_a_job(served: Served, api: Api) -> None:
-    """The namespace of nora is not there: a document that names it does not make it, and one that names none neither."""
+def test_job_creation_does_not_create_a_missing_namespace(served: Served, api: Api) -> None:
+    """The namespace of nora does not exist; a document creates it neither by naming it nor by default."""
     for document in (training("a", job={"namespace": "not-there"}), training("a")):
         refused = served.call("POST", "/jobs", "nora", status=403, json=sent(document))
         assert refused["message"].startswith(
@@ -258,15 +261,15 @@ FOR_ADMINS = {"/recoveries"}
 
 
 @pytest.mark.parametrize(("method", "path"), WRITES)
-def test_each_role_at_each_write(served: Served, place: Place, method: str, path: str) -> None:
-    """Nobody without a token; viewers nothing; users what is theirs, and what is not is not there for them."""
+def test_writes_are_limited_by_role_and_namespace(served: Served, place: Place, method: str, path: str) -> None:
+    """401 without a token; viewers write nothing; for users, jobs of other namespaces do not exist."""
     place.apply(training("role-job"))
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     before = place.records()
     given = WRITES[method, path]
     for name, status in (("", 401), ("vera", 403), ("viktor", 403)):
         assert served.call(method, path, name, status=status, **given)["error"] in {"Unauthorized", "Forbidden"}
-        # Before the body is looked at.
+        # The role is checked before the body is parsed.
         assert served.call(method, path, name, status=status, content=b"{")["error"]
     if path in FOR_ADMINS:
         assert served.call(method, path, "anna", status=403)["error"] == "Forbidden"
@@ -278,7 +281,7 @@ def test_each_role_at_each_write(served: Served, place: Place, method: str, path
     assert place.records() == before
 
 
-def test_a_batch_does_each_on_its_own(served: Served, place: Place) -> None:
+def test_batch_entries_succeed_or_fail_independently(served: Served, place: Place) -> None:
     place.apply(training("there"))
     texts = [
         text_of(training("task1"), namespace=place.namespace),
@@ -302,24 +305,24 @@ def test_a_batch_does_each_on_its_own(served: Served, place: Place) -> None:
         assert served.call("POST", "/jobs/batch", status=400, json={"yamlContents": texts})["error"] == "InvalidRequest"
 
 
-def test_a_repeated_request_is_answered_from_what_it_created(served: Served, place: Place) -> None:
+def test_idempotency_key_returns_the_created_jobs(served: Served, place: Place) -> None:
     body, key = sent(inference("a"), training("b"), namespace=place.namespace), {"Idempotency-Key": "once-1"}
     made = served.call("POST", "/jobs", status=201, json=body, headers=key)
     before = place.records()
     assert served.call("POST", "/jobs", status=201, json=body, headers=key) == made
     assert place.records() == before
-    # Without the key, with another, of somebody else, or with other documents it is another request.
+    # Without the key, with another key, of another user, or with other documents it is a different request.
     assert served.call("POST", "/jobs", status=409, json=body)["error"] == "AlreadyExists"
     other = {"Idempotency-Key": "once-2"}
     assert served.call("POST", "/jobs", status=409, json=body, headers=other)["error"] == "AlreadyExists"
     for document in (training("b", environment=image("v2")), training("c")):
         refused = served.call("POST", "/jobs", status=409, json=sent(document, namespace=place.namespace), headers=key)
         assert refused["error"] == "IdempotencyKeyReused"
-    # A change in place does not make another job of it; nor does the command line.
+    # An update in place keeps the job, by REST and by the command line.
     served.call("PUT", f"/jobs/{made['jobId']}", json=sent(inference("a", job={"description": "new"})))
     place.apply(inference("a", job={"description": "newer"}), training("b"))
     assert served.call("POST", "/jobs", status=201, json=body, headers=key) == made
-    # What is gone is created again, and what is there stays.
+    # A deleted job is created again, and an existing one stays.
     served.call("DELETE", f"/jobs/{made['jobs'][1]['jobId']}")
     place.until(lambda: not place.exists("Job", "b"), "the job to go")
     again = served.call("POST", "/jobs", status=201, json=body, headers=key)
@@ -330,8 +333,8 @@ def test_a_repeated_request_is_answered_from_what_it_created(served: Served, pla
 
 
 @pytest.mark.slow
-def test_what_a_creation_left_that_was_broken_off_is_in_nobodys_way(served: Served, place: Place) -> None:
-    """A Service without its job can be deleted by no path of the API: the next creation makes it its own."""
+def test_leftover_service_is_taken_over_by_the_next_creation(served: Served, place: Place) -> None:
+    """No path of the API can delete a Service without its job: the next creation takes it over."""
     body = sent(inference("a"), namespace=place.namespace)
     served.call("POST", "/jobs", status=201, json=body)
     uid = place.uid("Service", "svc-a")
@@ -344,8 +347,8 @@ def test_what_a_creation_left_that_was_broken_off_is_in_nobodys_way(served: Serv
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "together"])
-def test_of_two_that_create_the_same_one_wins(served: Served, place: Place, key: str | None) -> None:
-    """Also where both send the very same document; with one key it is one request that was sent twice."""
+def test_concurrent_creations_of_one_job_succeed_once(served: Served, place: Place, key: str | None) -> None:
+    """Also if both send the same document. With one idempotency key they count as one request sent twice."""
     answers: list[tuple[int, Any]] = []
     body = sent(training("same"), namespace=place.namespace)
     start = threading.Barrier(4)
@@ -370,8 +373,8 @@ def test_of_two_that_create_the_same_one_wins(served: Served, place: Place, key:
         assert {value["error"] for status, value in answers if status == 409} == {"AlreadyExists"}
 
 
-def test_a_changed_document_is_applied(served: Served, place: Place) -> None:
-    """What ends running work has to be confirmed; the job that comes has an id of its own."""
+def test_update_replaces_a_running_job_after_confirmation(served: Served, place: Place) -> None:
+    """Replacing a running job needs confirmation; the new job has a new id."""
     made = served.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
     place.running("a")
     path, uid = f"/jobs/{made['jobId']}", place.uid("Job", "a")
@@ -387,7 +390,7 @@ def test_a_changed_document_is_applied(served: Served, place: Place) -> None:
     assert (done["status"], done["plan"]["summary"]["replace"]) == ("replaced", 1)
     assert place.uid("Job", "a") != uid
     assert done["jobId"] != made["jobId"]
-    # The id was of the job that is gone; the new one and the name are of the new job.
+    # The old id belonged to the deleted job; the new id and the name belong to the new job.
     assert served.call("PUT", path, status=404, json=changed)["error"] == "NotFound"
     assert served.call("PUT", f"/jobs/{done['jobId']}", json=changed)["status"] == "unchanged"
     query = {"namespace": place.namespace}
@@ -400,7 +403,7 @@ def test_a_changed_document_is_applied(served: Served, place: Place) -> None:
     assert place.names() == {"Job/a"}
 
 
-def test_a_job_is_deleted(served: Served, place: Place) -> None:
+def test_deleted_job_and_its_objects_disappear(served: Served, place: Place) -> None:
     made = served.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
     place.running("a")
     gone = served.call("DELETE", f"/jobs/{made['jobId']}")
@@ -414,8 +417,8 @@ def test_a_job_is_deleted(served: Served, place: Place) -> None:
     assert served.call("DELETE", f"/jobs/{made['jobId']}", status=404)["error"] == "NotFound"
 
 
-def test_a_deletion_does_not_wait_unless_forced_pods_end_in_their_time(served: Served, place: Place) -> None:
-    """The pods of this job resist for longer than anybody waits; force ends them at once."""
+def test_deletion_returns_before_the_pods_end(served: Served, place: Place) -> None:
+    """The pods of this job ignore SIGTERM for longer than a client waits; `force` ends them at once."""
     slow = training("slow", job={"annotations": {"gpuctl.test/termination": "stuck"}})
     made = served.call("POST", "/jobs", status=201, json=sent(slow, namespace=place.namespace))
     place.running("slow")
@@ -428,7 +431,7 @@ def test_a_deletion_does_not_wait_unless_forced_pods_end_in_their_time(served: S
 
 
 @pytest.mark.parametrize("make", [training, inference])
-def test_a_job_is_paused_and_resumed(served: Served, place: Place, make: Any) -> None:
+def test_job_is_paused_and_resumed(served: Served, place: Place, make: Any) -> None:
     made = served.call("POST", "/jobs", status=201, json=sent(make("a"), namespace=place.namespace))
     place.running("a")
     title = f"{made['kind']}/a in {place.namespace}"
@@ -446,7 +449,7 @@ def test_a_job_is_paused_and_resumed(served: Served, place: Place, make: Any) ->
 
 
 @pytest.mark.slow
-def test_a_training_that_has_ended_runs_again(served: Served, place: Place) -> None:
+def test_ended_training_is_rerun_with_a_new_id(served: Served, place: Place) -> None:
     made = served.call(
         "POST", "/jobs", status=201, json=sent(training("a", job=outcome("complete")), namespace=place.namespace)
     )
@@ -467,7 +470,7 @@ def test_a_training_that_has_ended_runs_again(served: Served, place: Place) -> N
 
     def answered() -> Any:
         answer = served.client().post("/jobs/b/rerun", params=where).json()
-        # Its pods may be seen before it is.
+        # The service may list the pods of a job before the job itself.
         return None if "not seen yet" in answer["message"] else answer
 
     assert place.until(answered, "b to be seen")["error"] == "NotRerunnable"
@@ -476,7 +479,7 @@ def test_a_training_that_has_ended_runs_again(served: Served, place: Place) -> N
 @pytest.mark.parametrize(
     "name", ["..", "%2e%2e", "a%2Fb", "%2Fetc", "a%00b", "x" * 254, "%F0%9F%92%A9", "training%2Fa", "*", " "]
 )
-def test_odd_names_in_paths(served: Served, name: str) -> None:
+def test_invalid_job_names_in_paths_are_client_errors(served: Served, name: str) -> None:
     for method, path in (("DELETE", ""), ("POST", "/pause"), ("PUT", "")):
         response = served.client().request(method, f"/jobs/{name}{path}", json=sent(training("a")))
         assert response.status_code in {400, 404, 405}, response.text
@@ -485,7 +488,7 @@ def test_odd_names_in_paths(served: Served, name: str) -> None:
     assert response.status_code in {400, 404}, response.text
 
 
-def test_the_plan_is_that_of_the_command_line(served: Served, place: Place) -> None:
+def test_plan_equals_that_of_the_command_line(served: Served, place: Place) -> None:
     place.apply(training("a"), inference("b"))
     documents = (training("a", environment=image("v2")), inference("b"), compute("c"))
     plan = served.call("POST", "/plan", json=sent(*documents, namespace=place.namespace))
@@ -502,8 +505,8 @@ def _in(document: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**document, "job": {**document["job"], "namespace": namespace}}
 
 
-def test_the_audit_has_every_write(served: Served, place: Place) -> None:
-    """Who, what, about which objects, and how it came out; nothing of what a document contains."""
+def test_audit_log_has_every_write(served: Served, place: Place) -> None:
+    """Caller, action, objects and result; nothing of the content of a document."""
     secret = "hunter2-and-more"
     document = training("a", environment={"env": [{"name": "TOKEN", "value": secret}]})
     body = sent(document, namespace=place.namespace)
@@ -534,8 +537,10 @@ def test_the_audit_has_every_write(served: Served, place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_finished_training_runs_again_only_when_it_is_confirmed(served: Served, place: Place) -> None:
-    """PUT and POST /plan ask; a label changes in place; one that its ttl has removed stays away until it is rerun."""
+def test_finished_training_runs_again_only_after_confirmation(served: Served, place: Place) -> None:
+    """PUT and POST /plan ask for confirmation. A label changes in place. A job removed by its ttl is not created again
+    until it is rerun.
+    """
     ends = {**outcome("complete"), "namespace": place.namespace}
     made = served.call("POST", "/jobs", status=201, json=sent(training("a", job=ends)))
     place.ended("a")

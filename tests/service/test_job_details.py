@@ -1,4 +1,4 @@
-"""``GET /jobs/{jobId}`` and the questions about a job: what the command line says, field by field."""
+"""`GET /jobs/{jobId}` and the read requests about a job return what the command line prints, field by field."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from support.remote import Remote
 from support.served import Served, serving
 
 OWN = ("jobId", "status", "metrics", "resources")
-"""What differs from ``describe job -o json``: REST's own."""
+"""Fields that only REST has, or that differ from `describe job -o json`."""
 
 
 def job_of(served: Served, place: Place, name: str, **wanted: Any) -> dict[str, Any]:
-    """A job's row, once it has some values."""
+    """Wait until the job has the wanted values, and return its row."""
 
     def found(value: dict[str, Any]) -> bool:
         return any(item["name"] == name and wanted.items() <= item.items() for item in value["items"])
@@ -33,8 +33,8 @@ def job_of(served: Served, place: Place, name: str, **wanted: Any) -> dict[str, 
     return next(item for item in items if item["name"] == name)
 
 
-def test_the_description_is_that_of_the_command_line(served: Served, place: Place) -> None:
-    """Every kind, by jobId, by name and by a pod's name; its document compiles to the job again."""
+def test_description_equals_that_of_the_command_line(served: Served, place: Place) -> None:
+    """Every kind, by jobId, name and pod name; the returned document compiles to the same job."""
     secret = {"image": "registry.example.com/a:v1", "env": [{"name": "API_TOKEN", "value": "hunter2-hunter2"}]}
     documents = [
         training("sft", job={"description": "llama3", "priority": "high"}, environment=secret),
@@ -52,7 +52,7 @@ def test_the_description_is_that_of_the_command_line(served: Served, place: Plac
         pod = described["k8sResources"]["pods"][0]
 
         def same(found: dict[str, Any], name: str = name) -> bool:
-            # Events and conditions go on.
+            # Events and conditions change in between.
             described = place.gpuctl("describe", "job", name, "-o", "json").value
             return all(found[key] == described[key] for key in found if key not in OWN)
 
@@ -68,12 +68,12 @@ def test_the_description_is_that_of_the_command_line(served: Served, place: Plac
     assert found["pool"] == POOL
 
 
-def test_the_api_server_is_not_asked(proxy: Proxy, place: Place, tmp_path: Path) -> None:
-    """Services are lifted with their Service and autoscaler; lists and descriptions of all of it cost no request."""
+def test_lists_and_descriptions_send_no_api_requests(proxy: Proxy, place: Place, tmp_path: Path) -> None:
+    """Services are lifted with their Service and autoscaler; lists and descriptions of it send no request."""
     scaled = {"autoscaling": {"enabled": True, "maxReplicas": 3, "metric": "cpu"}}
     place.apply(inference("chat", **scaled), training("sft"))
     place.running("chat", "sft")
-    # Others ask it as well: who asks what is known behind a proxy of the test's own.
+    # Other tests use the shared service; this one counts the requests of its own.
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxied"), {"admin": ("admin", None, None)}) as own:
         for name in ("chat", "sft"):
             job_of(own, place, name, status="running")
@@ -88,7 +88,7 @@ def test_the_api_server_is_not_asked(proxy: Proxy, place: Place, tmp_path: Path)
         assert [str(request) for request in asked if request.path.endswith(kinds)] == []
 
 
-def test_a_change_is_in_the_description_soon(served: Served, place: Place) -> None:
+def test_description_follows_changes_and_deletion(served: Served, place: Place) -> None:
     place.apply(compute("web"))
     place.running("web")
     job_of(served, place, "web", status="running")
@@ -100,8 +100,8 @@ def test_a_change_is_in_the_description_soon(served: Served, place: Place) -> No
     served.until_gone("/jobs/web", namespace=place.namespace)
 
 
-def test_which_job_is_meant(served: Served, place: Place) -> None:
-    """A name that looks like another job's id means the job of the id; what may not be seen is not there."""
+def test_id_takes_precedence_over_an_equal_name(served: Served, place: Place) -> None:
+    """A name that looks like another job's id means the job with that id; an invisible job does not exist for the user."""
     place.apply(compute("web"))
     identity = job_of(served, place, "web")["jobId"]
     place.apply(compute(identity))
@@ -116,7 +116,7 @@ def test_which_job_is_meant(served: Served, place: Place) -> None:
         assert served.get(f"/jobs/web{path}", "", status=401)["error"] == "Unauthorized"
 
 
-def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: Place) -> None:
+def test_why_and_timeline_equal_those_of_the_command_line(served: Served, place: Place) -> None:
     place.apply(
         training("stuck", resources={"pool": POOL, "gpu": 900}),
         training("crashed", job=outcome("fail")),
@@ -128,7 +128,7 @@ def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: P
         identity = job_of(served, place, name)["jobId"]
 
         def same(path: str, *command: str, keys: tuple[str, ...], identity: str = identity) -> None:
-            # Both are of this very moment, in which ages and events go on: one pair of them is alike.
+            # Ages and events change between the two answers; retry until one pair is equal.
             end = time.monotonic() + 60
             while True:
                 ours, theirs = served.get(f"/jobs/{identity}/{path}"), place.gpuctl(*command, "-o", "json").value
@@ -144,8 +144,8 @@ def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: P
         same("details", "describe", "job", name, keys=tuple(answer.keys() - {"uid", "notes"}))
 
 
-def test_more_wait_than_may(served: Served, place: Place) -> None:
-    """They are told to come again, and do not keep anybody else from being answered; a place that is free is given."""
+def test_waits_over_the_limit_get_429(served: Served, place: Place) -> None:
+    """429 with Retry-After; other requests are answered, and a slot that becomes free is used."""
     place.apply(training("stuck", resources={"gpu": 900}))
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     where, statuses = {"namespace": place.namespace}, []
@@ -154,13 +154,13 @@ def test_more_wait_than_may(served: Served, place: Place) -> None:
         body = {"condition": "deleted", "timeout": timeout}
         return served.own_client().post("/jobs/stuck/wait", json=body, params=where)
 
-    def take_a_place() -> None:
-        # Whoever only looks whether there is one takes one for a moment.
+    def wait_in_a_slot() -> None:
+        # The test request that probes for a free slot occupies one for a moment.
         while (status := wait(60).status_code) == 429:
             time.sleep(0.1)
         statuses.append(status)
 
-    threads = [threading.Thread(target=take_a_place) for _ in range(WAITS)]
+    threads = [threading.Thread(target=wait_in_a_slot) for _ in range(WAITS)]
     for thread in threads:
         thread.start()
     tried = [httpx.Response(200)]
@@ -184,8 +184,8 @@ def test_more_wait_than_may(served: Served, place: Place) -> None:
     assert wait(0).status_code == 200
 
 
-def test_waiting(served: Served, place: Place) -> None:
-    """The answer of ``gpuctl wait -o json``; the list is answered meanwhile."""
+def test_wait_for_one_job_equals_that_of_the_command_line(served: Served, place: Place) -> None:
+    """The answer of `gpuctl wait -o json`; lists are answered while requests wait."""
     place.apply(inference("chat"), training("done", job=outcome("complete")), training("stuck", resources={"gpu": 900}))
     for name in ("chat", "done", "stuck"):
         job_of(served, place, name)
@@ -216,8 +216,8 @@ def test_waiting(served: Served, place: Place) -> None:
         served.call("POST", "/jobs/chat/wait", json=wrong, params={"namespace": place.namespace}, status=400)
 
 
-def test_waiting_for_several(served: Served, place: Place) -> None:
-    """Those that are decided come at once, with their places; the others are asked for again."""
+def test_wait_for_several_jobs_returns_the_decided_ones(served: Served, place: Place) -> None:
+    """Decided jobs are returned at once, with their index; the client asks for the others again."""
     place.apply(inference("chat"), training("end", job=outcome("complete")), training("stuck", resources={"gpu": 900}))
     ids = [job_of(served, place, name)["jobId"] for name in ("chat", "end", "stuck")]
     here = {"namespace": place.namespace}
@@ -236,7 +236,7 @@ def test_waiting_for_several(served: Served, place: Place) -> None:
     assert of(answer) == [(1, "gone"), (2, "met"), (3, "never"), (4, "met")]
     assert answer["message"].startswith("waiting until done: training/stuck: ")
     assert [item["name"] for item in answer["items"]] == ["nobody", "end", "chat", "end"]
-    # Not late without a limit; a limit counts what was waited before.
+    # Never late without a limit; the limit includes the time waited before.
     stuck = {"job": ids[2]}
     assert of(wait("running", stuck, timeout=0.5)) == []
     late = wait("running", stuck, timeout=20, limit=300, waited=299.5)
@@ -245,7 +245,7 @@ def test_waiting_for_several(served: Served, place: Place) -> None:
     cause = late["items"][0]["cause"]
     assert "GPU" in cause
     assert late["items"][0]["message"] == f"training/stuck is not running after 300 s: {cause}"
-    # What was made again is another job, and the one that was waited for is deleted.
+    # A recreated job is a different one: the job that was waited for is deleted.
     assert of(wait("deleted", {"job": "chat", **here, "jobId": "chat-00000"})) == [(0, "met")]
     assert wait("started", {"job": ids[0], "kind": "inference"})["items"][0]["message"] == "inference/chat has started"
     gone = wait("deleted", {"job": "nobody", **here, "kind": "training", "jobId": "nobody-00000"})
@@ -255,8 +255,8 @@ def test_waiting_for_several(served: Served, place: Place) -> None:
         served.call("POST", "/jobs/wait", json=body, status=400)
 
 
-def test_fit(served: Served, place: Place) -> None:
-    """The verdicts of ``gpuctl fit``; what others run counts, without their names."""
+def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> None:
+    """The verdicts of `gpuctl fit`; jobs that the user may not see count, without their names."""
     place.apply(training("holder", resources={"gpu": 60}))
     place.running("holder")
     text = place.file(
@@ -267,7 +267,7 @@ def test_fit(served: Served, place: Place) -> None:
     answers: list[Any] = []
 
     def alike() -> bool:
-        # Other tests' pods may still be going.
+        # Pods of other tests may still be terminating.
         answers.append(served.call("POST", "/fit", json=body, params=here))
         return bool(answers[-1]["jobs"] == place.gpuctl("fit", "-f", text, "-o", "json", code=1).value["jobs"])
 
@@ -295,7 +295,7 @@ def test_fit(served: Served, place: Place) -> None:
 
 
 def _suggested(jobs: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Job -> what is to be written instead, and in which line."""
+    """Return job -> the suggested changes and their lines."""
     return {
         job["name"]: [
             (item["kind"], change["path"], change["to"], change["line"])
@@ -306,7 +306,7 @@ def _suggested(jobs: list[dict[str, Any]]) -> dict[str, list[Any]]:
     }
 
 
-def test_namespaces(served: Served, place: Place) -> None:
+def test_namespaces_equal_those_of_the_command_line(served: Served, place: Place) -> None:
     place.apply(inference("chat"))
     place.running("chat")
 
@@ -320,7 +320,7 @@ def test_namespaces(served: Served, place: Place) -> None:
     def names(value: dict[str, Any]) -> set[str]:
         return {item["name"] for item in value["items"]}
 
-    # Those of other tests come and go.
+    # Namespaces of other tests appear and disappear.
     served.until(
         "/namespaces",
         lambda value: names(value) == names(place.anywhere("get", "namespaces", "--all", "-o", "json").value),
@@ -330,8 +330,8 @@ def test_namespaces(served: Served, place: Place) -> None:
     assert served.get("/namespaces", "", status=401)["error"] == "Unauthorized"
 
 
-def test_gpus_of_resource_claims(served: Served, remote: Remote, place: Place, plane: ControlPlane) -> None:
-    """In lists, in details, and in what the command line prints of the service."""
+def test_gpus_of_resource_claims_are_counted(served: Served, remote: Remote, place: Place, plane: ControlPlane) -> None:
+    """In lists, in details, and in the output of the command line that uses the service."""
     with device_nodes(plane, "claimed", "claimed-1", 4):
         claim_template(place, "cards", 3)
         place.apply(claimant("claims", "cards", "claimed"))

@@ -1,4 +1,4 @@
-"""``GET /jobs/{jobId}/history`` and ``POST /jobs/{jobId}/rollback``: as the command line, by whoever may."""
+"""`GET /jobs/{jobId}/history` and `POST /jobs/{jobId}/rollback`: results of the command line, and access rights."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from support.cluster_tools import Place, image, inference, training
 from support.documents_sent import sent
 from support.served import Served
 
-SURE = {"confirm": "true"}
+CONFIRM = {"confirm": "true"}
 
 
 @pytest.fixture
 def chat(served: Served, place: Place) -> str:
-    """The id of a model server that was changed once."""
+    """The id of a model server with three revisions."""
     secret = {"name": "API_TOKEN", "value": "hunter2hunter2"}
     first = inference("chat", environment={**image("v1"), "env": [secret]})
     made = served.call("POST", "/jobs", status=201, json=sent(first, namespace=place.namespace))
     served.until(f"/jobs/{made['jobId']}", lambda value: True)
     changed = served.call(
-        "PUT", f"/jobs/{made['jobId']}", json=sent(inference("chat", environment=image("v2"))), params=SURE
+        "PUT", f"/jobs/{made['jobId']}", json=sent(inference("chat", environment=image("v2"))), params=CONFIRM
     )
     again = served.call(
-        "PUT", f"/jobs/{changed['jobId']}", json=sent(inference("chat", environment=image("v3"))), params=SURE
+        "PUT", f"/jobs/{changed['jobId']}", json=sent(inference("chat", environment=image("v3"))), params=CONFIRM
     )
     return str(again["jobId"])
 
@@ -33,7 +33,7 @@ def image_of(place: Place) -> str:
     return str(place.get("Deployment", "chat")["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
-def test_the_history_is_that_of_the_command_line(served: Served, place: Place, chat: str) -> None:
+def test_history_equals_that_of_the_command_line(served: Served, place: Place, chat: str) -> None:
     told = served.call("GET", f"/jobs/{chat}/history")
     typed = place.gpuctl("history", "chat", "-o", "json").value
     assert {**typed, "notes": []} == told
@@ -45,7 +45,7 @@ def test_the_history_is_that_of_the_command_line(served: Served, place: Place, c
     assert whole == place.gpuctl("history", "chat", "--revision", "1", "-o", "json").value
     assert "hunter2" not in str(whole)
     assert whole["masked"] == ["environment.env[API_TOKEN].value"]
-    # By every name of the job, and by its own name when it has gone.
+    # By every name of the job, and by its own name after it was deleted.
     (pod, *_) = place.running("chat")
     for name in ("chat", pod):
         assert served.call("GET", f"/jobs/{name}/history", params={"namespace": place.namespace}) == told
@@ -57,7 +57,7 @@ def test_the_history_is_that_of_the_command_line(served: Served, place: Place, c
     assert served.call("GET", "/jobs/chat/history", params={"namespace": place.namespace}) == told
 
 
-def test_going_back(served: Served, place: Place, chat: str) -> None:
+def test_rollback_restores_a_revision_after_confirmation(served: Served, place: Place, chat: str) -> None:
     path = f"/jobs/{chat}/rollback"
     place.running("chat")
     before = place.records()
@@ -67,27 +67,27 @@ def test_going_back(served: Served, place: Place, chat: str) -> None:
     refused = served.call("POST", path, status=409)
     assert refused["error"] == "NotConfirmed"
     assert "; rolls back inference/chat in " in refused["message"]
-    masked = served.call("POST", path, status=409, params={"to": "1", **SURE})
+    masked = served.call("POST", path, status=409, params={"to": "1", **CONFIRM})
     assert masked["error"] == "NotRevertible"
     assert "environment.env[API_TOKEN].value: credentials are not kept" in masked["message"]
-    assert served.call("POST", path, status=404, params={"to": "9", **SURE})["error"] == "NotFound"
+    assert served.call("POST", path, status=404, params={"to": "9", **CONFIRM})["error"] == "NotFound"
     assert place.records() == before
-    done = served.call("POST", path, params=SURE)
+    done = served.call("POST", path, params=CONFIRM)
     assert (done["status"], done["name"], done["kind"]) == ("replaced", "chat", "inference")
     assert image_of(place).endswith(":v2")
     (newest, *_) = served.call("GET", f"/jobs/{done['jobId']}/history")["items"]
     assert (newest["cause"], newest["to"], newest["who"]) == ("rolled back", 2, "admin")
-    # The id was that of the job that is gone; a job that has gone comes back by its name.
+    # The id belonged to the deleted job; a deleted job is restored by its name.
     query = {"namespace": place.namespace}
     place.gpuctl("delete", "job", "chat", "--yes")
     served.until("/jobs", lambda value: value["total"] == 0, **query)
-    made = served.call("POST", "/jobs/chat/rollback", params={"to": "3", **query, **SURE})
+    made = served.call("POST", "/jobs/chat/rollback", params={"to": "3", **query, **CONFIRM})
     assert (made["status"], image_of(place)[-3:]) == ("created", ":v3")
     served.call("GET", f"/jobs/{made['jobId']}")
 
 
-def test_whose_it_is(served: Served, place: Place) -> None:
-    """Viewers read and change nothing; a history may have been in a pool, or be of a namespace, that is not theirs."""
+def test_history_and_rollback_need_rights(served: Served, place: Place) -> None:
+    """Viewers can read but not roll back; users of other namespaces get 404 by id, 403 by namespace."""
     made: dict[str, Any] = served.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
     path = f"/jobs/{made['jobId']}"
     served.until(path, lambda value: True)

@@ -1,4 +1,4 @@
-"""REST's jobId on the command line, with a kubeconfig and through the service; a pod's name is ``pod`` everywhere."""
+"""The jobId of REST on the command line, with a kubeconfig and through the service; a pod's name is `pod` everywhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from support.remote import Remote
 
 
 @pytest.mark.parametrize("way", ["kubeconfig", "service"])
-def test_every_command_takes_it(remote: Remote, way: str) -> None:
-    """And means that very job: after its deletion the id means nothing, whatever has its name then."""
+def test_commands_accept_a_job_id(remote: Remote, way: str) -> None:
+    """The id identifies that very job: after its deletion the id is unknown, even if a new job has the same name."""
     place, served = remote.place, remote.served
     here = place.namespace
     made = served.call("POST", "/jobs", status=201, json=sent(training("own-a"), inference("chat"), namespace=here))
@@ -49,8 +49,8 @@ def test_every_command_takes_it(remote: Remote, way: str) -> None:
     assert place.exists("Job", "own-a")
 
 
-def test_a_name_that_is_an_id_of_another_job(remote: Remote) -> None:
-    """Neither is taken for the other."""
+def test_name_equal_to_another_jobs_id_is_ambiguous(remote: Remote) -> None:
+    """The command reports the ambiguity and changes neither."""
     place, served = remote.place, remote.served
     here = place.namespace
     identity = served.call("POST", "/jobs", status=201, json=sent(training("own-a"), namespace=here))["jobId"]
@@ -68,8 +68,8 @@ def test_a_name_that_is_an_id_of_another_job(remote: Remote) -> None:
     assert place.exists("Job", "own-a")
 
 
-def test_what_an_id_is_made_of() -> None:
-    """The same for the same object, another for each other one; and what has not its form."""
+def test_job_id_depends_on_namespace_and_uid() -> None:
+    """Equal for the same object, different for every other; texts of another form are not ids."""
     workload: Object = {"metadata": {"uid": "u"}}
     identity = Identity("team-a", "own-a", "training")
     found = job_id(Job(identity, workload))

@@ -1,4 +1,4 @@
-"""``GET /jobs``: what the command line lists, narrowed to what may be seen."""
+"""`GET /jobs`: the jobs that the command line lists, limited to those the user may see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.cluster_tools import POOL, Place, compute, inference, outcome, trai
 from support.served import Served
 
 
-def test_the_list_is_that_of_the_command_line(served: Served, place: Place) -> None:
+def test_list_equals_that_of_the_command_line(served: Served, place: Place) -> None:
     place.apply(training("a"), inference("b"))
     place.running("a", "b")
     rows = {item["name"]: item for item in place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]}
@@ -26,7 +26,7 @@ def test_the_list_is_that_of_the_command_line(served: Served, place: Place) -> N
     assert served.get("/jobs", namespace=place.namespace, page=2, pageSize=1)["items"] == found["items"][1:]
 
 
-def test_others_see_nothing(served: Served, place: Place) -> None:
+def test_users_list_only_their_own_namespaces(served: Served, place: Place) -> None:
     place.apply(training("a"))
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     assert place.namespace not in {item["namespace"] for item in served.get("/jobs", "anna")["items"]}
@@ -37,8 +37,8 @@ def test_others_see_nothing(served: Served, place: Place) -> None:
     assert served.get("/jobs", page=0, status=400)["error"] == "InvalidRequest"
 
 
-def test_yaml(served: Served, place: Place) -> None:
-    """As ``get nodes -o yaml``: the same answer in another form, and bodies in it."""
+def test_answers_and_bodies_in_yaml(served: Served, place: Place) -> None:
+    """The same answer as YAML, and request bodies in YAML."""
     import yaml
 
     for given in ({"headers": {"Accept": "application/yaml"}}, {"params": {"accept": "application/yaml"}}):
@@ -53,7 +53,7 @@ def test_yaml(served: Served, place: Place) -> None:
 
 
 def test_pages_and_filters(served: Served, place: Place) -> None:
-    """Every job once over all pages, the newest first; each filter is that of the command line."""
+    """Pages contain every job once, newest first; filters select what the command line's filters select."""
     place.apply(*(training(f"p-{number}") for number in range(5)), compute("web", resources={"pool": "elsewhere"}))
     place.running(*(f"p-{number}" for number in range(5)))
     settled = ["pending", *["running"] * 5]
@@ -76,8 +76,8 @@ def test_pages_and_filters(served: Served, place: Place) -> None:
         assert served.get("/jobs", status=400, **wrong)["error"] == "InvalidRequest"
 
 
-def test_progress_is_what_the_log_says(served: Served, place: Place) -> None:
-    """Never made up: null where the log says nothing, and of what is no training; 100 of what has succeeded."""
+def test_progress_is_read_from_the_log(served: Served, place: Place) -> None:
+    """Progress is null if the log shows none or the job is not a training; 100 after success."""
     place.apply(
         training("bar"),
         training("epochs"),
@@ -103,8 +103,8 @@ def test_progress_is_what_the_log_says(served: Served, place: Place) -> None:
     assert found["total"] == 5
 
 
-def test_filters_of_closed_sets(served: Served) -> None:
-    """What no job can have is refused; words of Kubernetes in either case are taken."""
+def test_unknown_filter_values_are_rejected(served: Served) -> None:
+    """Values that no job can have are rejected; Kubernetes's words are accepted in either case."""
     for query, hint in (
         ({"kind": "trainning"}, "did you mean `training`?"),
         ({"kind": "Training"}, "did you mean `training`?"),

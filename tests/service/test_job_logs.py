@@ -1,4 +1,4 @@
-"""``GET /jobs/{jobId}/logs``: what the command line shows, to those who may."""
+"""`GET /jobs/{jobId}/logs`: the lines that the command line prints, and access rights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from support.served import Served
 
 
 def job_id(served: Served, place: Place, name: str, pods: int = 1) -> str:
-    """The id of a job, once the service knows its pods to run."""
+    """Return the id of a job once the service lists its pods as running."""
     return str(served.until_running(name, place.namespace, pods)["jobId"])
 
 
-def the_same(served: Served, place: Place, path: str, *arguments: str, **query: Any) -> dict[str, Any]:
-    """What the service answers, after the command line was seen to say the same."""
+def same_as_command_line(served: Served, place: Place, path: str, *arguments: str, **query: Any) -> dict[str, Any]:
+    """Return the service's answer; assert that the command line prints the same."""
     value: dict[str, Any] = served.get(f"/jobs/{path}/logs", **query)
     told = place.gpuctl("logs", *arguments, "-o", "json", code=None).value
     assert value["lines"] == told["logs"]
@@ -30,12 +30,12 @@ def the_same(served: Served, place: Place, path: str, *arguments: str, **query: 
     return value
 
 
-def test_as_the_command_line_says_it(served: Served, place: Place) -> None:
+def test_log_equals_that_of_the_command_line(served: Served, place: Place) -> None:
     place.apply(training())
     [pod] = place.running("train")
     place.plane.write_log(place.namespace, pod, "".join(f"line {number}\n" for number in range(150)))
     own = job_id(served, place, "train")
-    value = the_same(served, place, own, "train", "--tail=100")
+    value = same_as_command_line(served, place, own, "train", "--tail=100")
     assert value.keys() == {"logs", "lastTimestamp", "lines", "problems"}
     assert value["logs"] == [f"line {number}" for number in range(50, 150)]
     for query, arguments in (
@@ -50,22 +50,22 @@ def test_as_the_command_line_says_it(served: Served, place: Place) -> None:
         ({"container": "main", "tail": 2}, ["-c", "main", "--tail=2"]),
         ({"previous": "true"}, ["-p"]),
     ):
-        the_same(served, place, own, "train", *arguments, **query)
+        same_as_command_line(served, place, own, "train", *arguments, **query)
     for name in (own, "train", pod):
         assert served.get(f"/jobs/{name}/logs", namespace=place.namespace, tail=1)["logs"] == ["line 149"]
 
 
-def test_several_pods(served: Served, place: Place) -> None:
+def test_lines_of_several_pods_are_merged_by_time(served: Served, place: Place) -> None:
     place.apply(training(resources={"nodes": 2}))
     pods = sorted(place.running("train", pods=2))
     for pod in pods:
         place.plane.write_log(place.namespace, pod, "".join(f"{pod} {number}\n" for number in range(120)))
     own = job_id(served, place, "train", 2)
-    value = the_same(served, place, own, "train", "--tail=100")
+    value = same_as_command_line(served, place, own, "train", "--tail=100")
     times = [instant(line["timestamp"]) for line in value["lines"]]
     assert len(times) == 200
     assert times == sorted(times)
-    one = the_same(served, place, own, "train", "--tail=1", "--pod=1", tail=1, pod="1")
+    one = same_as_command_line(served, place, own, "train", "--tail=1", "--pod=1", tail=1, pod="1")
     assert one["logs"] == [f"{pods[1]} 119"]
     named = served.get(f"/jobs/{pods[0]}/logs", tail=1)
     assert named["logs"] == [f"{pods[0]} 119"]
@@ -74,8 +74,8 @@ def test_several_pods(served: Served, place: Place) -> None:
     assert served.get(f"/jobs/{own}/logs", status=404, container="side")["error"] == "NotFound"
 
 
-def test_a_text_is_no_pattern(served: Served, place: Place) -> None:
-    """A pattern that takes a regular expression for ever costs nothing."""
+def test_grep_is_a_literal_text(served: Served, place: Place) -> None:
+    """`grep` is a literal text: a pattern with catastrophic backtracking costs nothing."""
     place.apply(training())
     [pod] = place.running("train")
     evil = "(a+)+$"
@@ -98,8 +98,8 @@ def events_of(served: Served, place: Place, name: str, **query: Any) -> list[tup
     return found
 
 
-def test_all_lines_as_events(served: Served, place: Place) -> None:
-    """More than a JSON answer has, as bytes, and with the pods that have no log."""
+def test_event_stream_contains_all_lines(served: Served, place: Place) -> None:
+    """More lines than a JSON answer may have, non-UTF-8 bytes, and the names of pods without a log."""
     place.apply(training())
     [pod] = place.running("train")
     text = "".join(f"{number} {'x' * 1000}\n" for number in range(20_000)).encode()
@@ -121,8 +121,8 @@ def test_all_lines_as_events(served: Served, place: Place) -> None:
     assert served.call("GET", f"/jobs/{own}/logs?container=side", status=404, headers=refused)["error"] == "NotFound"
 
 
-def test_a_job_without_a_log_yet(served: Served, place: Place) -> None:
-    """It is there, so that it is no 404; why there is nothing is said as the command line says it."""
+def test_empty_log_is_answered_with_its_reason(served: Served, place: Place) -> None:
+    """The job exists, so the answer is not 404; the reason of the empty log is that of the command line."""
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
     place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
     value = served.until(
@@ -138,7 +138,7 @@ def test_a_job_without_a_log_yet(served: Served, place: Place) -> None:
     assert (answer["error"], answer["message"]) == ("NoLog", problem["message"])
 
 
-def test_an_answer_has_a_limit(served: Served, place: Place) -> None:
+def test_log_answers_have_a_size_limit(served: Served, place: Place) -> None:
     place.apply(training())
     [pod] = place.running("train")
     place.plane.write_log(place.namespace, pod, "".join(f"{number} {'x' * 1000}\n" for number in range(20_000)))
@@ -165,15 +165,15 @@ def test_an_answer_has_a_limit(served: Served, place: Place) -> None:
         {"follow": "perhaps"},
     ],
 )
-def test_what_cannot_be_meant(served: Served, place: Place, query: dict[str, Any]) -> None:
+def test_invalid_log_queries_are_rejected(served: Served, place: Place, query: dict[str, Any]) -> None:
     place.apply(training())
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     refused = served.get("/jobs/train/logs", status=400, namespace=place.namespace, **query)
     assert refused["error"] == "InvalidRequest"
 
 
-def test_rights(served: Served, place: Place) -> None:
-    """What may not be seen is not there; a namespace that is not theirs is refused, whatever is in it."""
+def test_logs_need_rights(served: Served, place: Place) -> None:
+    """Invisible jobs get the 404 of missing jobs; a foreign namespace is forbidden, whether it exists or not."""
     place.apply(training())
     [pod] = place.running("train")
     own = job_id(served, place, "train")
@@ -195,8 +195,8 @@ def test_rights(served: Served, place: Place) -> None:
     assert served.tokens["admin"] not in "".join(served.log)
 
 
-def test_a_service_and_its_pods(served: Served, place: Place) -> None:
-    """What the run before a restart has printed."""
+def test_log_of_the_previous_container_is_returned(served: Served, place: Place) -> None:
+    """The log of the container before its restart."""
     place.apply(inference())
     [pod] = place.running("serve")
     place.plane.write_log(place.namespace, pod, "before\n", previous=True)

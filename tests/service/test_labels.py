@@ -1,4 +1,4 @@
-"""Labels of nodes: the examples of the product's documents, the command line's rules, odd keys, and who may what."""
+"""Node labels: the examples of the product's documents, the command line's rules, invalid keys, and access rights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RACK = "runwhere.ai/rack"
 
 @pytest.fixture(autouse=True)
 def settled(served: Served, seed_place: Place) -> None:
-    """The service knows all nodes as they are."""
+    """Wait until the service lists all nodes in their current state."""
     served.until(
         "/nodes", lambda value: value == seed_place.anywhere("get", "nodes", "-o", "json").value, pageSize=1000
     )
@@ -40,22 +40,22 @@ def settled(served: Served, seed_place: Place) -> None:
 
 @pytest.fixture
 def spares(served: Served, seed_world: ControlPlane) -> Iterator[None]:
-    """Two nodes of the pool of tests, and one of none, to change."""
+    """Two nodes of the tests' pool and one without a pool, which tests may change."""
     spare = {"spare-1", "spare-2", "spare-3"}
     with spare_nodes(seed_world, "spare-1", "spare-2", labels={POOL_LABEL: POOL}), spare_nodes(seed_world, "spare-3"):
         served.until("/nodes/labels", lambda value: spare <= names(value), **hostnames())
         yield
-    # Else the next test meets them, as they were, for its own.
+    # Otherwise the next test finds these nodes in their old state.
     served.until("/nodes/labels", lambda value: spare.isdisjoint(names(value)), **hostnames())
 
 
 def names(value: Any) -> set[str]:
-    """The nodes of a list."""
+    """Return the names of the nodes of a list."""
     return {item["nodeName"] for item in value["items"]}
 
 
 def hostnames() -> dict[str, Any]:
-    """The query for a label that every node has."""
+    """Return the query for a label that every node has."""
     return {"key": "kubernetes.io/hostname", "pageSize": 1000}
 
 
@@ -68,7 +68,7 @@ def put(served: Served, node: str, key: str, value: str, name: str = "admin", *,
 # Reading --------------------------------------------------------------------------------------------------
 
 
-def test_the_example_of_a_label_of_all_nodes(served: Served, seed_place: Place) -> None:
+def test_documented_list_of_one_label(served: Served, seed_place: Place) -> None:
     value = served.get("/nodes/labels", key=KEY)
     assert value == {
         "total": 5,
@@ -85,7 +85,7 @@ def test_the_example_of_a_label_of_all_nodes(served: Served, seed_place: Place) 
     LabelPage.model_validate(value)
 
 
-def test_the_example_of_all_labels_about_gpus(served: Served, seed_place: Place) -> None:
+def test_documented_list_of_gpu_labels(served: Served, seed_place: Place) -> None:
     value = served.get("/nodes/labels/all", pageSize=1000)
     assert value == seed_place.anywhere("get", "node-labels", "--all", "-o", "json").value
     found = {item["nodeName"]: item for item in value["items"]}
@@ -97,7 +97,7 @@ def test_the_example_of_all_labels_about_gpus(served: Served, seed_place: Place)
 
 
 @pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "kubernetes.io/hostname", "kubernetes.io%2Fhostname"])
-def test_the_example_of_one_label(key: str, served: Served, seed_place: Place) -> None:
+def test_documented_label_of_one_node(key: str, served: Served, seed_place: Place) -> None:
     value = served.get(f"/nodes/node-1/labels/{key}")
     plain = key.replace("%2F", "/")
     assert value == seed_place.anywhere("get", "label", "node-1", f"--key={plain}", "-o", "json").value
@@ -106,13 +106,13 @@ def test_the_example_of_one_label(key: str, served: Served, seed_place: Place) -
     KeptLabel.model_validate(value)
 
 
-def test_the_example_of_a_label_that_is_not_there(served: Served) -> None:
+def test_documented_error_for_a_missing_label(served: Served) -> None:
     value = served.get(f"/nodes/node-4/labels/{KEY}", status=404)
     assert value == {"error": "LabelNotFound", "message": f"node node-4 has no label {KEY}", "details": []}
     assert served.get(f"/nodes/node-0/labels/{KEY}", status=404)["error"] == "NodeNotFound"
 
 
-def test_all_labels_of_a_node(served: Served, seed_place: Place) -> None:
+def test_all_labels_of_a_node_equal_those_of_the_command_line(served: Served, seed_place: Place) -> None:
     value = served.get("/nodes/node-1/labels")
     assert value == seed_place.anywhere("get", "labels", "node-1", "-o", "json").value
     absent = served.get("/nodes/none/labels", status=404)
@@ -120,8 +120,8 @@ def test_all_labels_of_a_node(served: Served, seed_place: Place) -> None:
     assert put(served, "none", RACK, "x", status=404) == absent, "names are in `hint`, whatever was asked"
 
 
-def test_when_a_label_was_set(served: Served, spares: None, seed_place: Place) -> None:
-    """Who sets another label later has not changed this one; who sets it too moves the last change alone."""
+def test_label_times_ignore_changes_of_other_labels(served: Served, spares: None, seed_place: Place) -> None:
+    """A later change of another label does not change the times of this one."""
     seed_place.api.call("PATCH", "/api/v1/nodes/spare-1?fieldManager=one", _labels({"when": "a"}), MERGE)
     first = served.until("/nodes/spare-1/labels/when", lambda value: True)["label"]
     assert first["createdAt"] == first["lastUpdatedAt"]
@@ -140,7 +140,7 @@ def _labels(labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _later(place: Place, moment: str) -> bool:
-    """Whether the server's clock has moved on: it counts in seconds."""
+    """Return True if the API server's clock, which counts in seconds, is later than this time."""
     made = place.api.call("POST", "/api/v1/namespaces/team-a/configmaps", {"metadata": {"generateName": "clock-"}})
     place.api.call("DELETE", f"/api/v1/namespaces/team-a/configmaps/{made['metadata']['name']}")
     return str(made["metadata"]["creationTimestamp"]) > moment
@@ -149,7 +149,7 @@ def _later(place: Place, moment: str) -> bool:
 # Setting and deleting ---------------------------------------------------------------------------------------
 
 
-def test_the_example_of_setting(served: Served, spares: None, seed_place: Place) -> None:
+def test_documented_setting_of_a_label(served: Served, spares: None, seed_place: Place) -> None:
     value = put(served, "spare-1", KEY, "a100-80g", overwrite=False)
     assert value == {
         "nodeName": "spare-1",
@@ -163,7 +163,7 @@ def test_the_example_of_setting(served: Served, spares: None, seed_place: Place)
     assert put(served, "spare-1", KEY, "a100-80g")["message"] == f"node spare-1: {KEY}=a100-80g (unchanged)"
 
 
-def test_the_example_of_a_conflict(served: Served, spares: None, seed_place: Place) -> None:
+def test_documented_label_conflict(served: Served, spares: None, seed_place: Place) -> None:
     put(served, "spare-1", KEY, "a100-80g")
     value = put(served, "spare-1", KEY, "a100-40g", status=409)
     said = f"node spare-1 has {KEY}=a100-80g already; set overwrite=true to replace it"
@@ -173,7 +173,7 @@ def test_the_example_of_a_conflict(served: Served, spares: None, seed_place: Pla
     assert done["message"] == f"node spare-1: {KEY}=a100-40g (was a100-80g)"
 
 
-def test_the_examples_of_several(served: Served, spares: None, seed_place: Place) -> None:
+def test_documented_batch_labelling(served: Served, spares: None, seed_place: Place) -> None:
     body = {"nodeNames": ["spare-2", "spare-3"], "key": MODEL, "value": "a100-40g", "overwrite": True}
     value = served.call("POST", "/nodes/labels/batch", json=body)
     said = f"jobs select GPU types by {TYPE}, not by {MODEL}: set it too, so that jobs find the node"
@@ -199,8 +199,8 @@ def test_the_examples_of_several(served: Served, spares: None, seed_place: Place
     assert labels_of(seed_place, "spare-3")[MODEL] == "a100-40g"
 
 
-def test_several_labels_of_several_nodes(served: Served, spares: None, seed_place: Place) -> None:
-    """Of a node all labels are changed, or none."""
+def test_label_changes_are_all_or_nothing_per_node(served: Served, spares: None, seed_place: Place) -> None:
+    """All labels of a node are changed, or none."""
     put(served, "spare-1", RACK, "r1")
     body: dict[str, Any] = {"nodeNames": ["spare-1", "spare-2"], "labels": {RACK: None, MODEL: "t4"}}
     value = BatchReport.model_validate(served.call("POST", "/nodes/labels/changes", json=body))
@@ -229,7 +229,7 @@ def test_several_labels_of_several_nodes(served: Served, spares: None, seed_plac
 
 
 @pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "plain", "a.b.c/d_e.f-g"])
-def test_the_example_of_deleting(key: str, served: Served, spares: None, seed_place: Place) -> None:
+def test_documented_deletion_of_a_label(key: str, served: Served, spares: None, seed_place: Place) -> None:
     plain = key.replace("%2F", "/")
     put(served, "spare-1", plain, "x")
     value = served.call("DELETE", f"/nodes/spare-1/labels/{key}")
@@ -245,8 +245,8 @@ def test_the_example_of_deleting(key: str, served: Served, spares: None, seed_pl
     assert again == {"error": "LabelNotFound", "message": f"node spare-1 has no label {plain}", "details": []}
 
 
-def test_whoever_wrote_reads_it(served: Served, spares: None) -> None:
-    """At once, in every answer; the next deletion too."""
+def test_label_writes_are_visible_at_once(served: Served, spares: None) -> None:
+    """At once, in every answer; a deletion too."""
     for number in range(20):
         put(served, "spare-3", MODEL, f"v{number}", overwrite=True)
         pair = {"key": MODEL, "value": f"v{number}"}
@@ -258,7 +258,7 @@ def test_whoever_wrote_reads_it(served: Served, spares: None) -> None:
     assert "spare-3" not in names(served.get("/nodes/labels", key=MODEL))
 
 
-def test_a_pool_s_label_keeps_its_definition_true(served: Served, spares: None, seed_place: Place) -> None:
+def test_pool_label_updates_the_pool_definition(served: Served, spares: None, seed_place: Place) -> None:
     document = {"kind": "pool", "version": "v0.1", "pool": {"name": "spares"}, "nodes": {"spare-3": {}}}
     seed_place.anywhere("apply", "-f", seed_place.file(document))
     served.until("/pools/default", lambda value: "spare-3" not in value["nodes"])
@@ -278,15 +278,15 @@ def test_a_pool_s_label_keeps_its_definition_true(served: Served, spares: None, 
     assert undefined["notes"] == ["pool nobody-s has no definition, only nodes; `POST /pools` gives it one"]
 
 
-def test_many_at_once(served: Served, spares: None, seed_place: Place) -> None:
-    """Each of twenty writers of one node writes its own label; none is lost."""
+def test_concurrent_label_writes_are_all_kept(served: Served, spares: None, seed_place: Place) -> None:
+    """Twenty concurrent writers of one node write a label each; none is lost."""
     with ThreadPoolExecutor(10) as threads:
         done = list(threads.map(lambda number: put(served, "spare-2", f"many/{number}", "x"), range(20)))
     assert len(done) == 20
     assert {f"many/{number}" for number in range(20)} <= set(labels_of(seed_place, "spare-2"))
 
 
-# What is no label -------------------------------------------------------------------------------------------
+# Invalid labels -------------------------------------------------------------------------------------------
 
 BODIES: list[tuple[Any, str]] = [
     ({"key": "a/b/c", "value": "x"}, "InvalidOptions"),
@@ -310,7 +310,7 @@ BODIES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("body", "error"), BODIES)
-def test_bodies_that_are_refused(body: Any, error: str, served: Served, seed_place: Place) -> None:
+def test_invalid_label_bodies_are_rejected(body: Any, error: str, served: Served, seed_place: Place) -> None:
     before = labels_of(seed_place, "node-1")
     found = served.call("POST", "/nodes/node-1/labels", status=400, json=body)
     assert found["error"] == error
@@ -321,13 +321,13 @@ def test_bodies_that_are_refused(body: Any, error: str, served: Served, seed_pla
 
 
 @pytest.mark.parametrize("nodes", [[], ["n"] * 501, "node-1", [1], ["n" * 254], None])
-def test_lists_of_nodes_that_are_refused(nodes: Any, served: Served) -> None:
+def test_invalid_node_lists_are_rejected(nodes: Any, served: Served) -> None:
     body = {"nodeNames": nodes, "key": "a", "value": "x"}
     assert served.call("POST", "/nodes/labels/batch", status=400, json=body)["error"] == "InvalidRequest"
 
 
-def test_as_many_nodes_as_are_taken(served: Served, spares: None) -> None:
-    """One is there, the others are not: that is an answer all the same, also when none is."""
+def test_batch_of_maximum_size_reports_missing_nodes(served: Served, spares: None) -> None:
+    """Only one of the nodes exists, or none: the answer lists the failures with status 200."""
     body = {"nodeNames": ["spare-1", *(f"none-{number}" for number in range(499))], "key": "a", "value": "x"}
     value = served.call("POST", "/nodes/labels/batch", json=body)
     assert (value["success"], len(value["failed"])) == (["spare-1"], 499)
@@ -360,7 +360,7 @@ PATHS = [
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
-def test_paths_that_are_no_labels(path: str, method: str, served: Served, seed_place: Place) -> None:
+def test_invalid_label_paths_are_rejected(path: str, method: str, served: Served, seed_place: Place) -> None:
     before = labels_of(seed_place, "node-1")
     answer = served.untidied(method, path)
     assert (answer.status, answer.value["error"]) in {
@@ -374,27 +374,27 @@ def test_paths_that_are_no_labels(path: str, method: str, served: Served, seed_p
 
 
 @pytest.mark.parametrize("node", ["..", "%2e%2e", ".", "%2e%2e%2fpods", "", "NODE", "a" * 300, "%00"])
-def test_nodes_that_are_none(node: str, served: Served) -> None:
+def test_invalid_node_names_are_rejected(node: str, served: Served) -> None:
     answer = served.untidied("POST", f"/nodes/{node}/labels", body={"key": "a", "value": "x"})
     assert answer.status in {400, 404, 405}
 
 
-def test_a_missing_key(served: Served) -> None:
+def test_missing_or_invalid_key_is_rejected(served: Served) -> None:
     assert served.get("/nodes/labels", status=400)["message"].startswith("the query parameter key is ")
     for key in ("", "a//b", "..", "k" * 318):
         assert served.get("/nodes/labels", status=400, key=key)["error"].startswith("Invalid")
 
 
-# Who may ------------------------------------------------------------------------------------------------------
+# Access rights ------------------------------------------------------------------------------------------------
 
 
-def test_only_admins_write(served: Served, spares: None, seed_place: Place) -> None:
+def test_only_admins_write_labels(served: Served, spares: None, seed_place: Place) -> None:
     batch = {"nodeNames": ["spare-1"], "key": "a", "value": "x"}
     for name, status in {"anna": 403, "otto": 403, "vera": 403, "viktor": 403, "": 401}.items():
         put(served, "spare-1", "a", "x", name, status=status)
         served.call("POST", "/nodes/labels/batch", name, status=status, json=batch)
         served.call("DELETE", f"/nodes/spare-1/labels/{POOL_LABEL}", name, status=status)
-        # The right is looked at before what is asked for.
+        # The right is checked before the body.
         assert served.client(name).post("/nodes/spare-1/labels", content="{").status_code == status
         assert served.client(name).post("/nodes/labels/batch", content="{").status_code == status
         there, absent = (
@@ -411,8 +411,8 @@ def test_only_admins_write(served: Served, spares: None, seed_place: Place) -> N
         assert served.client("").get(path).status_code == 401
 
 
-def test_pools_of_a_token(served: Served, spares: None) -> None:
-    """Nodes of other pools have no labels, and are not there."""
+def test_pool_limited_token_sees_only_its_nodes(served: Served, spares: None) -> None:
+    """Nodes of other pools do not exist for this token."""
     found = served.get("/nodes/labels", "otto", **hostnames())
     assert {"spare-1", "spare-2", f"{POOL}-0"} <= names(found)
     assert {"spare-3", "node-1"}.isdisjoint(names(found))
@@ -422,8 +422,8 @@ def test_pools_of_a_token(served: Served, spares: None) -> None:
         assert json.loads(json.dumps(there).replace("node-1", "node-0")) == absent
 
 
-def test_an_admin_of_a_pool(served: Served, spares: None, seed_place: Place) -> None:
-    """Labels the nodes of the pool, and neither takes nodes of others nor gives any away."""
+def test_pool_limited_admin_labels_only_its_nodes(served: Served, spares: None, seed_place: Place) -> None:
+    """An admin limited to a pool labels its nodes, but can neither add nodes to the pool nor remove them."""
     assert put(served, "spare-1", RACK, "x", "paula")["nodeName"] == "spare-1"
     there, absent = (
         put(served, "node-1", RACK, "x", "paula", status=404),
@@ -444,7 +444,7 @@ def test_an_admin_of_a_pool(served: Served, spares: None, seed_place: Place) -> 
     assert labels_of(seed_place, "spare-1")[POOL_LABEL] == POOL
 
 
-def test_every_write_is_in_the_audit(served: Served, spares: None, seed_place: Place) -> None:
+def test_every_label_write_is_in_the_audit_log(served: Served, spares: None, seed_place: Place) -> None:
     put(served, "spare-1", "audited", "x")
     put(served, "spare-1", "audited", "y", status=409)
     served.call("DELETE", "/nodes/spare-1/labels/audited")
@@ -485,8 +485,8 @@ def test_every_write_is_in_the_audit(served: Served, spares: None, seed_place: P
         "kubernetes.io/gpu-type",
     ],
 )
-def test_labels_of_kubernetes(served: Served, spares: None, remote: Remote, key: str) -> None:
-    """For nobody, by each road: one node, several, deletion, overwriting, a dry run, the command line."""
+def test_kubernetes_labels_are_forbidden(served: Served, spares: None, remote: Remote, key: str) -> None:
+    """Forbidden for all users: for one node, several, deletion, overwriting, in a dry run and from the command line."""
     for name in ("admin", "paula"):
         said = put(served, "spare-1", key, "x", name, status=403, overwrite=True)
         assert "`kubernetes_labels`" in said["message"]
@@ -504,8 +504,8 @@ def test_labels_of_kubernetes(served: Served, spares: None, remote: Remote, key:
     assert labels_of(remote.place, "spare-1").get(key) != "x"
 
 
-def test_which_keys_a_limited_token_sets(served: Served, spares: None) -> None:
-    """Those of the platform's domain and of GPU types; an admin without limits sets others, too."""
+def test_limited_token_sets_only_platform_keys(served: Served, spares: None) -> None:
+    """Keys of the platform's domain and of GPU types; an unlimited admin sets other keys too."""
     for key in ("runwhere.ai/rack", KEY, MODEL):
         put(served, "spare-1", key, "x", "paula", overwrite=True)
         served.call("DELETE", f"/nodes/spare-1/labels/{key}", "paula")

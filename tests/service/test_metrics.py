@@ -1,4 +1,4 @@
-"""``GET /jobs/{jobId}/metrics``: the numbers that a real Prometheus was given."""
+"""`GET /jobs/{jobId}/metrics`: values that were written to a real Prometheus."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def labelled(name: str, value: float, when: int | None = None, **labels: object)
 
 
 def pods_of(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
-    """The pods of a job, once the service knows them to run."""
+    """Return the pods of a job once the service lists them as running."""
     found = sorted(place.running(name, pods=pods))
     served.until_running(name, place.namespace, pods)
     return found
 
 
-def test_the_numbers_that_were_put_in(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """Two pods of two GPUs each, whose labels Prometheus has renamed, and somebody else's."""
+def test_metrics_are_the_averages_of_the_jobs_gpus(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Two pods with two GPUs each, whose labels Prometheus has renamed; pods of other jobs do not count."""
     place.apply(training(resources={"nodes": 2, "gpu": 2}))
     pods = sorted(place.running("train", pods=2))
     shares, used = [], []
@@ -52,7 +52,7 @@ def test_the_numbers_that_were_put_in(plane: ControlPlane, place: Place, tmp_pat
         for number, pod in enumerate(pods):
             for gpu in range(2):
                 names = {"gpu": gpu, "Hostname": f"node-{number}"}
-                # Of one the exporter's own labels were kept.
+                # The second pod keeps the exporter's own labels.
                 own = {"namespace": place.namespace, "pod": pod}
                 other = {"exported_namespace": place.namespace, "exported_pod": pod, "namespace": "x", "pod": "dcgm-1"}
                 names |= own if number else other
@@ -63,7 +63,7 @@ def test_the_numbers_that_were_put_in(plane: ControlPlane, place: Place, tmp_pat
         far = {"exported_namespace": "elsewhere", "exported_pod": pods[0]}
         for names in (near, far):
             shares.append(labelled("DCGM_FI_DEV_GPU_UTIL", 1, minute * 60, gpu=0, **names))
-    # What DCGM says when it knows nothing.
+    # DCGM's value for "unknown".
     blank = {"exported_namespace": place.namespace, "exported_pod": pods[0], "gpu": 7}
     shares.append(labelled("DCGM_FI_DEV_GPU_UTIL", 2.0**63, 600, **blank))
     used.append(labelled("DCGM_FI_DEV_FB_USED", 2.0**63, 600, **blank))
@@ -83,7 +83,7 @@ def test_the_numbers_that_were_put_in(plane: ControlPlane, place: Place, tmp_pat
         assert {point["value"] for point in value["memoryUsage"]} == {60.5}
         one = own.get(path, namespace=place.namespace, metric="memoryUsage", startTime=at(0), endTime=at(60))
         assert one == {"memoryUsage": [{"timestamp": at(n), "value": 60.5} for n in (0, 15, 30, 45, 60)]}
-        # A `+` that was lost on the way.
+        # A `+` that was decoded as a space.
         lost = own.get(path, namespace=place.namespace, startTime="2024-06-01T18:00:00 08:00", endTime=at(60))
         assert lost == own.get(path, namespace=place.namespace, startTime=at(0), endTime=at(60))
         long = own.get(path, namespace=place.namespace, startTime=at(0), endTime=at(30 * 86400))
@@ -111,7 +111,9 @@ def exporter() -> Iterator[Exporter]:
     running.close()
 
 
-def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:
+def test_node_gpu_details_show_current_metrics(
+    plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter
+) -> None:
     node = f"{POOL}-0"
     for gpu, (share, used) in enumerate(((89.2, 72), (0, 0))):
         names = {"gpu": gpu, "Hostname": node}
@@ -126,7 +128,7 @@ def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, ex
     ):
         value = own.until(
             "/nodes/gpu-detail",
-            # Each is a question of its own to Prometheus, which may just have been asked before it knew.
+            # Each GPU is a separate query to Prometheus, which may have been sent before the scrape.
             lambda value: any(
                 gpu["utilization"] and gpu["memoryUsage"] == "72Gi/80Gi"
                 for item in value["items"]
@@ -148,8 +150,10 @@ def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, ex
         )
 
 
-def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:
-    """In its description, with what a query of one's own measures."""
+def test_job_details_show_current_metrics(
+    plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter
+) -> None:
+    """The job's description contains them, together with the result of a configured query."""
     place.apply(training(resources={"gpu": 2}))
     [pod] = place.running("train")
     for gpu, (share, used) in enumerate(((80, 68), (98.4, 67))):
@@ -177,7 +181,7 @@ def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: 
         }
         own.until("/jobs/train", lambda value: value["metrics"] == measured, namespace=place.namespace)
         path = "/jobs/train/metrics"
-        # A point is due every 15 s since the job's start.
+        # There is one point every 15 s since the start of the job.
         found = own.until(path, lambda value: value["throughput"], namespace=place.namespace, metric="throughput")
         points = found["throughput"]
         assert {point["value"] for point in points} == {245}
@@ -185,7 +189,7 @@ def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: 
         assert "its query returns 2 series" in several["message"]
 
 
-def test_without_prometheus(served: Served, place: Place) -> None:
+def test_unset_prometheus_is_reported(served: Served, place: Place) -> None:
     place.apply(training())
     pods_of(served, place, "train")
     refused = served.get("/jobs/train/metrics", status=503, namespace=place.namespace)
@@ -197,7 +201,7 @@ def test_without_prometheus(served: Served, place: Place) -> None:
 
 @contextmanager
 def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, list[str]]]:
-    """Something that is no Prometheus, and what it was asked."""
+    """Serve this answer in place of Prometheus; yield the URL and the list of requests."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -240,7 +244,7 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
         ),
     ],
 )
-def test_answers_that_are_none(
+def test_invalid_prometheus_answers_are_reported(
     plane: ControlPlane, place: Place, tmp_path: Path, status: int, body: bytes, said: str
 ) -> None:
     place.apply(training())
@@ -253,7 +257,7 @@ def test_answers_that_are_none(
         settings = {"prometheus": f"{url}/base/", "prometheus_token": str(token)}
         with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
             pods_of(own, place, "train")
-            # A job's details ask for its numbers, too.
+            # A job's details query its metrics, too.
             asked.clear()
             refused = own.get("/jobs/train/metrics", status=503, namespace=place.namespace)
             assert said in refused["message"]
@@ -265,7 +269,7 @@ def test_answers_that_are_none(
 
 
 @pytest.mark.slow
-def test_one_that_does_not_answer_delays_nobody_for_long(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+def test_silent_prometheus_delays_requests_only_briefly(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -274,12 +278,12 @@ def test_one_that_does_not_answer_delays_nobody_for_long(plane: ControlPlane, pl
             for _ in range(20):
                 begun = time.monotonic()
                 assert own.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None
-                # That is the promise: two seconds, and what a loaded machine adds.
+                # The timeout is two seconds; the rest is for a loaded machine.
                 assert time.monotonic() < begun + 20
 
 
-def test_names_stay_names() -> None:
-    """Whatever a name is, the query around it is the same."""
+def test_names_are_escaped_in_queries() -> None:
+    """Names are escaped: none can change the query around it."""
     query = MetricQuery(query='avg(up{a="$job",b=~"x$job",pod=~"$pods"})')
     filled = query.filled({"job": 'a"} or vector(1) #', "pods": ["a.b", 'c"\\', "d|.*"], "namespace": "", "nodes": []})
     assert filled == (
@@ -296,8 +300,8 @@ def test_names_stay_names() -> None:
 
 
 @pytest.mark.parametrize("name", ['a"} or vector(1) or up{b="', "a\\", "a\nb", "a.b|c", "(", "ä$1", "{{}}", "`'"])
-def test_prometheus_takes_any_name(tmp_path: Path, name: str) -> None:
-    """The real parser, and the very series."""
+def test_prometheus_accepts_every_escaped_name(tmp_path: Path, name: str) -> None:
+    """The real PromQL parser accepts the query and returns exactly that series."""
     from gpuctl_usage.prometheus import Prometheus
 
     escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""What the service knows of the cluster, over odd objects, rights that are taken away, and an API server that dies."""
+"""The service's copy of the cluster state: odd objects, revoked rights, and failures of the API server."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def proxy(plane: ControlPlane) -> Iterator[Proxy]:
-    """What stands between the service and the API server."""
+    """A proxy between the service and the API server."""
     with in_front_of(plane) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def behind(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def proxied_service(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service that reaches its cluster through the proxy."""
     directory = tmp_path_factory.mktemp("behind")
     kubeconfig = proxy.kubeconfig(directory / "kubeconfig")
@@ -41,8 +41,8 @@ def behind(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 @pytest.fixture(autouse=True)
-def forwarded(proxy: Proxy) -> None:
-    """A test that has failed leaves the proxy as it was."""
+def reset_proxy(proxy: Proxy) -> None:
+    """Reset the proxy, which a failed test leaves configured."""
     proxy.reset(None)
 
 
@@ -53,7 +53,7 @@ def ready(served: Served) -> Object:
 
 
 def changed(change: Callable[[Object], None], name: str) -> Callable[[Exchange], None]:
-    """Pass an answer on in which the pods of a job are otherwise."""
+    """Return a proxy action that forwards an answer with the pods of one job changed."""
 
     def act(exchange: Exchange) -> None:
         response = exchange.forward()
@@ -70,7 +70,7 @@ def changed(change: Callable[[Object], None], name: str) -> Callable[[Exchange],
 
 
 def odd(pod: Object) -> None:
-    """Pods are odd in one of four ways."""
+    """Make a pod malformed in one of four ways."""
     way = int(pod["metadata"]["resourceVersion"]) % 4
     if way == 0:
         pod["metadata"]["labels"]["app"] = 5
@@ -82,10 +82,8 @@ def odd(pod: Object) -> None:
         pod["status"] = ["x"]
 
 
-def test_odd_objects_are_left_out_and_others_stay(
-    plane: ControlPlane, place: Place, proxy: Proxy, tmp_path: Path
-) -> None:
-    """Nothing of them ends the list for all; how many they are is said."""
+def test_malformed_objects_are_left_out(plane: ControlPlane, place: Place, proxy: Proxy, tmp_path: Path) -> None:
+    """A malformed object does not fail the list; `/readyz` reports the number of objects left out."""
     bare = {"spec": {}, "status": None}
     place.apply(inference("odd", service={"replicas": 4}), inference("bare"), training("fine"))
     place.running("odd", pods=4)
@@ -114,8 +112,8 @@ def test_odd_objects_are_left_out_and_others_stay(
 
 
 @pytest.mark.slow
-def test_labels_without_end(place: Place, served: Served) -> None:
-    """A pod may have as many labels as it likes, and be called like a job's id."""
+def test_pod_with_ten_thousand_labels_is_listed(place: Place, served: Served) -> None:
+    """A pod may have any number of labels, and the name of a job's id."""
     place.apply(inference("chat"))
     place.running("chat")
     found = served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)["items"][0]
@@ -136,20 +134,24 @@ def test_labels_without_end(place: Place, served: Served) -> None:
     assert served.get("/jobs/many", namespace=place.namespace)["pods"][0]["pod"] == found["jobId"]
 
 
-def test_rights_that_are_taken_away_and_come_back(behind: Served, proxy: Proxy, place: Place) -> None:
-    """/readyz says what may not be read; everything else goes on; afterwards nothing is missing."""
+def test_revoked_rights_are_reported_until_restored(
+    proxied_service: Served, proxy: Proxy, place: Place
+) -> None:
+    """`/readyz` names the resource that cannot be read; others are updated; afterwards nothing is missing."""
     place.apply(inference("before"))
-    behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    proxied_service.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     proxy.reset(on(SERVICES, refuse(403, "Forbidden", "services is forbidden: User cannot list resource services")))
     proxy.cut()
-    place.until(lambda: not ready(behind)["ready"], "the service to say so")
-    assert "services" in ready(behind)["problem"]
+    place.until(lambda: not ready(proxied_service)["ready"], "the service to say so")
+    assert "services" in ready(proxied_service)["problem"]
     place.apply(inference("after"))
-    behind.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    proxied_service.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
     proxy.reset(None)
-    place.until(lambda: ready(behind)["ready"], "the service to be ready again")
-    behind.until("/jobs/after", lambda value: "service" in (value["yamlContent"] or ""), namespace=place.namespace)
-    assert ready(behind)["problem"] is None
+    place.until(lambda: ready(proxied_service)["ready"], "the service to be ready again")
+    proxied_service.until(
+        "/jobs/after", lambda value: "service" in (value["yamlContent"] or ""), namespace=place.namespace
+    )
+    assert ready(proxied_service)["problem"] is None
 
 
 FORBIDDEN = (
@@ -158,8 +160,10 @@ FORBIDDEN = (
 
 
 @pytest.mark.parametrize(("status", "reason", "is_asked"), [(403, "Forbidden", True), (404, "NotFound", False)])
-def test_devices_that_may_not_be_read(proxy: Proxy, tmp_path: Path, status: int, reason: str, is_asked: bool) -> None:
-    """The service is ready all the same: older clusters lack the kinds, older roles the rights to them."""
+def test_unreadable_device_classes_do_not_block_readiness(
+    proxy: Proxy, tmp_path: Path, status: int, reason: str, is_asked: bool
+) -> None:
+    """The service is ready nevertheless: older clusters lack the kinds, older roles the rights."""
     proxy.reset(on(lambda request: "resource.k8s.io" in request.path, refuse(status, reason, FORBIDDEN)))
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), {"admin": ("admin", None, None)}) as own:
         assert (ready(own)["ready"], ready(own)["problem"]) == (True, None)
@@ -170,16 +174,20 @@ def test_devices_that_may_not_be_read(proxy: Proxy, tmp_path: Path, status: int,
 
 
 @pytest.mark.slow
-def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place: Place) -> None:
-    """Everything that is known is answered meanwhile; what came and went is known afterwards."""
+def test_requests_are_answered_while_the_api_server_is_down(
+    proxied_service: Served, proxy: Proxy, place: Place
+) -> None:
+    """The service answers from its copy while the API server is down; later changes arrive after the restart."""
     place.apply(inference("stays"), inference("goes"))
     place.running("stays", "goes")
-    behind.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    proxied_service.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
     ended, bad, counted = threading.Event(), [], []
 
     def ask() -> None:
-        with httpx.Client(base_url=f"{behind.url}/api/v1", headers=behind.client().headers, timeout=60) as client:
-            # With no pause at all these would take the time in which the API server is to start.
+        with httpx.Client(
+            base_url=f"{proxied_service.url}/api/v1", headers=proxied_service.client().headers, timeout=60
+        ) as client:
+            # Without a pause these threads would take the CPU time that the API server needs to start.
             while not ended.wait(0.05):
                 for path in ("/jobs", "/jobs/stays"):
                     answer = client.get(path, params={"namespace": place.namespace})
@@ -196,25 +204,27 @@ def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place
             place.plane.start_api_server()
         place.gpuctl("delete", "job", "goes", "--yes")
         place.apply(inference("comes"))
-        behind.until(
+        proxied_service.until(
             "/jobs",
             lambda value: {item["name"] for item in value["items"]} == {"stays", "comes"},
             namespace=place.namespace,
         )
-        # Versions that the server does not remember are listed again.
+        # Expired resource versions lead to a new list.
         proxy.reset(on(matching("GET", "/api/v1/pods", watch=True), refuse(410, "Expired", "too old resource version")))
         proxy.cut()
         old = set(place.pods("stays"))
         place.kubectl("delete", "pod", "-l", "app=stays", "--force", "--grace-period=0")
         pods = place.until(lambda: set(place.pods("stays")) - old, "another pod")
         proxy.reset(None)
-        behind.until("/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace)
+        proxied_service.until(
+            "/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace
+        )
     finally:
         ended.set()
         for thread in threads:
             thread.join()
     assert bad == []
-    assert ready(behind)["ready"]
+    assert ready(proxied_service)["ready"]
 
 
 GARBAGE: dict[str, Callable[[Exchange], None]] = {
@@ -231,31 +241,35 @@ GARBAGE: dict[str, Callable[[Exchange], None]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", GARBAGE)
-def test_an_api_server_that_answers_nonsense(behind: Served, proxy: Proxy, place: Place, what: str) -> None:
-    """What was known is answered meanwhile, nothing of it is lost, and afterwards nothing is missing."""
+def test_invalid_api_answers_keep_the_known_state(
+    proxied_service: Served, proxy: Proxy, place: Place, what: str
+) -> None:
+    """The service answers from its copy, drops nothing from it, and afterwards nothing is missing."""
     place.apply(inference("stays"))
     pods = set(place.running("stays"))
-    behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
-    behind.until("/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace)
+    proxied_service.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    proxied_service.until(
+        "/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace
+    )
     proxy.reset(on(lambda request: request.method == "GET", GARBAGE[what]))
     proxy.cut()
     count = len(proxy.records)
     place.until(lambda: len(proxy.records) > count + 25, "the service to have tried")
-    assert set(behind.get("/jobs/stays", namespace=place.namespace)["k8sResources"]["pods"]) == pods
-    assert httpx.get(f"{behind.url}/healthz", timeout=30).status_code == 200
+    assert set(proxied_service.get("/jobs/stays", namespace=place.namespace)["k8sResources"]["pods"]) == pods
+    assert httpx.get(f"{proxied_service.url}/healthz", timeout=30).status_code == 200
     place.apply(inference("comes"))
     proxy.reset(None)
-    behind.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
-    place.until(lambda: ready(behind)["ready"], "the service to be ready")
-    assert not any("Traceback" in line for line in behind.log)
+    proxied_service.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    place.until(lambda: ready(proxied_service)["ready"], "the service to be ready")
+    assert not any("Traceback" in line for line in proxied_service.log)
 
 
 @pytest.mark.slow
-def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) -> None:
-    """What is known is answered as ever; what has to be asked waits for it, and nobody else does."""
+def test_slow_api_server_delays_only_requests_that_need_it(proxied_service: Served, proxy: Proxy, place: Place) -> None:
+    """Answers from the copy are as fast as ever; requests that need the API server wait, and block no others."""
     place.apply(inference("stays"))
     place.running("stays")
-    behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    proxied_service.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     release, held = threading.Event(), threading.Event()
 
     def late(exchange: Exchange) -> None:
@@ -269,19 +283,19 @@ def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) 
     where = {"namespace": place.namespace}
 
     def ask() -> None:
-        answers.append(behind.own_client("slow").get("/jobs/stays/why", params=where).status_code)
+        answers.append(proxied_service.own_client("slow").get("/jobs/stays/why", params=where).status_code)
 
-    # More than one caller may have at a time.
+    # More than one caller may have running at a time.
     threads = [threading.Thread(target=ask) for _ in range(50)]
     for thread in threads:
         thread.start()
     try:
         assert held.wait(60)
-        client = behind.own_client()
+        client = proxied_service.own_client()
         for _ in range(20):
             for path, own in (("/jobs", where), ("/jobs/stays", where), ("/nodes", {}), ("/pools", {})):
                 assert client.get(path, params=own, timeout=20).status_code == 200
-        assert ready(behind)["ready"]
+        assert ready(proxied_service)["ready"]
         assert answers == []
     finally:
         release.set()
@@ -292,8 +306,8 @@ def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) 
 
 
 @pytest.mark.slow
-def test_who_waits_when_the_service_ends(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """Is answered at once: a minute of waiting is no reason for the service to stay."""
+def test_shutdown_answers_waiting_requests_at_once(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """A waiting request gets 503 at once, and does not delay the shutdown."""
     place.apply(training("stuck", resources={"gpu": 900}))
     answers: list[tuple[int, str]] = []
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}, shutdown_timeout="60") as running:

@@ -1,4 +1,4 @@
-"""``/nodes``: the examples of the product's documents, the command line's numbers, and who sees what of them."""
+"""`/nodes`: the examples of the product's documents, the command line's numbers, and access rights."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from support.seed_world import NODES, hidden_words
 from support.served import Served
 
 
-def ours(value: Any) -> dict[str, Any]:
-    """The nodes of this file by name."""
+def seed_nodes(value: Any) -> dict[str, Any]:
+    """Return the nodes of the seed documents by name."""
     return {item["nodeName"]: item for item in value["items"] if item["nodeName"] in NODES}
 
 
 @pytest.fixture(autouse=True)
 def settled(served: Served, seed_place: Place) -> None:
-    """The service knows all nodes as they are, and the jobs on them."""
+    """Wait until the service lists all nodes in their current state, and the jobs on them."""
 
     def same(value: Any) -> bool:
         listed = seed_place.anywhere("get", "nodes", "-o", "json").value
@@ -31,15 +31,15 @@ def settled(served: Served, seed_place: Place) -> None:
         served.until(f"/nodes/{name}", lambda value: any(job["jobId"] for job in value["runningJobs"]))
 
 
-def until_alike(served: Served, path: str, theirs: Callable[[], Any], name: str = "admin", **query: Any) -> None:
-    """Wait until both answer the same: other tests' pods may still be going, and heartbeats come."""
+def wait_until_equal(served: Served, path: str, theirs: Callable[[], Any], name: str = "admin", **query: Any) -> None:
+    """Wait until both answers are equal: pods of other tests may be terminating, and heartbeats arrive."""
     served.until(path, lambda value: value == theirs(), name, **query)
 
 
 # The examples ---------------------------------------------------------------------------------------------
 
 
-def test_the_example_of_the_list(served: Served) -> None:
+def test_documented_node_list(served: Served) -> None:
     value = served.get("/nodes", pool="training-pool")
     created = [item.pop("createdAt") for item in value["items"]]
     assert all(text.endswith("Z") for text in created)
@@ -62,7 +62,7 @@ def test_the_example_of_the_list(served: Served) -> None:
     ]
 
 
-def test_the_example_of_one_node(served: Served) -> None:
+def test_documented_node_details(served: Served) -> None:
     value = served.get("/nodes/node-1")
     (job,) = value.pop("runningJobs")
     assert job.pop("jobId").startswith("qwen2-7b-sft-")
@@ -89,8 +89,8 @@ def test_the_example_of_one_node(served: Served) -> None:
     assert value["lastUpdatedAt"] == max(item["lastHeartbeatTime"] for item in value["k8sStatus"]["conditions"])
 
 
-def test_the_example_of_gpus(served: Served) -> None:
-    found = ours(served.get("/nodes/gpu-detail", pageSize=1000))
+def test_documented_gpu_details(served: Served) -> None:
+    found = seed_nodes(served.get("/nodes/gpu-detail", pageSize=1000))
     assert "cpu-1" not in found
     gpu = {"gpuId": "gpu-0", "type": "a100-80g", "status": "used", "utilization": None, "memoryUsage": None}
     assert found["node-1"]["gpus"][0] == gpu
@@ -101,7 +101,7 @@ def test_the_example_of_gpus(served: Served) -> None:
 # Equal to the command line --------------------------------------------------------------------------------
 
 
-def test_lists_are_those_of_the_command_line(served: Served, seed_place: Place) -> None:
+def test_node_lists_equal_those_of_the_command_line(served: Served, seed_place: Place) -> None:
     for words, query in (
         ((), {}),
         (("--pool", "training-pool"), {"pool": "training-pool"}),
@@ -121,18 +121,18 @@ def test_lists_are_those_of_the_command_line(served: Served, seed_place: Place) 
         def theirs(words: tuple[str, ...] = words) -> Any:
             return seed_place.anywhere("get", "nodes", *words, "-o", "json").value
 
-        until_alike(served, "/nodes", theirs, **{"pageSize": 1000, **query})
-    until_alike(
+        wait_until_equal(served, "/nodes", theirs, **{"pageSize": 1000, **query})
+    wait_until_equal(
         served,
         "/nodes/gpu-detail",
         lambda: seed_place.anywhere("get", "nodes", "--gpu-detail", "-o", "json").value,
         pageSize=1000,
     )
-    until_alike(served, "/gpu-types", lambda: seed_place.anywhere("get", "gpu-types", "-o", "json").value)
+    wait_until_equal(served, "/gpu-types", lambda: seed_place.anywhere("get", "gpu-types", "-o", "json").value)
 
 
 @pytest.mark.parametrize("name", NODES)
-def test_each_node_is_that_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
+def test_node_details_equal_those_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
     def described() -> Any:
         value = seed_place.anywhere("describe", "node", name, "-o", "json").value
         jobs: dict[tuple[str, str, str], int] = {}
@@ -151,9 +151,9 @@ def test_each_node_is_that_of_the_command_line(name: str, served: Served, seed_p
     NodeDetail.model_validate(value)
 
 
-def test_odd_nodes(served: Served) -> None:
-    """Cordoned, not ready, without GPUs, of two vendors, cut in slices, shared, some out of order."""
-    found = ours(served.get("/nodes", pageSize=1000))
+def test_unusual_nodes_have_the_right_status_and_gpus(served: Served) -> None:
+    """Cordoned, not ready, without GPUs, with two vendors, with MIG, with shared GPUs, with unhealthy GPUs."""
+    found = seed_nodes(served.get("/nodes", pageSize=1000))
     assert {name: (found[name]["status"], found[name]["gpuTotal"], found[name]["gpuType"]) for name in found} == {
         "node-1": ("active", 8, "a100-80g"),
         "node-2": ("active", 8, "a100-80g"),
@@ -176,7 +176,7 @@ def test_odd_nodes(served: Served) -> None:
     assert served.get("/nodes/cpu-1")["gpuDetail"] == []
 
 
-def test_answers_are_as_documented(served: Served) -> None:
+def test_node_answers_match_their_models(served: Served) -> None:
     NodePage.model_validate(served.get("/nodes"))
     GpuPage.model_validate(served.get("/nodes/gpu-detail"))
 
@@ -185,7 +185,7 @@ def test_answers_are_as_documented(served: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nodes", "/nodes/gpu-detail", "/nodes/labels/all", "/nodes/labels"])
-def test_pages(path: str, served: Served) -> None:
+def test_node_lists_are_paged(path: str, served: Served) -> None:
     query = {"key": "kubernetes.io/hostname"} if path == "/nodes/labels" else {}
     everything = served.get(path, pageSize=1000, **query)
     assert everything["total"] == len(everything["items"]) > 10
@@ -194,13 +194,13 @@ def test_pages(path: str, served: Served) -> None:
         everything = served.get(path, pageSize=1000, **query)
         return {**everything, "items": everything["items"][start:end]}
 
-    until_alike(served, path, lambda: page(3, 6), pageSize=3, page=2, **query)
-    until_alike(served, path, lambda: page(0, 0), page=10_000, **query)
+    wait_until_equal(served, path, lambda: page(3, 6), pageSize=3, page=2, **query)
+    wait_until_equal(served, path, lambda: page(0, 0), page=10_000, **query)
     for wrong in ({"page": 0}, {"pageSize": 0}, {"pageSize": 1001}, {"page": "x"}, {"page": 2**31 + 1}):
         assert served.get(path, status=400, **query, **wrong)["error"] == "InvalidRequest"
 
 
-def test_yaml(served: Served) -> None:
+def test_node_answers_in_yaml(served: Served) -> None:
     import yaml
 
     for given in ({"headers": {"Accept": "application/yaml"}}, {"params": {"accept": "application/yaml"}}):
@@ -210,13 +210,13 @@ def test_yaml(served: Served) -> None:
             assert answer.headers["content-type"] == "application/yaml"
             return yaml.safe_load(answer.text)
 
-        until_alike(served, "/nodes", answered)
+        wait_until_equal(served, "/nodes", answered)
     missing = served.client().get("/nodes/none", params={"accept": "application/yaml"})
     assert missing.status_code == 404
     assert yaml.safe_load(missing.text)["error"] == "NodeNotFound"
 
 
-def test_what_filters_do_not_take(served: Served) -> None:
+def test_invalid_node_filters_are_rejected(served: Served) -> None:
     refused = served.call("GET", "/nodes", status=400, params={"status": "gone"})
     assert refused["message"] == "status must be one of active, maintaining, faulty"
     assert "found '='" in served.get("/nodes", status=400, selector="a=b=c")["message"]
@@ -224,13 +224,13 @@ def test_what_filters_do_not_take(served: Served) -> None:
         assert served.call("GET", "/nodes", status=400, params=long)["error"] == "InvalidRequest"
 
 
-# Who sees what --------------------------------------------------------------------------------------------
+# Access rights --------------------------------------------------------------------------------------------
 
 
-def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
-    """Whoever sees one team's jobs alone has the same numbers, and meets no name of the others."""
+def test_users_see_all_counts_but_only_their_own_jobs(served: Served) -> None:
+    """A user limited to one namespace gets the same numbers, without names from other namespaces."""
     for path in ("/nodes", "/nodes/gpu-detail"):
-        until_alike(served, path, lambda path=path: served.get(path, pageSize=1000), "anna", pageSize=1000)
+        wait_until_equal(served, path, lambda path=path: served.get(path, pageSize=1000), "anna", pageSize=1000)
     for name in NODES:
 
         def theirs(name: str = name) -> Any:
@@ -239,7 +239,7 @@ def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
             pods = [pod for pod in all_of_it["pods"] if pod["namespace"] == "team-a"]
             return {**all_of_it, "runningJobs": jobs, "pods": pods}
 
-        until_alike(served, f"/nodes/{name}", theirs, "anna")
+        wait_until_equal(served, f"/nodes/{name}", theirs, "anna")
         text = served.client("anna").get(f"/nodes/{name}").text
         assert not any(word in text for word in hidden_words())
     assert served.get("/nodes/node-6", "anna")["resources"]["gpuUsed"] == 8
@@ -248,11 +248,13 @@ def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
     assert wide["jobId"].startswith("wide-")
 
 
-def test_pools_of_a_token(served: Served) -> None:
-    """The nodes of other pools are not there; a pool that is named is refused, whether or not there is one."""
+def test_pool_limited_token_sees_only_its_nodes(served: Served) -> None:
+    """Nodes of other pools do not exist for this token; a query for another pool is forbidden, whether it exists or
+    not.
+    """
     found = served.get("/nodes", "otto", pageSize=1000)
     assert {pool for item in found["items"] for pool in item["boundPools"]} == {POOL}
-    until_alike(served, "/nodes", lambda: served.get("/nodes", pool=POOL), "otto", pool=POOL)
+    wait_until_equal(served, "/nodes", lambda: served.get("/nodes", pool=POOL), "otto", pool=POOL)
     there, absent = served.get("/nodes/node-1", "otto", status=404), served.get("/nodes/node-0", "otto", status=404)
     assert {**there, "message": there["message"].replace("node-1", "node-0")} == absent
     assert there["message"] == "there is no node node-1"
@@ -266,7 +268,7 @@ PATHS = ("/nodes", "/nodes/node-1", "/nodes/gpu-detail", "/gpu-types")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_roles(path: str, served: Served) -> None:
+def test_every_role_reads_nodes(path: str, served: Served) -> None:
     for name, status in {"admin": 200, "anna": 200, "vera": 200, "viktor": 200, "": 401}.items():
         assert served.client(name).get(path).status_code == status, name
     assert served.client("otto").get(path).status_code == (404 if path == "/nodes/node-1" else 200)
@@ -277,12 +279,12 @@ def test_roles(path: str, served: Served) -> None:
 @pytest.mark.parametrize(
     "path", ["/nodes/..", "/nodes/%2e%2e", "/nodes/.", "/nodes/%2e%2e%2fpods", "/nodes/", "/nodes//", "/nodes/NODE-1", "/nodes/node-1/", "/nodes/a%00b", "/nodes/%ff", "/nodes/" + "a" * 300]
 )  # fmt: skip
-def test_paths_that_are_no_names(path: str, served: Served) -> None:
+def test_invalid_node_paths_are_rejected(path: str, served: Served) -> None:
     answer = served.untidied("GET", path)
     assert (answer.status, answer.value["error"]) in {(400, "InvalidRequest"), (404, "NotFound"), (404, "NodeNotFound")}
 
 
-def test_a_job_on_a_node_has_the_id_of_the_list(served: Served, place: Place) -> None:
+def test_jobs_of_a_node_have_the_id_of_the_job_list(served: Served, place: Place) -> None:
     place.apply(training("seen"))
     place.running("seen")
     (job,) = served.until(

@@ -1,4 +1,6 @@
-"""What a caller may not see he cannot infer: not from numbers, names, statuses, nor from what is asked of the cluster."""
+"""A caller cannot infer objects they may not see: not from numbers, names or status codes, nor from requests to the
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +36,19 @@ USERS = {
 }
 _NUMBERS = count()
 THERE, ABSENT = "job-there", "job-absnt"
-"""Of one length, so that texts about them are alike."""
+"""Of equal length, so that texts about them are equal."""
 
 
 @pytest.fixture(scope="module")
 def proxy(plane: ControlPlane) -> Iterator[Proxy]:
-    """What stands between the service and the API server."""
+    """A proxy between the service and the API server."""
     with in_front_of(plane) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def behind(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service that reaches its cluster through the proxy, and jobs of others that hold all of a pool."""
+def proxied_service(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that reaches its cluster through the proxy, and jobs of another namespace that hold all GPUs of a pool."""
     directory = tmp_path_factory.mktemp("inferred")
     fresh_namespaces(plane, OWN, FOREIGN)
     for number, pool in enumerate((POOL, POOL, OTHER_POOL)):
@@ -65,7 +67,7 @@ def behind(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathF
 
 
 def _wait_until_quiet(proxy: Proxy) -> None:
-    """Wait until nothing goes on behind what was asked: how far jobs have come is read from their logs afterwards."""
+    """Wait until the service sends no more requests: it reads the progress of jobs from their logs in the background."""
     end = time.monotonic() + 60
     while True:
         proxy.reset()
@@ -156,12 +158,12 @@ OTHERS: dict[str, tuple[str, Ask, str, str]] = {
 def asked(
     proxy: Proxy, served: Served, who: str, ask: Ask, name: str, but: tuple[str, ...] = ("/deviceclasses",)
 ) -> tuple[int, str, list[str]]:
-    """Status, body without the name, and what the cluster was asked meanwhile, ``but`` for some paths."""
+    """Return status, body without the name, and the requests sent to the cluster, except paths that end with `but`."""
     method, path, rest = ask(name)
     rest = {key: json.loads(json.dumps(value).replace("{}", name)) for key, value in rest.items()}
     proxy.reset()
     response = served.client(who).request(method, path, **rest)
-    # What the service knows of nodes is read again after any change in the cluster, by whichever request is next.
+    # After any change in the cluster, the next request of any kind reads the nodes again.
     requests = sorted(
         f"{item.request.method} {item.request.path}".replace(name, "NAME")
         for item in list(proxy.records)
@@ -171,33 +173,35 @@ def asked(
 
 
 @pytest.mark.parametrize("case", JOBS)
-def test_a_job_of_others_is_as_one_that_is_not_there(proxy: Proxy, behind: Served, case: str) -> None:
+def test_foreign_job_is_indistinguishable_from_a_missing_one(proxy: Proxy, proxied_service: Served, case: str) -> None:
     """The same status, the same text, and the same requests to the cluster."""
-    there, absent = (asked(proxy, behind, "user", JOBS[case], name, but=()) for name in (THERE, ABSENT))
+    there, absent = (asked(proxy, proxied_service, "user", JOBS[case], name, but=()) for name in (THERE, ABSENT))
     assert there == absent
     assert there[0] in {201 if "batch" in case else 404, 403, *([200] if "gone" in case else [])}, there
-    # A job that has gone may run again: the caller's own namespaces are asked for its history.
+    # A deleted job may run again: its history is read from the caller's own namespaces.
     elsewhere = [text for text in there[2] if case != "rerun" or f"/namespaces/{OWN}/" not in text]
     assert elsewhere == [], "the cluster is not asked"
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_other_things(proxy: Proxy, behind: Served, case: str) -> None:
+def test_foreign_objects_are_indistinguishable_from_missing_ones(
+    proxy: Proxy, proxied_service: Served, case: str
+) -> None:
     who, ask, name, absent = OTHERS[case]
-    there, not_there = (asked(proxy, behind, who, ask, one) for one in (name, absent))
+    there, not_there = (asked(proxy, proxied_service, who, ask, one) for one in (name, absent))
     assert there == not_there
     assert there[0] in {403, 404}
 
 
-def test_a_log_that_is_followed(proxy: Proxy, behind: Served) -> None:
-    """A WebSocket is refused alike."""
+def test_followed_foreign_log_is_indistinguishable_from_a_missing_one(proxy: Proxy, proxied_service: Served) -> None:
+    """The rejection of a WebSocket is the same too."""
     answers = []
     for name in (THERE, ABSENT):
-        where = f"{behind.url}/api/v1/jobs/{name}/logs?follow=true".replace("http", "ws", 1)
+        where = f"{proxied_service.url}/api/v1/jobs/{name}/logs?follow=true".replace("http", "ws", 1)
         proxy.reset()
         with (
             pytest.raises(InvalidStatus) as caught,
-            connect(where, additional_headers={"Authorization": f"Bearer {behind.tokens['user']}"}),
+            connect(where, additional_headers={"Authorization": f"Bearer {proxied_service.tokens['user']}"}),
         ):
             pass
         answer = caught.value.response
@@ -206,31 +210,31 @@ def test_a_log_that_is_followed(proxy: Proxy, behind: Served) -> None:
     assert (answers[0][0], answers[0][2]) == (404, 0)
 
 
-def test_those_who_hold_a_pool_are_told_together(
-    behind: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_foreign_holders_of_a_pool_are_one_sum_without_names(
+    proxied_service: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How much others hold counts; how many jobs or pods it is, and of whom, is not told, whatever is asked."""
-    # A second attempt meets the job of the first one.
+    """The GPUs held by other namespaces are counted in one sum; the number of jobs or pods and their names stay hidden."""
+    # If the test is repeated, the job of the first run still exists.
     name = f"wanted-{next(_NUMBERS)}"
     wanted = job(name, OWN, gpu=8, priority="low")
-    fit = behind.call("POST", "/fit", "user", json=sent(wanted))
+    fit = proxied_service.call("POST", "/fit", "user", json=sent(wanted))
     (held,) = fit["jobs"][0]["heldBy"]
     assert held == {"namespace": "(others)", "job": "(others)", "priority": None, "pods": None, "nvidia.com/gpu": 16}
-    seen = behind.call("POST", "/fit", json=sent(wanted))["jobs"][0]
+    seen = proxied_service.call("POST", "/fit", json=sent(wanted))["jobs"][0]
     assert [item["job"] for item in seen["heldBy"]] == [f"Job/held-{number}" for number in range(4)]
-    made = behind.call("POST", "/jobs", "user", status=201, json=sent(wanted))
-    why = behind.until(f"/jobs/{made['jobId']}/why", lambda value: value["cause"] == "gpu-shortage", "user")
+    made = proxied_service.call("POST", "/jobs", "user", status=201, json=sent(wanted))
+    why = proxied_service.until(f"/jobs/{made['jobId']}/why", lambda value: value["cause"] == "gpu-shortage", "user")
     assert why["numbers"]["heldBy"] == [
         {**{key: held[key] for key in ("namespace", "job", "pods")}, "nvidia.com/gpu": 16}
     ]
-    told = [fit, why, behind.get(f"/jobs/{made['jobId']}/details", "user")]
+    told = [fit, why, proxied_service.get(f"/jobs/{made['jobId']}/details", "user")]
     urgent = sent(job("urgent", OWN, gpu=8, priority="high"))
-    plan = behind.call("POST", "/plan", "user", json=urgent)
+    plan = proxied_service.call("POST", "/plan", "user", json=urgent)
     (victim,) = [item for step in plan["steps"] for item in step["victims"]]
     assert {key: victim[key] for key in ("namespace", "job", "pods")} == {"namespace": None, "job": None, "pods": []}
     (question,) = plan["questions"]
     assert question.startswith("training/urgent in own-place evicts work in other namespaces (running for")
-    remote = Remote(place, behind, tmp_path / "config", monkeypatch)
+    remote = Remote(place, proxied_service, tmp_path / "config", monkeypatch)
     remote.login("user")
     lines = []
     for other, priority in (("waits", "low"), ("urgent", "high")):
@@ -243,25 +247,27 @@ def test_those_who_hold_a_pool_are_told_together(
     for answer in (*told, plan, lines):
         text = json.dumps(answer)
         assert not [word for word in ("held-", FOREIGN, "hidden") if word in text], text
-    behind.call("DELETE", f"/jobs/{made['jobId']}", "user")
+    proxied_service.call("DELETE", f"/jobs/{made['jobId']}", "user")
 
 
-def test_what_is_left_is_looked_for_in_one_s_own_namespaces(proxy: Proxy, behind: Served) -> None:
-    """Who is limited to one is asked nothing, and who to several is asked which, whatever is elsewhere."""
+def test_recoveries_are_searched_only_in_own_namespaces(proxy: Proxy, proxied_service: Served) -> None:
+    """For a token of one namespace, only that namespace is searched; a token of several must name one in the request."""
     for method in ("GET", "POST"):
         proxy.reset()
-        behind.call(method, "/recoveries", "local")
+        proxied_service.call(method, "/recoveries", "local")
         paths = {item.request.path for item in proxy.records if not item.request.is_watch}
         assert paths
         assert all(f"/namespaces/{OWN}/" in path for path in paths), paths
         proxy.reset()
-        refused = behind.call(method, "/recoveries", "twice", status=403)
+        refused = proxied_service.call(method, "/recoveries", "twice", status=403)
         assert refused["message"] == "name one of your namespaces with `?namespace=`"
         assert proxy.count() == 0
 
 
-def test_keys_of_requests_are_their_sender_s(plane: ControlPlane, tmp_path: Path) -> None:
-    """A key of somebody else answers nothing; nor does one's own from a namespace that one does not see any more."""
+def test_idempotency_keys_belong_to_their_sender(plane: ControlPlane, tmp_path: Path) -> None:
+    """The key of another user has no effect; nor has the user's own key from a namespace that the token no longer
+    includes.
+    """
     key = {"Idempotency-Key": "one-key"}
     fresh_namespaces(plane, "keys-a", "keys-b")
     users = {"anna": ("user", ("keys-a",), None), "admin": ("admin", None, None)}
@@ -273,26 +279,26 @@ def test_keys_of_requests_are_their_sender_s(plane: ControlPlane, tmp_path: Path
         assert own.call("POST", "/jobs", status=409, json=body, headers=key)["error"] == "AlreadyExists"
         other = sent(training("other"), namespace="keys-b")
         assert own.call("POST", "/jobs", "anna", status=403, json=other, headers=key)["error"] == "Forbidden"
-        write_tokens(path, [_moved(entry) for entry in read_tokens(path)])
+        write_tokens(path, [_with_other_namespace(entry) for entry in read_tokens(path)])
         again = own.call("POST", "/jobs", "anna", status=201, json=other, headers=key)
         assert again["name"] == "other"
         own.call("POST", "/jobs", "anna", status=403, json=body, headers=key)
     plane.kubectl("delete", "namespace", "keys-a", "keys-b", "--wait=false")
 
 
-def _moved(entry: TokenEntry) -> TokenEntry:
-    """The token of anna, for another namespace."""
+def _with_other_namespace(entry: TokenEntry) -> TokenEntry:
+    """Return the token with another namespace if it is that of anna."""
     return entry if entry.name != "anna" else replace(entry, namespaces=("keys-b",))
 
 
-def test_how_much_there_is(behind: Served) -> None:
-    """Counts of the whole cluster are for who sees all of it."""
-    address = f"{behind.url}/readyz"
+def test_cluster_wide_counts_need_access_to_all_namespaces(proxied_service: Served) -> None:
+    """Counts of the whole cluster are returned only to users who see all of it."""
+    address = f"{proxied_service.url}/readyz"
     assert httpx.get(address).json().keys() == {"ready", "heardSecondsAgo"}
     for name, sees_all in (("user", False), ("local", False), ("admin", True), ("pooled", False)):
-        token = {"Authorization": f"Bearer {behind.tokens[name]}"}
+        token = {"Authorization": f"Bearer {proxied_service.tokens[name]}"}
         assert ("objects" in httpx.get(address, headers=token).json()) is sees_all
-        measures = httpx.get(f"{behind.url}/metrics", headers=token).text
+        measures = httpx.get(f"{proxied_service.url}/metrics", headers=token).text
         assert "gpuctl_server_requests_total" in measures
         assert ("gpuctl_server_mirror_objects" in measures) is sees_all
     assert httpx.get(address, headers={"Authorization": "Bearer x"}).status_code == 401

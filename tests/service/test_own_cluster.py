@@ -1,4 +1,4 @@
-"""Which of the platform's clusters a service is before, and what it does with documents that say where they belong."""
+"""The name of the service's own cluster in the platform document, and documents with a `placement`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def uid(place: Place) -> str:
 
 @pytest.fixture
 def serve(plane: ControlPlane, tmp_path: Path) -> Iterator[Serve]:
-    """Starts a service whose platform names clusters."""
+    """Return a function that starts a service whose platform names clusters."""
     with ExitStack() as stack:
 
         def start(clusters: dict[str, dict[str, str]], **settings: str) -> Served:
@@ -42,7 +42,7 @@ def placed(name: str, *clusters: str, **changes: Any) -> dict[str, Any]:
     return {**training(name, **changes), "placement": {"clusters": list(clusters)}}
 
 
-def test_documents_that_belong_here_are_applied(place: Place, uid: str, serve: Serve) -> None:
+def test_documents_placed_on_this_cluster_are_applied(place: Place, uid: str, serve: Serve) -> None:
     served = serve({"prod": {"uid": uid}, "staging": {"uid": OTHER}})
     here = {"namespace": place.namespace}
     made = served.call("POST", "/jobs", status=201, json=sent(placed("a", "staging", "prod"), **here))
@@ -62,7 +62,7 @@ def test_documents_that_belong_here_are_applied(place: Place, uid: str, serve: S
     assert refused["error"] == "AnotherCluster"
     changed = sent(placed("a", "prod", environment=image("v2")), **here)
     served.call("PUT", f"/jobs/{made['jobId']}", json=changed, params={"confirm": "true"})
-    # What was applied here before, on whatever cluster that was.
+    # A rollback applies the earlier document, whose `placement` also named another cluster.
     back = served.call("POST", "/jobs/a/rollback", params={**here, "to": "1", "confirm": "true"})
     assert back["status"] == "replaced"
     refused = served.call("POST", "/jobs", status=400, json=sent(placed("c", "nowhere"), **here))
@@ -71,10 +71,10 @@ def test_documents_that_belong_here_are_applied(place: Place, uid: str, serve: S
 
 
 @pytest.mark.parametrize("names", [(), ("staging",), ("one", "two")])
-def test_a_service_that_does_not_know_its_name_refuses(
+def test_service_without_cluster_name_rejects_placements(
     place: Place, plane: ControlPlane, serve: Serve, names: tuple[str, ...]
 ) -> None:
-    """None of the platform's clusters, or several, are this one."""
+    """No cluster of the platform document, or more than one, matches this cluster."""
     context = json.loads(plane.kubeconfig().read_text())["current-context"]
     served = serve({name: {"uid": OTHER} if name == "staging" else {"context": context} for name in names})
     name = names[0] if names else "prod"
@@ -83,7 +83,7 @@ def test_a_service_that_does_not_know_its_name_refuses(
     served.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
 
 
-def test_by_its_server_or_by_its_setting(place: Place, plane: ControlPlane, serve: Serve) -> None:
+def test_cluster_name_comes_from_the_server_or_the_setting(place: Place, plane: ControlPlane, serve: Serve) -> None:
     config = json.loads(plane.kubeconfig().read_text())
     server, context = config["clusters"][0]["cluster"]["server"], config["current-context"]
     served = serve({"prod": {"server": server}, "staging": {"server": "https://127.0.0.1:1"}})

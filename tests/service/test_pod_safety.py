@@ -1,4 +1,6 @@
-"""What pods may do that the service creates for limited tokens, held against what Kubernetes' own admission says."""
+"""Pods that the service creates for limited tokens comply with the Pod Security Standards; compared with Kubernetes's
+own admission.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ def job(name: str, changes: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def kept(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The service, as it is set up by default, and a namespace that Kubernetes itself holds to the baseline."""
+    """The service with default settings, and a namespace in which Kubernetes enforces the baseline standard."""
     fresh_namespaces(plane, PLACE, HELD)
     plane.kubectl("create", "serviceaccount", "builder", "-n", PLACE)
     plane.kubectl("label", "namespace", HELD, "pod-security.kubernetes.io/enforce=baseline")
@@ -81,7 +83,7 @@ def kept(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def refused(served: Served, name: str, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a document is refused for, at every path that takes one."""
+    """Return the details of the rejection; assert that every path that takes the document rejects it."""
     body = sent(document, namespace=PLACE)
     answers = [
         served.call("POST", "/jobs", name, status=403, json=body),
@@ -96,42 +98,42 @@ def refused(served: Served, name: str, document: dict[str, Any]) -> list[dict[st
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_kubernetes_baseline_refuses(kept: Served, api: Api, case: str) -> None:
-    """It is refused for users and limited admins, with everything that is too much; nothing reaches the cluster."""
+def test_pods_that_violate_baseline_are_rejected(kept: Served, api: Api, case: str) -> None:
+    """Rejected for users and limited admins, with every violation; nothing reaches the cluster."""
     document = job("pods-refused", REFUSED[case])
     for name in ("user", "local", "free"):
         for detail in refused(kept, name, document):
             assert detail["document"] == f"training/pods-refused in {PLACE}"
             assert detail["message"]
     assert api.get("Job", PLACE, "pods-refused") is None
-    # An admin without limits is not held to it.
+    # An unlimited admin may create such pods.
     kept.call("POST", "/jobs", json=sent(document, namespace=PLACE, dryRun=True))
-    assert not _is_taken(kept, document)
+    assert not _is_admitted_by_kubernetes(kept, document)
 
 
 @pytest.mark.parametrize("case", ALLOWED)
-def test_what_it_does_not_refuse(kept: Served, case: str) -> None:
+def test_pods_that_comply_with_baseline_are_accepted(kept: Served, case: str) -> None:
     document = job("pods-allowed", ALLOWED[case])
     kept.call("POST", "/jobs", "user", json=sent(document, namespace=PLACE, dryRun=True))
-    assert _is_taken(kept, document)
+    assert _is_admitted_by_kubernetes(kept, document)
 
 
-def _is_taken(served: Served, document: dict[str, Any]) -> bool:
-    """Whether Kubernetes' own admission takes the pods, where a label asks it to: as an admin without limits learns."""
+def _is_admitted_by_kubernetes(served: Served, document: dict[str, Any]) -> bool:
+    """Return True if Kubernetes's own admission accepts the pods in a namespace that enforces the baseline standard."""
     response = served.client().post("/jobs", json=sent(document, namespace=HELD, dryRun=True))
     assert response.status_code == 200 or "violates PodSecurity" in response.json()["message"], response.text
     return response.status_code == 200
 
 
-def test_other_service_accounts(kept: Served) -> None:
-    """A pod with one acts as it, whatever it may."""
+def test_other_service_accounts_are_rejected(kept: Served) -> None:
+    """A pod has all rights of its ServiceAccount."""
     (detail,) = refused(kept, "user", job("pods-account", ACCOUNT))
     assert detail["message"] == "serviceAccountName: builder"
 
 
-def test_changes_and_plans(kept: Served, api: Api) -> None:
-    """A job that is there is not changed to what could not be created; `gpuctl --server` has no other road."""
-    # A second attempt meets the job of the first one.
+def test_updates_and_plans_are_checked_too(kept: Served, api: Api) -> None:
+    """An update is checked as a creation is, by REST and on the paths that `gpuctl --server` uses."""
+    # If the test is repeated, the job of the first run still exists.
     name = f"pods-there-{next(_NUMBERS)}"
     kept.call("POST", "/jobs", "user", status=201, json=sent(job(name, {}), namespace=PLACE))
     kept.until(f"/jobs/{name}", lambda value: True, "user")
@@ -149,8 +151,8 @@ def test_changes_and_plans(kept: Served, api: Api) -> None:
     assert after["spec"]["template"] == before["spec"]["template"]
 
 
-def test_the_settings(plane: ControlPlane, tmp_path: Path) -> None:
-    """Another level, directories and service accounts that are free; what is beside them is not."""
+def test_settings_change_what_pods_may_do(plane: ControlPlane, tmp_path: Path) -> None:
+    """Settings allow another level, host directories and ServiceAccounts; everything else stays forbidden."""
     settings = {"host_paths": '["/datasets", "/scratch/"]', "service_accounts": '["builder"]'}
     with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:  # type: ignore[arg-type]
 
@@ -164,7 +166,7 @@ def test_the_settings(plane: ControlPlane, tmp_path: Path) -> None:
             "/datasets/a/b": 200,
             "/scratch/x": 200,
             "/datasets-of-others": 403,
-            # No setting of the service allows these: the compiler refuses them.
+            # No setting of the service allows these: the compiler rejects them.
             "/": 400,
             "/etc": 400,
         }.items():

@@ -1,4 +1,4 @@
-"""``POST``, ``PUT`` and ``DELETE`` of pools and quotas: for admins, through the plans of their documents."""
+"""Creating, updating and deleting pools and quotas: by admins, through the plans of their documents."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ SEED = {
 
 @pytest.fixture(autouse=True, scope="module")
 def nodes(plane: ControlPlane) -> Iterator[None]:
-    """The nodes of the seed's example; the last one has no GPUs."""
+    """The nodes of the seed document's example; the last one has no GPUs."""
     plane.add_nodes({name: {"gpus": 0 if name == "node-6" else 8} for name in NODES})
     yield
     plane.kubectl("delete", "node", *NODES)
 
 
 @pytest.fixture(autouse=True)
-def clean(served: Served, api: Api) -> Iterator[None]:
-    """No pool of the tests is left."""
+def delete_pools(served: Served, api: Api) -> Iterator[None]:
+    """Delete the pools of the tests afterwards."""
     yield
     for pool in ("experiment-pool", "other-pool"):
         served.client().delete(f"/pools/{pool}", params={"confirm": "true"})
@@ -46,19 +46,19 @@ def clean(served: Served, api: Api) -> Iterator[None]:
 
 
 def labels(api: Api, name: str) -> dict[str, str]:
-    """A node's labels of ours."""
+    """Return the labels of a node that gpuctl sets."""
     found = api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["labels"]
     return {key: value for key, value in found.items() if key.startswith("runwhere.ai/")}
 
 
 def definition(api: Api, pool: str) -> Any:
-    """What the definition of a pool in the cluster says; None where there is none."""
+    """Return the stored definition of a pool; None if it does not exist."""
     status, obj = api.request("GET", Key("ConfigMap", "gpuctl-system", f"pool-{pool}").path)
     return yaml.safe_load(obj["data"]["pool.yaml"]) if status == 200 else None
 
 
 def test_nodes_join_and_leave_a_pool(served: Served, api: Api) -> None:
-    """The next answer has them, and so has the pool's definition."""
+    """The next answer and the pool's definition contain the change."""
     served.call("POST", "/pools", status=201, json={"name": "experiment-pool", "nodes": ["node-4"]})
     served.call("POST", "/pools", status=201, json={"name": "other-pool", "nodes": ["node-5"]})
     path, both = "/pools/experiment-pool/nodes", {"nodeNames": ["node-5", "node-6", "node-0"]}
@@ -81,7 +81,7 @@ def test_nodes_join_and_leave_a_pool(served: Served, api: Api) -> None:
     served.call("POST", f"{path}/remove", status=400, json={"nodeNames": ["node-4"], "overwrite": True})
 
 
-def test_a_pool_is_created_as_the_document_prints(served: Served, api: Api) -> None:
+def test_created_pool_is_answered_as_documented(served: Served, api: Api) -> None:
     made = served.call("POST", "/pools", status=201, json=SEED)
     assert made == {
         "name": "experiment-pool",
@@ -102,10 +102,10 @@ def test_a_pool_is_created_as_the_document_prints(served: Served, api: Api) -> N
     assert again["error"] == "AlreadyExists"
 
 
-def test_whoever_wrote_a_pool_or_a_quota_reads_it(served: Served) -> None:
-    """At once, each time: the next question is answered from what the watches have told."""
+def test_pool_and_quota_writes_are_visible_at_once(served: Served) -> None:
+    """At once, every time: the next request waits for the watch to deliver the write."""
     quota = {"name": "seen", "users": {"seen-user": {"gpu": 1}}}
-    # A first attempt may have left it.
+    # An earlier run may have left it.
     served.client().delete("/quotas/seen-user")
     for number in range(10):
         served.call("POST", "/pools", status=201, json={**SEED, "quota": {"maxJobs": number + 1}})
@@ -122,7 +122,7 @@ def test_whoever_wrote_a_pool_or_a_quota_reads_it(served: Served) -> None:
         served.get("/quotas/seen-user", status=404)
 
 
-def test_a_pool_is_a_document(served: Served, api: Api) -> None:
+def test_pool_is_written_as_a_document(served: Served, api: Api) -> None:
     document = {
         "kind": "pool",
         "version": "v0.1",
@@ -141,7 +141,7 @@ def test_a_pool_is_a_document(served: Served, api: Api) -> None:
     assert served.call("POST", "/pools", status=201, content=fields, headers=YAML)["name"] == "other-pool"
 
 
-def test_a_pool_is_changed(served: Served, api: Api) -> None:
+def test_update_changes_nodes_and_quota_of_a_pool(served: Served, api: Api) -> None:
     assert served.call("PUT", "/pools/experiment-pool", status=404, json=SEED)["error"] == "NotFound"
     served.call("POST", "/pools", status=201, json=SEED)
     same = served.call("PUT", "/pools/experiment-pool", json=SEED)
@@ -155,8 +155,10 @@ def test_a_pool_is_changed(served: Served, api: Api) -> None:
     assert wrong["error"] == "AnotherPool"
 
 
-def test_types_of_nodes_are_not_guessed(served: Served, api: Api) -> None:
-    """What a label tells holds; where several are named and none tells, it has to be said. Nodes without GPUs get none."""
+def test_gpu_types_of_nodes_are_not_guessed(served: Served, api: Api) -> None:
+    """A node's GPU type comes from its label; without one, several possible types are an error. Nodes without GPUs get
+    none.
+    """
     unknown = served.call("POST", "/pools", status=400, json={**SEED, "gpuType": ["t4", "a10"]})
     assert unknown["error"] == "UnknownType"
     served.call("POST", "/pools", status=201, json={**SEED, "nodes": ["node-4", "node-6"]})
@@ -165,13 +167,13 @@ def test_types_of_nodes_are_not_guessed(served: Served, api: Api) -> None:
     assert other["message"] == "node node-4 has GPUs of type t4, which is not in gpuType"
 
 
-def test_nodes_that_are_not_there_are_told(served: Served) -> None:
+def test_missing_nodes_are_reported_in_notes(served: Served) -> None:
     made = served.call("POST", "/pools", status=201, json={**SEED, "nodes": ["node-4", "node-77"]})
     assert [note for note in made["notes"] if "node-77" in note]
 
 
-def test_a_pool_is_deleted(served: Served, api: Api, place: Place) -> None:
-    """Jobs that select it are named first: they could not start again."""
+def test_pool_deletion_confirms_the_jobs_that_select_it(served: Served, api: Api, place: Place) -> None:
+    """The confirmation lists the jobs that select the pool: their pods could not start again."""
     served.call("POST", "/pools", status=201, json=SEED)
     job = training("in-it", resources={"pool": "experiment-pool", "gpu": 1})
     served.call("POST", "/jobs", status=201, json=sent(job, namespace=place.namespace))
@@ -220,7 +222,7 @@ def test_a_pool_is_deleted(served: Served, api: Api, place: Place) -> None:
         {"kind": 1},
     ],
 )
-def test_wrong_fields_of_pools(served: Served, api: Api, change: dict[str, Any]) -> None:
+def test_invalid_pool_fields_are_rejected(served: Served, api: Api, change: dict[str, Any]) -> None:
     value = {**SEED, **change}
     assert served.call("POST", "/pools", status=400, json=value)["error"]
     assert served.call("POST", "/pools", status=400, content=yaml.safe_dump(value), headers=YAML)["error"]
@@ -228,7 +230,7 @@ def test_wrong_fields_of_pools(served: Served, api: Api, change: dict[str, Any])
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"1", b"\xff", b"[" * 9000, b"{}", b'{"kind": "pool"}'])
-def test_bodies_that_are_no_pool_or_quota(served: Served, body: bytes) -> None:
+def test_invalid_pool_and_quota_bodies_are_rejected(served: Served, body: bytes) -> None:
     for path in ("/pools", "/quotas"):
         for headers in ({"Content-Type": "application/json"}, YAML):
             assert served.call("POST", path, status=400, content=body, headers=headers)["error"]
@@ -256,7 +258,7 @@ def test_only_admins_change_pools_and_quotas(served: Served, api: Api, method: s
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2Fb", "a%00b", "*", "%20", "x" * 254])
-def test_odd_names_of_pools_and_quotas(served: Served, name: str) -> None:
+def test_invalid_pool_and_quota_names_are_rejected(served: Served, name: str) -> None:
     for path in ("pools", "quotas"):
         response = served.client().delete(f"/{path}/{name}")
         assert response.status_code in {400, 404, 405}, response.text
@@ -275,17 +277,17 @@ QUOTA = {
 
 
 @pytest.fixture
-def no_quotas(served: Served, api: Api) -> Iterator[None]:
-    """None of the quotas is left; the namespaces are gone after a while."""
+def delete_quotas(served: Served, api: Api) -> Iterator[None]:
+    """Delete the quotas afterwards; their namespaces remain."""
     yield
     for name in QUOTA["users"]:  # type: ignore[attr-defined]
         served.client().delete(f"/quotas/{name}", params={"confirm": "true"})
 
 
-@pytest.mark.usefixtures("no_quotas")
+@pytest.mark.usefixtures("delete_quotas")
 @pytest.mark.parametrize("form", ["json", "yaml", "fields"])
 def test_quotas_are_created_and_deleted(served: Served, api: Api, form: str) -> None:
-    """A namespace for each user, which stays when its quota goes."""
+    """Each user gets a namespace, which stays when the quota is deleted."""
     body: dict[str, Any] = {"json": QUOTA}
     if form == "yaml":
         body = {"content": yaml.safe_dump(QUOTA), "headers": YAML}
@@ -333,7 +335,7 @@ def test_quotas_are_created_and_deleted(served: Served, api: Api, form: str) -> 
         {"more": 1},
     ],
 )
-def test_wrong_fields_of_quotas(served: Served, api: Api, change: dict[str, Any]) -> None:
+def test_invalid_quota_fields_are_rejected(served: Served, api: Api, change: dict[str, Any]) -> None:
     value = {"name": "q", "users": {"a": {"gpu": 1}}, **change}
     assert served.call("POST", "/quotas", status=400, json=value)["error"]
     assert api.request("GET", "/api/v1/namespaces/a")[0] == 404

@@ -1,4 +1,4 @@
-"""A token that is limited to pools: jobs and nodes of other pools are not there, whatever is asked, and have no names."""
+"""A token limited to pools: for it, jobs and nodes of other pools do not exist, and no answer contains their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.usage_database import usage_database
 SPACE, POOL, OTHER = "limited-space", "limited-pool", "sealed-pool"
 NODE, OTHER_NODE = "limited-0", "sealed-0"
 HIDDEN, ABSENT = "sealed-job", "absent-job"
-"""Of one length, so that texts about them are alike."""
+"""Of equal length, so that texts about them are equal."""
 USERS = {
     "admin": ("admin", None, None),
     "pooled": ("user", None, (POOL,)),
@@ -32,7 +32,8 @@ USERS = {
 }
 LIMITED = [name for name in USERS if name != "admin"]
 SECRETS = re.compile("sealed|hidden")
-"""In each name of the other pool: of its jobs, pods, image, node and quota holders; and the names of a veiled session."""
+"""Part of every name in the other pool (jobs, pods, image, node, quota holders), and of the placeholders of redaction.
+"""
 HOURS = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z"}
 
 
@@ -43,7 +44,9 @@ def job(name: str, pool: str, gpu: int = 1, **header: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Two pools of a node each, whose GPUs jobs of one namespace hold; and a job of each that waits."""
+    """Two pools with one node each, running jobs of one namespace that hold GPUs in both, and a pending job for each
+    pool.
+    """
     directory = tmp_path_factory.mktemp("limited")
     fresh_namespaces(plane, SPACE)
     for node, pool in ((NODE, POOL), (OTHER_NODE, OTHER)):
@@ -62,7 +65,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def reads() -> dict[str, tuple[str, dict[str, str]]]:
-    """Each GET of the OpenAPI document by its operationId, about what a limited token may see."""
+    """Return each GET of the OpenAPI document by its operationId, about objects that a limited token may see."""
     usage, paths = "/gpu-aggregation", {}
     for name, path in {
         "listJobs": "/jobs",
@@ -113,8 +116,8 @@ def reads() -> dict[str, tuple[str, dict[str, str]]]:
     return paths
 
 
-def test_no_answer_names_the_other_pool(world: Served) -> None:
-    """Each GET of the document, by each limited role."""
+def test_no_answer_contains_names_of_another_pool(world: Served) -> None:
+    """Each GET of the OpenAPI document, by each limited role."""
     document = world.get("/openapi.json")["paths"]
     asked = reads()
     assert set(asked) == {item["get"]["operationId"] for item in document.values() if "get" in item}
@@ -126,7 +129,7 @@ def test_no_answer_names_the_other_pool(world: Served) -> None:
 
 
 @pytest.mark.parametrize("by", ["cluster", "namespace", "label", "annotation", "model"])
-def test_sums_of_usage(world: Served, by: str) -> None:
+def test_usage_sums_are_readable(world: Served, by: str) -> None:
     key = {"key": "team"} if by in ("label", "annotation") else {}
     for role in LIMITED:
         answer = world.client(role).get("/gpu-aggregation/ledger", params={**HOURS, "by": by, **key})
@@ -134,8 +137,8 @@ def test_sums_of_usage(world: Served, by: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["workload", "node"])
-def test_single_workloads_and_nodes_of_usage(world: Served, by: str) -> None:
-    """The ledger has all nodes and workloads, of whatever pool, and does not record the pool of each."""
+def test_usage_of_single_workloads_and_nodes_is_forbidden(world: Served, by: str) -> None:
+    """The ledger covers nodes and workloads of all pools, and does not record the pool of each."""
     for role in LIMITED:
         for value in ("", OTHER_NODE, "absent-0"):
             asked = {**HOURS, "by": by, "value": value}
@@ -143,7 +146,7 @@ def test_single_workloads_and_nodes_of_usage(world: Served, by: str) -> None:
             assert f"single {by}s" in answer["error"]
 
 
-def test_totals_are_of_the_own_pool(world: Served) -> None:
+def test_totals_count_only_the_own_pool(world: Served) -> None:
     for role in LIMITED:
         jobs = world.get("/jobs", role)
         assert (jobs["total"], {item["name"] for item in jobs["items"]}) == (2, {"mine", "big"})
@@ -192,7 +195,7 @@ for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/pause", "/jobs/resume"):
 
 
 @pytest.mark.parametrize("case", BY_NAME)
-def test_a_job_of_another_pool_is_as_one_that_is_not_there(world: Served, case: str) -> None:
+def test_job_of_another_pool_is_indistinguishable_from_a_missing_one(world: Served, case: str) -> None:
     """The same status and the same text."""
     for role in ("pooled", "both", "owner"):
         answers = []
@@ -204,7 +207,7 @@ def test_a_job_of_another_pool_is_as_one_that_is_not_there(world: Served, case: 
         assert answers[0][0] == (200 if case in ("wait until it is gone", "wait for several") else 404), answers
 
 
-def test_by_its_id_and_by_its_pods(world: Served) -> None:
+def test_job_of_another_pool_is_not_found_by_id_or_pod(world: Served) -> None:
     (item,) = [item for item in world.get("/jobs")["items"] if item["name"] == HIDDEN]
     pod = world.get(f"/jobs/{item['jobId']}")["pods"][0]["name" if False else "jobId"]
     for text in (item["jobId"], pod):
@@ -212,7 +215,7 @@ def test_by_its_id_and_by_its_pods(world: Served) -> None:
             assert world.get(path, "pooled", status=404)["message"] == f"there is no job {text}"
 
 
-def test_a_followed_log(world: Served) -> None:
+def test_followed_log_of_another_pool_is_not_found(world: Served) -> None:
     answers = []
     for name in (HIDDEN, ABSENT):
         where = f"{world.url}/api/v1/jobs/{name}/logs?follow=true".replace("http", "ws", 1)
@@ -225,9 +228,10 @@ def test_a_followed_log(world: Served) -> None:
     assert answers[0][0] == 404
 
 
-def test_plans_and_fit(world: Served) -> None:
-    """A document under the name of a hidden job shows nothing of that job; holders and victims have no names, and what
-    is meant by a mistyped pool or node is no secret of another one."""
+def test_plan_and_fit_hide_other_pools(world: Served) -> None:
+    """A document with the name of a hidden job shows nothing of that job; holders and victims have no names;
+    suggestions for a mistyped pool or node do not name those of another pool.
+    """
     taken = world.client("pooled").post("/plan", json=sent(job(HIDDEN, POOL)))
     assert HIDDEN in taken.text
     assert "sealed-pool" not in taken.text
@@ -254,8 +258,10 @@ def test_plans_and_fit(world: Served) -> None:
     assert told[0].replace(OTHER_NODE, "NODE") == told[1].replace("absent-0", "NODE")
 
 
-def test_the_command_line(world: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command that reads, and those that name a job of another pool."""
+def test_command_line_hides_other_pools(
+    world: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every reading command, and the commands that name a job of another pool."""
     remote = Remote(place, world, tmp_path / "config", monkeypatch)
     remote.login("pooled")
     file = tmp_path / "job.yaml"

@@ -1,4 +1,4 @@
-"""``/pools``: the examples of the product's documents, the command line's numbers, and who sees what of them."""
+"""`/pools`: the examples of the product's documents, the command line's numbers, and access rights."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ DESCRIPTION = "Pool for training models"
 
 @pytest.fixture(autouse=True)
 def settled(served: Served, seed_place: Place) -> None:
-    """The service knows all pools as they are."""
+    """Wait until the service lists all pools in their current state."""
     served.until("/pools", lambda value: value["items"] == listed(seed_place))
 
 
-def are_known(value: dict[str, Any]) -> bool:
-    """Whether the list of jobs has those of a pool."""
+def have_ids(value: dict[str, Any]) -> bool:
+    """Return True if every job of the pool is in the list of jobs."""
     return all(job["jobId"] for job in value["jobs"] if job["kind"])
 
 
 def listed(place: Place) -> list[dict[str, Any]]:
-    """The pools of the command line, with what the service lists of them."""
+    """Return the pools of the command line, with the fields of the service's list."""
     fields = ("name", "description", "gpuTotal", "gpuUsed", "gpuFree", "gpuUnavailable", "gpuType", "status")
     pools = place.anywhere("get", "pools", "-o", "json").value["items"]
     return [{field: pool[field] for field in fields} for pool in pools]
 
 
-def test_the_example_of_the_list(served: Served) -> None:
+def test_documented_pool_list(served: Served) -> None:
     value = served.get("/pools")
-    # Other tests' nodes may be in other pools.
+    # Nodes of other tests may be in other pools.
     assert [item["name"] for item in value["items"] if item["name"] in NAMES] == NAMES
     assert value["total"] == len(value["items"])
     found = {item["name"]: item for item in value["items"]}
@@ -53,8 +53,8 @@ def test_the_example_of_the_list(served: Served) -> None:
     assert (inference["gpuTotal"], inference["gpuUsed"], inference["gpuType"]) == (16, 8, ["a10-24g"])
 
 
-def test_the_example_of_one_pool(served: Served) -> None:
-    value = served.until("/pools/training-pool", are_known)
+def test_documented_pool_details(served: Served) -> None:
+    value = served.until("/pools/training-pool", have_ids)
     ids = {job["name"]: job.pop("jobId") for job in value["jobs"]}
     pods = [(pod["name"], pod["nodeName"], pod["gpu"]) for pod in value.pop("pods")]
     assert [pod for pod in pods if pod[0] == "qwen2-7b-sft"] == [("qwen2-7b-sft", "node-1", 4)]
@@ -86,7 +86,7 @@ def test_the_example_of_one_pool(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_pool_is_that_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
+def test_pool_details_equal_those_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
     def same(value: dict[str, Any]) -> bool:
         expected = seed_place.anywhere("describe", "pool", name, "-o", "json").value
         for field, pods in (("jobs", "pods"), ("waitingJobs", "waitingPods")):
@@ -100,11 +100,11 @@ def test_each_pool_is_that_of_the_command_line(name: str, served: Served, seed_p
                 return False
         return bool(value == expected)
 
-    # Other tests' pods may still be going.
+    # Pods of other tests may still be terminating.
     served.until(f"/pools/{name}", same)
 
 
-def test_pools_of_labels_alone_and_of_a_definition_alone(served: Served) -> None:
+def test_pools_with_only_labels_or_only_a_definition(served: Served) -> None:
     labelled = served.get("/pools/experiment-pool")
     assert (labelled["nodes"], labelled["isDefined"], labelled["description"]) == (["node-4", "node-5"], False, None)
     assert labelled["quota"] == {"maxJobs": None, "maxGpuPerJob": None}
@@ -114,16 +114,16 @@ def test_pools_of_labels_alone_and_of_a_definition_alone(served: Served) -> None
     assert (rest["gpuTotal"], rest["gpuUnavailable"]) == (10, 4), "the cordoned and the faulty have two each"
 
 
-def test_answers_are_as_documented(served: Served) -> None:
+def test_pool_answers_match_their_models(served: Served) -> None:
     PoolList.model_validate(served.get("/pools"))
     for name in NAMES:
         PoolDetail.model_validate(served.get(f"/pools/{name}"))
 
 
-# Who sees what --------------------------------------------------------------------------------------------
+# Access rights --------------------------------------------------------------------------------------------
 
 
-def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
+def test_users_see_all_counts_but_only_their_own_jobs(served: Served) -> None:
     served.until("/pools", lambda value: value == served.get("/pools"), "anna")
     mine, everything = served.get("/pools/training-pool", "anna"), served.get("/pools/training-pool")
     jobs, pods = ([job for job in everything[field] if job["namespace"] == "team-a"] for field in ("jobs", "pods"))
@@ -133,7 +133,7 @@ def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
     assert not any(word in text for word in hidden_words())
 
 
-def test_pools_of_a_token(served: Served) -> None:
+def test_pool_limited_token_sees_only_its_pools(served: Served) -> None:
     assert [item["name"] for item in served.get("/pools", "otto")["items"]] == [POOL]
     assert served.get(f"/pools/{POOL}", "otto")["name"] == POOL
     there, absent = (served.get(f"/pools/{name}", "otto", status=403) for name in ("training-pool", "training-none"))
@@ -141,7 +141,7 @@ def test_pools_of_a_token(served: Served) -> None:
     assert there["message"] == "otto may not get pools of the pool training-pool: the pools of this token are drill"
 
 
-def test_no_such_pool(served: Served) -> None:
+def test_missing_pool_gets_a_suggestion(served: Served) -> None:
     missing = served.get("/pools/trainig-pool", status=404)
     assert missing == {
         "error": "NotFound",
@@ -152,7 +152,7 @@ def test_no_such_pool(served: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/pools", "/pools/training-pool"])
-def test_roles(path: str, served: Served) -> None:
+def test_every_role_reads_pools(path: str, served: Served) -> None:
     for name, status in {"admin": 200, "anna": 200, "vera": 200, "viktor": 200, "": 401}.items():
         assert served.client(name).get(path).status_code == status, name
     assert served.client("otto").get(path).status_code == (200 if path == "/pools" else 403)
@@ -161,27 +161,27 @@ def test_roles(path: str, served: Served) -> None:
 @pytest.mark.parametrize(
     "path", ["/pools/..", "/pools/%2e%2e", "/pools/.", "/pools/%2e%2e%2fnodes", "/pools/", "/pools//", "/pools/a%00b", "/pools/%ff", "/pools/" + "a" * 300]
 )  # fmt: skip
-def test_paths_that_are_no_names(path: str, served: Served) -> None:
+def test_invalid_pool_paths_are_rejected(path: str, served: Served) -> None:
     answer = served.untidied("GET", path)
     assert (answer.status, answer.value["error"]) in {(400, "InvalidRequest"), (404, "NotFound")}
 
 
-def test_a_job_in_a_pool_has_the_id_of_the_list(served: Served, place: Place) -> None:
-    """Of several pods of one job the GPUs are one number."""
+def test_jobs_of_a_pool_have_the_id_of_the_job_list(served: Served, place: Place) -> None:
+    """The GPUs of a job's pods are one sum."""
     place.apply(training("seen", resources={"gpu": 3}))
     place.running("seen")
     (job,) = served.until(
         "/jobs", lambda value: [item["status"] for item in value["items"]] == ["running"], namespace=place.namespace
     )["items"]
     here = {"jobId": job["jobId"], "name": "seen", "namespace": place.namespace, "kind": "training", "gpu": 3}
-    # Other tests' pods may still be going.
+    # Pods of other tests may still be terminating.
     value = served.until(f"/pools/{POOL}", lambda value: value["gpuUsed"] == 3 and value["jobs"] == [here])
     assert (value["gpuTotal"], value["gpuFree"]) == (256, 253)
 
 
-def test_whose_gpus_are_counted_is_named(served: Served, place: Place) -> None:
-    """In the first answer that counts a pod's GPUs its job has its name already, and its id."""
-    # Other tests' pods have to be gone: from then on the pool is this test's.
+def test_counted_gpus_come_with_the_name_of_their_job(served: Served, place: Place) -> None:
+    """The first answer that counts a pod's GPUs also contains the name and id of its job."""
+    # Pods of other tests must be gone: from then on only this test uses the pool.
     served.until(f"/pools/{POOL}", lambda value: value["gpuUsed"] == 0)
     for number in range(5):
         resources = {"limits": {"nvidia.com/gpu": "1"}}

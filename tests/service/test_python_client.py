@@ -1,4 +1,4 @@
-"""The Python SDK before the running service."""
+"""The Python SDK against the running service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.flaky_proxy import FlakyProxy, flaky
 from support.served import Served
 
 README = Path(__file__).resolve().parents[2] / "sdk" / "python" / "README.md"
-SOON = Retrying(attempts=4, pause=0.01, longest=0.02)
+FAST_RETRIES = Retrying(attempts=4, pause=0.01, longest=0.02)
 PATHS = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
 
 
@@ -43,15 +43,15 @@ def proxy(served: Served) -> Iterator[FlakyProxy]:
         yield found
 
 
-def placed(place: Place, document: dict[str, Any]) -> dict[str, Any]:
+def in_namespace(place: Place, document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "job": {**document["job"], "namespace": place.namespace}}
 
 
-def test_a_job_from_its_creation_to_its_end(client: Client, place: Place) -> None:
-    """Created of a mapping, found, paused, resumed, changed and deleted."""
-    checked = client.create_jobs(placed(place, training("a")), dry_run=True)
+def test_client_covers_the_life_of_a_job(client: Client, place: Place) -> None:
+    """Created from a mapping, found, paused, resumed, updated and deleted."""
+    checked = client.create_jobs(in_namespace(place, training("a")), dry_run=True)
     assert (checked.job_id, checked.status, place.names()) == (None, "validated", set())
-    made = client.create_jobs(placed(place, training("a")))
+    made = client.create_jobs(in_namespace(place, training("a")))
     assert (made.name, made.namespace, made.pool, made.status) == ("a", place.namespace, POOL, "pending")
     assert made.job_id is not None
     assert client.wait_for_job(made.job_id, "running", every=0.1, timeout=60) == "running"
@@ -63,14 +63,14 @@ def test_a_job_from_its_creation_to_its_end(client: Client, place: Place) -> Non
     )
     assert client.pause_job("a", namespace=place.namespace).status == "paused"
     assert client.resume_job(made.job_id).status == "resumed"
-    changed = client.update_job(made.job_id, placed(place, training("a", environment=image("v2"))), dry_run=True)
+    changed = client.update_job(made.job_id, in_namespace(place, training("a", environment=image("v2"))), dry_run=True)
     assert (changed.status, changed.plan.summary["replace"]) == ("validated", 1)
     assert client.delete_job(made.job_id, force=True).status == "terminating"
     place.until(lambda: "Job/a" not in place.names(), "the job goes")
 
 
-def test_lists_page_by_page(client: Client, place: Place) -> None:
-    several = [placed(place, inference(name)) for name in "abcde"]
+def test_client_iterates_over_pages(client: Client, place: Place) -> None:
+    several = [in_namespace(place, inference(name)) for name in "abcde"]
     batch = client.create_job_batch([*several, "kind: nonsense\n"])
     assert [item.name for item in batch.success] == list("abcde")
     assert [(item.index, item.error) for item in batch.failed] == [(5, "InvalidDocuments")]
@@ -82,8 +82,8 @@ def test_lists_page_by_page(client: Client, place: Place) -> None:
     assert {item.job_id for item in everything} == {item.job_id for item in batch.success}
 
 
-def test_errors_are_exceptions(served: Served, client: Client, place: Place) -> None:
-    """With what each of them has more than its status."""
+def test_client_raises_errors_as_exceptions(served: Served, client: Client, place: Place) -> None:
+    """Each exception has the fields of the error answer."""
     with pytest.raises(NotFound, match="there is no job") as lost:
         client.get_job("not-there")
     assert (lost.value.error, bool(lost.value.request_id)) == ("NotFound", True)
@@ -91,20 +91,20 @@ def test_errors_are_exceptions(served: Served, client: Client, place: Place) -> 
         client.create_jobs("kind: training\nversion: v0.1\n")
     assert all({"code", "message"} <= item.keys() for item in invalid.value.details)
     assert invalid.value.details
-    client.create_jobs(placed(place, compute("a")))
+    client.create_jobs(in_namespace(place, compute("a")))
     with pytest.raises(Conflict) as exists:
-        client.create_jobs(placed(place, compute("a")))
+        client.create_jobs(in_namespace(place, compute("a")))
     assert exists.value.error == "AlreadyExists"
     assert "a" in {item["name"] for item in exists.value.details}
     with Client(served.url, served.tokens["anna"]) as anna, pytest.raises(Forbidden):
-        anna.create_jobs(placed(place, compute("b")))
+        anna.create_jobs(in_namespace(place, compute("b")))
     with Client(served.url, "gpuctl_wrong") as nobody, pytest.raises(Unauthorized):
         nobody.list_jobs()
     assert client.check_right(resource="jobs", action="create", pool=POOL).allowed
 
 
-def test_nodes_and_their_labels(client: Client) -> None:
-    """Keys have a slash."""
+def test_client_reads_and_labels_nodes(client: Client) -> None:
+    """Keys contain a slash."""
     node, key = f"{POOL}-0", "example.com/sdk-python"
     try:
         assert client.set_node_label(node, key=key, value="a").label.value == "a"
@@ -125,32 +125,35 @@ def test_nodes_and_their_labels(client: Client) -> None:
 
 
 @pytest.mark.parametrize("trouble", [[503, 503], ["refused", 429], ["cut"]])
-def test_a_creation_is_carried_out_once(
+def test_retried_creation_happens_once(
     served: Served, place: Place, proxy: FlakyProxy, trouble: list[int | str]
 ) -> None:
-    """Also when it was carried out, and its answer lost."""
+    """Also if the request succeeded and its answer was lost."""
     proxy.plan = list(trouble)
-    with Client(proxy.url, served.tokens["admin"], retrying=SOON) as client:
-        made = client.create_jobs(placed(place, training("a")))
-        again = client.create_jobs(placed(place, training("b")), idempotency_key=place.namespace)
-        assert client.create_jobs(placed(place, training("b")), idempotency_key=place.namespace) == again
+    with Client(proxy.url, served.tokens["admin"], retrying=FAST_RETRIES) as client:
+        made = client.create_jobs(in_namespace(place, training("a")))
+        again = client.create_jobs(in_namespace(place, training("b")), idempotency_key=place.namespace)
+        assert client.create_jobs(in_namespace(place, training("b")), idempotency_key=place.namespace) == again
     assert proxy.failed == len(trouble)
     ids = {made.job_id, again.job_id}
     served.until("/jobs", lambda value: {item["jobId"] for item in value["items"]} == ids, namespace=place.namespace)
 
 
 @pytest.mark.slow
-def test_it_gives_up_before_a_service_that_stays_away(served: Served, proxy: FlakyProxy) -> None:
+def test_client_gives_up_after_its_attempts(served: Served, proxy: FlakyProxy) -> None:
     proxy.plan = [503] * 9
-    with Client(proxy.url, served.tokens["admin"], retrying=SOON) as client, pytest.raises(ServiceError, match="away"):
+    with (
+        Client(proxy.url, served.tokens["admin"], retrying=FAST_RETRIES) as client,
+        pytest.raises(ServiceError, match="away"),
+    ):
         client.list_jobs()
-    assert proxy.failed == SOON.attempts
+    assert proxy.failed == FAST_RETRIES.attempts
 
 
-def test_asyncio(served: Served, place: Place) -> None:
+def test_asyncio_client(served: Served, place: Place) -> None:
     async def work() -> list[str]:
         async with AsyncClient(served.url, served.tokens["admin"]) as client:
-            made = await asyncio.gather(*(client.create_jobs(placed(place, compute(name))) for name in "abc"))
+            made = await asyncio.gather(*(client.create_jobs(in_namespace(place, compute(name))) for name in "abc"))
             assert await client.wait_for_job(made[0].job_id or "", "running", every=0.1, timeout=60) == "running"
             with pytest.raises(NotFound):
                 await client.delete_job("not-there")
@@ -160,10 +163,10 @@ def test_asyncio(served: Served, place: Place) -> None:
 
 
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
-def test_logs_are_followed(served: Served, place: Place, proxy: FlakyProxy) -> None:
-    """Followed through a network that breaks: each line once, up to the end of the job."""
-    with Client(proxy.url, served.tokens["admin"], retrying=SOON) as client:
-        made = client.create_jobs(placed(place, training("a")))
+def test_client_follows_logs_over_a_broken_connection(served: Served, place: Place, proxy: FlakyProxy) -> None:
+    """Over a connection that breaks: each line once, until the job ends."""
+    with Client(proxy.url, served.tokens["admin"], retrying=FAST_RETRIES) as client:
+        made = client.create_jobs(in_namespace(place, training("a")))
         assert made.job_id is not None
         client.wait_for_job(made.job_id, "running", every=0.1, timeout=60)
         [pod] = place.running("a")
@@ -186,8 +189,8 @@ def test_logs_are_followed(served: Served, place: Place, proxy: FlakyProxy) -> N
             list(client.follow_logs("not-there"))
 
 
-def test_the_readme(served: Served, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its examples, one after the other; that of logs needs a job that ends."""
+def test_readme_code_runs(served: Served, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples in order, without that of logs, which needs a job that ends."""
     monkeypatch.setenv("GPUCTL_URL", served.url)
     monkeypatch.setenv("GPUCTL_TOKEN", served.tokens["admin"])
     monkeypatch.setenv("GPUCTL_NAMESPACE", place.namespace)

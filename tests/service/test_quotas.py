@@ -1,4 +1,4 @@
-"""``/quotas``: as the command line has them, of those namespaces that may be seen."""
+"""`/quotas`: the values of the command line, limited to the namespaces that the user may see."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def quotas(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Place:
-    """The quotas of the product's example, and of a team whose user asks; a pod counts in one of them."""
+    """The quotas of the product's example, and one of a team with users; a pod counts in one of them."""
     place = node_world.place(plane, tmp_path, capsys, monkeypatch)
     place.anywhere("apply", "-f", place.file(DOCUMENT))
     amounts = {"cpu": "2", "memory": "5Gi", "nvidia.com/gpu": "1"}
@@ -44,14 +44,14 @@ def quotas(
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "namespace": "elon-musk"}, "spec": spec}
     if place.api.get("Pod", "elon-musk", "held") is None:
         plane.create(pod)
-    place.until(lambda: _counted(place), "the quota to be counted")
+    place.until(lambda: _is_usage_counted(place), "the quota to be counted")
     served.until("/quotas", lambda value: value == _listed(place))
     return place
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tidied(plane: ControlPlane) -> Iterator[None]:
-    """The team has no quota afterwards."""
+def delete_quotas(plane: ControlPlane) -> Iterator[None]:
+    """Delete the quotas afterwards."""
     yield
     for namespace in DOCUMENT["users"]:
         plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", namespace)
@@ -61,30 +61,30 @@ def _listed(place: Place) -> Any:
     return place.anywhere("get", "quotas", "-o", "json").value
 
 
-def _counted(place: Place) -> bool:
+def _is_usage_counted(place: Place) -> bool:
     found = {item["namespace"]: item for item in _listed(place)["items"] if item["namespace"] in DOCUMENT["users"]}
     known = all(limit["used"] is not None for item in found.values() for limit in item["resources"])
     return known and found["elon-musk"]["gpuUsed"] == 1
 
 
-def test_the_list_is_that_of_the_command_line(served: Served, quotas: Place) -> None:
+def test_quota_list_equals_that_of_the_command_line(served: Served, quotas: Place) -> None:
     value = served.until("/quotas", lambda value: value == _listed(quotas))
-    # Other tests' namespaces may have quotas as well.
+    # Namespaces of other tests may have quotas as well.
     shown = [item["namespace"] for item in value["items"]]
     assert [namespace for namespace in shown if namespace in DOCUMENT["users"]] == ["elon-musk", "sam-altman", "team-a"]
     QuotaList.model_validate(value)
 
 
 @pytest.mark.parametrize("name", ["elon-musk", "sam-altman", "team-a", QUOTA])
-def test_each_is_that_of_the_command_line(name: str, served: Served, quotas: Place) -> None:
-    # Other tests' pods may still be going.
+def test_quota_details_equal_those_of_the_command_line(name: str, served: Served, quotas: Place) -> None:
+    # Pods of other tests may still be terminating.
     served.until(
         f"/quotas/{name}",
         lambda value: value == quotas.anywhere("describe", "quota", name, "-o", "json").value,
     )
 
 
-def test_used_total_and_percent(served: Served, quotas: Place) -> None:
+def test_quota_has_used_total_free_and_percent(served: Served, quotas: Place) -> None:
     value = served.get("/quotas/elon-musk")
     Quota.model_validate(value)
     shown = {
@@ -95,8 +95,8 @@ def test_used_total_and_percent(served: Served, quotas: Place) -> None:
     assert (value["name"], value["description"], value["gpuUsed"]) == (QUOTA, "团队资源配额配置", 1)
 
 
-def test_who_sees_which(served: Served, quotas: Place) -> None:
-    """What is not theirs is not there, in the same words as what is nowhere."""
+def test_users_see_only_quotas_of_their_namespaces(served: Served, quotas: Place) -> None:
+    """Quotas of other namespaces get the same 404 as quotas that do not exist."""
     for name in ("anna", "viktor"):
         everything = served.get("/quotas", name)
         assert [item["namespace"] for item in everything["items"]] == ["team-a"]
@@ -114,12 +114,12 @@ def test_who_sees_which(served: Served, quotas: Place) -> None:
 
 
 @pytest.mark.parametrize("path", ["/quotas", "/quotas/team-a"])
-def test_roles(path: str, served: Served, quotas: Place) -> None:
+def test_every_role_reads_quotas(path: str, served: Served, quotas: Place) -> None:
     for name, status in {"admin": 200, "anna": 200, "vera": 200, "viktor": 200, "": 401}.items():
         assert served.client(name).get(path).status_code == status, name
 
 
 @pytest.mark.parametrize("path", ["/quotas/..", "/quotas/%2e%2e", "/quotas/%2e%2e%2fnodes", "/quotas/", "/quotas/a%00b", "/quotas/" + "a" * 300])  # fmt: skip
-def test_paths_that_are_no_names(path: str, served: Served) -> None:
+def test_invalid_quota_paths_are_rejected(path: str, served: Served) -> None:
     answer = served.untidied("GET", path)
     assert (answer.status, answer.value["error"]) in {(400, "InvalidRequest"), (404, "NotFound")}

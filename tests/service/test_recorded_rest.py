@@ -1,4 +1,4 @@
-"""The command line with the answers of an earlier service: what it prints stays."""
+"""The command line with recorded answers of an earlier service: its output does not change."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def test_every_command_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in _NAMES if name != "login"])
-def test_answers_of_an_earlier_service(
+def test_output_for_recorded_answers_is_unchanged(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same is printed of answers that were recorded; a field that is new in each object changes nothing."""
+    """The output for recorded answers is unchanged, although each object has an additional, unknown field."""
     record, login = (Record.read(RECORDED / f"{name}.json") for name in (name, "login"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -56,7 +56,7 @@ def test_answers_of_an_earlier_service(
 
 @pytest.mark.skipif("REST_RECORDS" not in os.environ, reason="REST_RECORDS=DIRECTORY writes records")
 def test_write_records(remote: Remote, pytestconfig: pytest.Config) -> None:
-    """Run each command with a real service, and keep what the service answers."""
+    """Run each command with a real service and record its answers."""
     place, directory = remote.place, pytestconfig.invocation_params.dir / os.environ["REST_RECORDS"]
     directory.mkdir(parents=True, exist_ok=True)
     stuck = training("stuck", resources={"gpu": 999})

@@ -1,4 +1,6 @@
-"""What the cluster refuses, and what must not get out with it: policies, limits of pools, jobs of others."""
+"""Writes that are rejected by admission policies, pool limits or foreign objects, and what the rejection must not
+reveal.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ TEAM = "team-a"
 
 @pytest.fixture
 def no_v2(place: Place) -> Iterator[str]:
-    """A policy of the cluster that refuses jobs of an image; its message."""
+    """The message of an admission policy that rejects jobs with an image of tag v2."""
     name, message = f"{place.namespace}-no-v2", "v2 is not approved"
     spec = {
         "failurePolicy": "Fail",
@@ -51,8 +53,8 @@ def no_v2(place: Place) -> Iterator[str]:
         place.api.call("DELETE", f"{path}/{name}")
 
 
-def test_a_policy_refuses(served: Served, place: Place, no_v2: str) -> None:
-    """In its own words, and before the old job is touched."""
+def test_admission_policy_rejects_create_and_update(served: Served, place: Place, no_v2: str) -> None:
+    """The answer contains the policy's message, and the old job is not touched."""
     body = sent(training("a", environment=image("v2")), namespace=place.namespace)
     place.until(
         lambda: served.client().post("/jobs", json={**body, "dryRun": True}).status_code == 409, "the policy to hold"
@@ -69,7 +71,7 @@ def test_a_policy_refuses(served: Served, place: Place, no_v2: str) -> None:
     assert no_v2 in served.call("POST", "/plan", json=body)["errors"][0]
 
 
-def test_the_limits_of_a_pool_hold(served: Served, plane: ControlPlane, place: Place) -> None:
+def test_pool_limits_reject_jobs(served: Served, plane: ControlPlane, place: Place) -> None:
     plane.add_node("narrow-0", gpus=8)
     pool = {"name": "narrow", "nodes": ["narrow-0"], "quota": {"maxJobs": 1, "maxGpuPerJob": 2}}
     try:
@@ -86,8 +88,8 @@ def test_the_limits_of_a_pool_hold(served: Served, plane: ControlPlane, place: P
         plane.kubectl("delete", "node", "narrow-0")
 
 
-def test_objects_of_others_are_not_taken_over(served: Served, place: Place) -> None:
-    """A Deployment that somebody has made by hand has the name."""
+def test_foreign_objects_are_not_taken_over(served: Served, place: Place) -> None:
+    """A Deployment that another client created has the name."""
     place.create(
         {
             "apiVersion": "apps/v1",
@@ -111,7 +113,7 @@ def test_objects_of_others_are_not_taken_over(served: Served, place: Place) -> N
 
 
 @pytest.fixture
-def contested(plane: ControlPlane) -> Iterator[str]:
+def one_node_pool(plane: ControlPlane) -> Iterator[str]:
     """A pool of one node."""
     pool = "contested-rest"
     plane.add_node(f"{pool}-0", labels={"runwhere.ai/pool": pool}, gpus=8, cpu="64", memory="256Gi")
@@ -119,13 +121,13 @@ def contested(plane: ControlPlane) -> Iterator[str]:
     plane.kubectl("delete", "node", f"{pool}-0")
 
 
-def test_whom_a_job_would_evict_is_not_told_to_those_who_may_not_see_them(
-    served: Served, api: Api, place: Place, contested: str
+def test_evicted_jobs_are_named_only_to_users_who_may_see_them(
+    served: Served, api: Api, place: Place, one_node_pool: str
 ) -> None:
-    """That somebody's work would end is told and asked; whose it is only those learn who may see it."""
+    """The plan and the confirmation mention the eviction; they name the evicted job only to users who may see it."""
 
     def job(name: str, priority: str) -> dict[str, Any]:
-        return training(name, job={"name": name, "priority": priority}, resources={"pool": contested, "gpu": 8})
+        return training(name, job={"name": name, "priority": priority}, resources={"pool": one_node_pool, "gpu": 8})
 
     place.apply(job("secret-project", "low"))
     pods = place.running("secret-project")

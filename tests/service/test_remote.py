@@ -1,4 +1,4 @@
-"""The command line as a client of the service: what it prints is what it prints with a kubeconfig."""
+"""The command line as a client of the service: it prints what it prints with a kubeconfig."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.cluster_tools import POOL, inference, training
 from support.remote import Remote, settled
 
 
-def test_log_in_and_out(remote: Remote) -> None:
+def test_login_and_logout(remote: Remote) -> None:
     place = remote.place
     refused = remote.typed("get", "jobs", "--server", remote.served.url, code=3)
     assert refused.err == (
@@ -34,7 +34,7 @@ def test_log_in_and_out(remote: Remote) -> None:
     place.apply(training("a"))
     settled(remote, "a")
     assert [item["name"] for item in remote.same("get", "jobs", "-o", "json").value["items"]] == ["a"]
-    # A cluster that is named is asked all the same.
+    # An option that names a cluster takes precedence over the login.
     assert remote.typed("get", "jobs", "--context", "nowhere", code=3).err.startswith("error: ")
     assert remote.typed("get", "jobs", "--context", "x", "--server", remote.served.url, code=2)
     path.chmod(0o640)
@@ -49,7 +49,7 @@ def test_log_in_and_out(remote: Remote) -> None:
     remote.typed("logout", code=2)
 
 
-def test_a_token_that_is_not_accepted_is_not_kept(remote: Remote) -> None:
+def test_rejected_token_is_not_saved(remote: Remote) -> None:
     said = remote.login(token="gpuctl_wrong", code=3)
     assert said.err == (
         f"error: {remote.served.url} does not accept the token\n"
@@ -63,7 +63,7 @@ def test_a_token_that_is_not_accepted_is_not_kept(remote: Remote) -> None:
     assert "secret" not in remote.login(url="https://anna:secret@gpuctl.example.com", code=3).err
 
 
-def test_lists_are_the_same(remote: Remote) -> None:
+def test_job_lists_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     remote.place.apply(training("a"), inference("b"))
     settled(remote, "a", "b")
@@ -77,7 +77,7 @@ def test_lists_are_the_same(remote: Remote) -> None:
     remote.same("get", "pods", "b")
 
 
-def test_one_job_is_the_same(remote: Remote) -> None:
+def test_describe_and_why_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     stuck = training("stuck")
     stuck["resources"]["gpu"] = 999
@@ -93,11 +93,11 @@ def test_one_job_is_the_same(remote: Remote) -> None:
         remote.same(*command, "nope", "-o", "json", code=1)
 
 
-def test_what_may_not_be_seen_is_not_there(remote: Remote) -> None:
+def test_invisible_jobs_do_not_exist_for_the_user(remote: Remote) -> None:
     remote.place.apply(training("a"))
     settled(remote, "a")
     remote.login("anna")
-    # Hers may be there.
+    # Jobs of anna's own namespace may exist.
     seen = json.loads(remote.typed("get", "jobs", "-o", "json").out)["items"]
     assert {item["namespace"] for item in seen} <= {"team-a"}
     assert "no job" in remote.typed("why", "a", code=1).err
@@ -106,7 +106,7 @@ def test_what_may_not_be_seen_is_not_there(remote: Remote) -> None:
         assert remote.place.namespace not in line
 
 
-def test_commands_that_need_a_cluster_say_so(remote: Remote) -> None:
+def test_commands_that_need_a_cluster_are_rejected(remote: Remote) -> None:
     remote.login()
     for arguments in (("exec", "a", "--", "ls"), ("port-forward", "a", "80"), ("snapshot",)):
         said = remote.typed(*arguments, code=2)
@@ -115,7 +115,7 @@ def test_commands_that_need_a_cluster_say_so(remote: Remote) -> None:
     assert os.environ.get("GPUCTL_SERVER") is None
 
 
-def test_a_full_quota_is_waited_for(remote: Remote) -> None:
+def test_queue_option_creates_jobs_over_a_full_quota(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.limit(gpu="1")
@@ -131,7 +131,7 @@ def test_a_full_quota_is_waited_for(remote: Remote) -> None:
     )
 
 
-def test_documents_are_applied_with_their_plan(remote: Remote) -> None:
+def test_plans_and_results_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     path = place.file(training("a"), inference("b"))
@@ -149,7 +149,7 @@ def test_documents_are_applied_with_their_plan(remote: Remote) -> None:
     changed["resources"]["cpu"] = 3
     path = place.file(changed)
     remote.same("diff", "-f", path, code=1)
-    # What would end running work is asked first, and nobody can be asked here.
+    # Ending running work needs confirmation, and there is no terminal to ask.
     remote.same("apply", "-f", path, code=2)
     remote.same("apply", "-f", path, "-o", "json", code=2)
     before = place.uid("Job", "a")
@@ -159,7 +159,7 @@ def test_documents_are_applied_with_their_plan(remote: Remote) -> None:
     remote.same("create", "-f", path, code=1)
 
 
-def test_documents_with_errors_are_shown_where_they_stand(remote: Remote) -> None:
+def test_document_errors_name_file_and_line(remote: Remote) -> None:
     remote.login()
     path = remote.place.directory / "bad.yaml"
     path.write_text("kind: training\nversion: v0.1\njob:\n  name: a\nenvironment:\n  image: i\nresources:\n  gpus: x\n")
@@ -169,7 +169,7 @@ def test_documents_with_errors_are_shown_where_they_stand(remote: Remote) -> Non
     remote.same("apply", "-f", str(path.with_name("none.yaml")), code=1)
 
 
-def test_jobs_are_paused_resumed_and_deleted(remote: Remote) -> None:
+def test_pause_resume_and_delete_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(training("a"), training("b"), inference("c"))
@@ -186,7 +186,7 @@ def test_jobs_are_paused_resumed_and_deleted(remote: Remote) -> None:
     remote.same("rerun", "a", code=1)
     remote.typed("delete", "job", "a", *here)
     assert not place.exists("Job", "a")
-    # Who may only read changes nothing.
+    # A read-only user changes nothing.
     remote.login("vera")
     for arguments in (("pause", "c"), ("delete", "job", "c"), ("apply", "-f", place.file(training("d")))):
         assert remote.typed(*arguments, *here, code=3).err.startswith("error: vera may not")
@@ -194,7 +194,7 @@ def test_jobs_are_paused_resumed_and_deleted(remote: Remote) -> None:
     assert not place.exists("Job", "d")
 
 
-def test_nodes_pools_and_quotas_are_the_same(remote: Remote) -> None:
+def test_nodes_pools_and_quotas_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(training("a"))
@@ -209,12 +209,12 @@ def test_nodes_pools_and_quotas_are_the_same(remote: Remote) -> None:
         remote.same_anywhere(*command, code=None)
 
 
-def test_logs_are_the_same(remote: Remote) -> None:
+def test_logs_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     remote.place.apply(training("a"), inference("b"))
     settled(remote, "a", "b")
     [pod] = remote.place.pods("a")
-    # What a simulated container writes by itself grows from one command to the next.
+    # A simulated container's own log would grow between the two commands.
     remote.place.plane.write_log(remote.place.namespace, pod, "one\ntwo\nthree\n")
     for more in ((), ("-o", "json"), ("--timestamps", "--tail", "2"), ("--prefix",), ("-c", "nope")):
         near = remote.place.gpuctl("logs", "a", *more, code=None)
@@ -225,7 +225,7 @@ def test_logs_are_the_same(remote: Remote) -> None:
     assert "no job" in remote.typed("logs", "a", code=1).err
 
 
-def test_the_documented_commands(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_service_guide_work(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
     block = re.search(r"<!-- typed -->\n```bash\n(.*?)```", text, re.DOTALL)
     assert block is not None
@@ -238,8 +238,8 @@ def test_the_documented_commands(remote: Remote, tmp_path: Path, monkeypatch: py
         remote.typed(*arguments, text=remote.served.tokens["admin"] if "<" in line else "")
 
 
-class Stranger:
-    """Something else behind an address: answers everything with one answer, and notes what it was sent."""
+class OtherServer:
+    """A server other than the service: returns its answers in order, the last one repeatedly, and records the requests."""
 
     def __init__(self, answers: list[tuple[int, dict[str, str], bytes]]) -> None:
         self.heard: list[str] = []
@@ -267,9 +267,9 @@ class Stranger:
 
 
 @contextmanager
-def stranger(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Stranger]:
-    """Something else that answers so."""
-    found = Stranger(list(answers))
+def other_server(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[OtherServer]:
+    """Run a server with these answers."""
+    found = OtherServer(list(answers))
     try:
         yield found
     finally:
@@ -277,22 +277,22 @@ def stranger(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Stranger]:
         found.server.server_close()
 
 
-def test_what_is_no_service_is_told_so(remote: Remote) -> None:
+def test_login_to_another_server_fails_without_leaking_the_token(remote: Remote) -> None:
     token = "gpuctl_" + "x" * 43
-    with stranger((200, {}, b"<html>welcome</html>")) as other:
+    with other_server((200, {}, b"<html>welcome</html>")) as other:
         said = remote.login(url=other.url, token=token, code=3)
         assert said.err.startswith(f"error: the server at {other.url} returned status 200, and is not a gpuctl service")
         assert token not in said.err
-        with stranger((302, {"Location": f"{other.url}/elsewhere"}, b"")) as redirecting:
+        with other_server((302, {"Location": f"{other.url}/elsewhere"}, b"")) as redirecting:
             assert "returned a redirect" in remote.login(url=redirecting.url, token=token, code=3).err
-        # Nobody was sent the token but who it was meant for.
+        # The token was not sent to the target of the redirect.
         assert len(other.heard) == 1
-    with stranger((200, {"Content-Length": "99"}, b'{"allowed"')) as broken:
+    with other_server((200, {"Content-Length": "99"}, b'{"allowed"')) as broken:
         assert broken.url in remote.login(url=broken.url, token=token, code=3).err
     assert "cannot be reached" in remote.login(url="http://127.0.0.1:9", token=token, code=3).err
 
 
-def test_a_busy_an_older_and_a_failing_service(remote: Remote) -> None:
+def test_busy_incompatible_and_failing_services_are_reported(remote: Remote) -> None:
     busy = (429, {"Retry-After": "1"}, b'{"error": "TooManyRequests", "message": "the service is busy", "details": []}')
     well = (200, {}, b'{"allowed": true, "message": "x"}')
     lost = (404, {"Gpuctl-Unknown-Path": "true"}, b'{"error": "NotFound", "message": "no such path", "details": []}')
@@ -303,7 +303,7 @@ def test_a_busy_an_older_and_a_failing_service(remote: Remote) -> None:
         b'{"error": "Unreachable", "message": "the cluster cannot be reached", "details": [], "hint": "h"}',
     )
     expired = (401, {}, b'{"error": "Unauthorized", "message": "m", "details": []}')
-    with stranger(busy, well, lost, odd, away, expired) as service:
+    with other_server(busy, well, lost, odd, away, expired) as service:
         remote.login(url=service.url, token="gpuctl_x")
         assert len(service.heard) == 2
         assert "incompatible versions: gpuctl" in remote.typed("get", "jobs", code=3).err

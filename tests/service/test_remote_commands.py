@@ -1,4 +1,4 @@
-"""Every command by the service: it works as with a kubeconfig, or says what to do instead."""
+"""Every command through the service: it works as with a kubeconfig, or the error says what to do instead."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from support.rest_records import Answered, between
 
 
 class Same(NamedTuple):
-    """What is printed is the same, byte for byte but for ages, and so is the exit code.
+    """Output (except ages) and exit code equal those with a kubeconfig.
 
-    ``{file}``, ``{node}`` and ``{namespace}`` stand for what there is.
+    `{file}`, `{node}` and `{namespace}` are placeholders for existing objects.
     """
 
     calls: tuple[str, ...]
 
 
-class Refused(NamedTuple):
-    """It does not work, and a sentence says what to do."""
+class Rejected(NamedTuple):
+    """The command is rejected, and the error says what to do."""
 
     call: str
     says: str
     code: int = 1
 
 
-class HeldBy(NamedTuple):
-    """It works, which tests of its own hold."""
+class CoveredBy(NamedTuple):
+    """The command works; separate tests cover it."""
 
     tests: tuple[str, ...]
 
 
-class OfFiles(NamedTuple):
-    """It asks nobody: with --server it says so."""
+class NeedsNoService(NamedTuple):
+    """The command needs no service; with --server the error says so."""
 
     call: str
 
 
-_USAGE = ("test_remote_usage.py::test_usage_by_the_service",)
+_USAGE = ("test_remote_usage.py::test_usage_commands_print_the_same_as_with_the_database",)
 _KUBECONFIG = "name a cluster with --context or --kubeconfig"
 _FORMATS = ("", "-o json", "-o yaml", "-o name", "-o wide", "--no-headers")
 _TEXTS = ("", "-o json", "-o yaml")
@@ -57,7 +57,7 @@ def _each(command: str, formats: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
     return tuple(f"{command} {form}".strip() for form in formats)
 
 
-TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
+TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     "get jobs": Same((*_each("get jobs"), "get jobs --jobs", "get jobs b --kind inference", "get jobs nope")),
     "get pods": Same((*_each("get pods"), "get pods a --status running")),
     "get pools": Same((*_each("get pools"), f"get pools {POOL}", "get pools nope")),
@@ -112,10 +112,14 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
             "history no",
         )
     ),
-    "logs": HeldBy(
-        ("test_logs_are_followed", "test_logs_of_pods_that_come_and_go", "test_a_reader_of_logs_that_goes_away")
+    "logs": CoveredBy(
+        (
+            "test_followed_logs_equal_those_with_a_kubeconfig",
+            "test_logs_follow_replacement_pods",
+            "test_logs_end_when_the_output_pipe_closes",
+        )
     ),
-    "wait": HeldBy(("test_waiting", "test_a_wait_that_is_too_long")),
+    "wait": CoveredBy(("test_wait_equals_that_with_a_kubeconfig", "test_wait_ends_at_its_timeout_or_by_interrupt")),
     "fit": Same(
         (
             "fit -f {file}",
@@ -132,51 +136,64 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "diff": Same(
         ("diff -f {file}", "diff -f {file} -o json", "diff -f {large}", "diff -f {bad}", "diff -f {directory}")
     ),
-    "apply": HeldBy(("test_apply", "test_apply_a_directory", "test_apply_waits", "test_sets_are_refused")),
-    "create": HeldBy(("test_create",)),
-    "delete": HeldBy(("test_delete_documents", "test_pools_and_quotas_are_deleted", "test_namespaces_are_not_deleted")),
-    "recover": HeldBy(("test_recover",)),
-    "pause": HeldBy(("test_pause_resume_rerun",)),
-    "resume": HeldBy(("test_pause_resume_rerun",)),
-    "rollback": HeldBy(("test_rollback",)),
-    "rerun": HeldBy(("test_pause_resume_rerun",)),
-    "label node": HeldBy(("test_nodes_are_labelled",)),
-    "add node": HeldBy(("test_nodes_join_and_leave_pools",)),
-    "remove node": HeldBy(("test_nodes_join_and_leave_pools",)),
-    "snapshot": Refused("snapshot", _KUBECONFIG, 2),
-    "drift": Refused("drift {file}", _KUBECONFIG, 2),
-    "exec": Refused("exec a -- ls", _KUBECONFIG, 2),
-    "port-forward": Refused("port-forward a 80", _KUBECONFIG, 2),
-    "impact": Refused("impact --from HEAD {file} --server {url}", "leave --server out", 2),
-    "init": OfFiles("init training"),
-    "explain": OfFiles("explain training"),
-    "schema": OfFiles("schema training"),
-    "validate": OfFiles("validate {file}"),
-    "fmt": OfFiles("fmt {file}"),
-    "render": OfFiles("render {file}"),
-    "build": OfFiles("build {file}"),
-    "serve": OfFiles("serve"),
-    "usage top": HeldBy(_USAGE),
-    "usage cluster": HeldBy(_USAGE),
-    "usage namespaces": HeldBy(_USAGE),
-    "usage labels": HeldBy(_USAGE),
-    "usage workloads": HeldBy(_USAGE),
-    "usage nodes": HeldBy(_USAGE),
-    "usage models": HeldBy(_USAGE),
-    "usage waste": HeldBy(_USAGE),
-    "usage report": HeldBy(_USAGE),
-    "usage idle": OfFiles("usage idle"),
-    "usage export": OfFiles("usage export copy.db"),
-    "usage import": OfFiles("usage import {file}"),
-    "usage sql": OfFiles("usage sql 1"),
-    "usage collect": OfFiles("usage collect"),
-    "usage rollup": OfFiles("usage rollup --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"),
-    "login": OfFiles("login {url}"),
-    "logout": OfFiles("logout"),
-    "completion": OfFiles("completion bash"),
-    "version": OfFiles("version"),
+    "apply": CoveredBy(
+        (
+            "test_apply_equals_that_with_a_kubeconfig",
+            "test_apply_of_a_directory_equals_that_with_a_kubeconfig",
+            "test_apply_wait_equals_that_with_a_kubeconfig",
+            "test_unsupported_apply_options_are_rejected",
+        )
+    ),
+    "create": CoveredBy(("test_create_equals_that_with_a_kubeconfig",)),
+    "delete": CoveredBy(
+        (
+            "test_delete_of_documents_equals_that_with_a_kubeconfig",
+            "test_delete_of_pools_and_quotas_equals_that_with_a_kubeconfig",
+            "test_namespaces_are_not_deleted_by_the_service",
+        )
+    ),
+    "recover": CoveredBy(("test_recover_equals_that_with_a_kubeconfig",)),
+    "pause": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
+    "resume": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
+    "rollback": CoveredBy(("test_rollback_equals_that_with_a_kubeconfig",)),
+    "rerun": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
+    "label node": CoveredBy(("test_label_node_equals_that_with_a_kubeconfig",)),
+    "add node": CoveredBy(("test_add_and_remove_node_change_pools",)),
+    "remove node": CoveredBy(("test_add_and_remove_node_change_pools",)),
+    "snapshot": Rejected("snapshot", _KUBECONFIG, 2),
+    "drift": Rejected("drift {file}", _KUBECONFIG, 2),
+    "exec": Rejected("exec a -- ls", _KUBECONFIG, 2),
+    "port-forward": Rejected("port-forward a 80", _KUBECONFIG, 2),
+    "impact": Rejected("impact --from HEAD {file} --server {url}", "leave --server out", 2),
+    "init": NeedsNoService("init training"),
+    "explain": NeedsNoService("explain training"),
+    "schema": NeedsNoService("schema training"),
+    "validate": NeedsNoService("validate {file}"),
+    "fmt": NeedsNoService("fmt {file}"),
+    "render": NeedsNoService("render {file}"),
+    "build": NeedsNoService("build {file}"),
+    "serve": NeedsNoService("serve"),
+    "usage top": CoveredBy(_USAGE),
+    "usage cluster": CoveredBy(_USAGE),
+    "usage namespaces": CoveredBy(_USAGE),
+    "usage labels": CoveredBy(_USAGE),
+    "usage workloads": CoveredBy(_USAGE),
+    "usage nodes": CoveredBy(_USAGE),
+    "usage models": CoveredBy(_USAGE),
+    "usage waste": CoveredBy(_USAGE),
+    "usage report": CoveredBy(_USAGE),
+    "usage idle": NeedsNoService("usage idle"),
+    "usage export": NeedsNoService("usage export copy.db"),
+    "usage import": NeedsNoService("usage import {file}"),
+    "usage sql": NeedsNoService("usage sql 1"),
+    "usage collect": NeedsNoService("usage collect"),
+    "usage rollup": NeedsNoService("usage rollup --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"),
+    "login": NeedsNoService("login {url}"),
+    "logout": NeedsNoService("logout"),
+    "completion": NeedsNoService("completion bash"),
+    "version": NeedsNoService("version"),
 }
-"""Every command -> what becomes of it when the service is asked. `query` is `get` by another name."""
+"""Every command -> its behaviour with the service. `query` is another name of `get`."""
 
 
 def _commands(group: click.Group, context: click.Context, *names: str) -> Iterator[str]:
@@ -189,29 +206,29 @@ def _commands(group: click.Group, context: click.Context, *names: str) -> Iterat
             yield " ".join((*names, name))
 
 
-def test_every_command_has_a_row() -> None:
+def test_table_has_every_command() -> None:
     there = {name.replace("query ", "get ") for name in _commands(cli, click.Context(cli))}
     assert there == set(TABLE)
     for row in TABLE.values():
-        for name in row.tests if isinstance(row, HeldBy) else ():
+        for name in row.tests if isinstance(row, CoveredBy) else ():
             file, _, test = name.rpartition("::")
             assert test in globals() or f"def {test}(" in Path(__file__).with_name(file).read_text(), name
 
 
 class World(NamedTuple):
-    """What the rows of the table are about."""
+    """A command line that uses the service, and the values of the table's placeholders."""
 
     remote: Remote
     values: dict[str, str]
 
     def arguments(self, call: str) -> list[str]:
-        """A command with what its names stand for."""
+        """Return the arguments of a call with its placeholders filled in."""
         return [word.format(**self.values) for word in call.split()]
 
 
 @pytest.fixture
 def world(remote: Remote) -> World:
-    """Two jobs that run and one that cannot, seen by an administrator without a kubeconfig."""
+    """Two running jobs and a pending one, for an admin without a kubeconfig."""
     remote.login()
     place = remote.place
     stuck = training("stuck")
@@ -249,34 +266,34 @@ def _takes_namespace(call: str) -> bool:
     return any("-n" in parameter.opts for parameter in command.params)
 
 
-def test_what_is_looked_at_is_the_same(world: World) -> None:
-    for words in _looks(world):
+def test_reading_commands_print_the_same_as_with_a_kubeconfig(world: World) -> None:
+    for words in _compared_commands(world):
         world.remote.same_anywhere(*words, code=None)
 
 
-def test_what_a_newer_service_answers_is_shown_the_same(world: World) -> None:
-    """Each object in its answers has a field that this command line does not know."""
+def test_unknown_fields_in_answers_change_no_output(world: World) -> None:
+    """Each object in the answers has a field that this command line does not know."""
     with between(world.remote.served.url, Answered.renewed) as url:
         world.remote.login(url=url)
-        for words in _looks(world):
+        for words in _compared_commands(world):
             world.remote.same_anywhere(*words, code=None, server=url)
 
 
-def _looks(world: World) -> Iterator[list[str]]:
-    """Yield the commands that print the same by both ways."""
+def _compared_commands(world: World) -> Iterator[list[str]]:
+    """Yield the commands that print the same with the service and with a kubeconfig."""
     for row in TABLE.values():
         for call in row.calls if isinstance(row, Same) else ():
             words = world.arguments(call)
             yield words + (["-n", world.remote.place.namespace] if _takes_namespace(call) else [])
 
 
-def test_what_is_refused_says_what_to_do(world: World) -> None:
+def test_rejected_commands_say_what_to_do(world: World) -> None:
     for row in TABLE.values():
-        if isinstance(row, Refused):
+        if isinstance(row, Rejected):
             said = world.remote.typed(*world.arguments(row.call), code=row.code)
             assert row.says in said.err, said.err
-        elif isinstance(row, OfFiles):
-            # A family says which of its commands.
+        elif isinstance(row, NeedsNoService):
+            # For a group of commands the error names the subcommand.
             name = " ".join(row.call.split()[: 2 if row.call.startswith("usage ") else 1])
             said = world.remote.typed("--server", world.remote.served.url, *world.arguments(row.call), code=2)
             assert said.err.endswith(f"`gpuctl {name}` does not use a service: leave --server out.\n"), said.err
@@ -285,8 +302,8 @@ def test_what_is_refused_says_what_to_do(world: World) -> None:
         assert "leave --server out" in said.err
 
 
-def test_logs_are_followed(remote: Remote) -> None:
-    """Each line once, from the last run on to pods that take the place of others; as with a kubeconfig."""
+def test_followed_logs_equal_those_with_a_kubeconfig(remote: Remote) -> None:
+    """Each line once, from the last run to replacement pods, as with a kubeconfig."""
     remote.login()
     place = remote.place
     place.apply(training("a"))
@@ -299,7 +316,7 @@ def test_logs_are_followed(remote: Remote) -> None:
     for near, far in pairs:
         for command in (near, far):
             command.until(b"old 2" if "--grep=[135]" not in command.arguments else b"old 1")
-    # The bytes of a line are printed as they are, also if they are not UTF-8.
+    # The bytes of a line are printed unchanged, also if they are not UTF-8.
     place.plane.write_log(place.namespace, pod, b"new 3\nnew 4 caf\xe9\nnew 5\n")
     for near, far in pairs:
         near.until(b"new 5")
@@ -309,7 +326,7 @@ def test_logs_are_followed(remote: Remote) -> None:
         assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err)
         assert far.err == b"note: training/a has finished\n"
     assert pairs[1][1].out == b"old 1\nold 2\nnew 3\nnew 4 caf\xe9\nnew 5\n"
-    # What has ended is shown whole, and ends.
+    # The log of a finished job is printed completely, and the command ends.
     for option, note in (("--tail=all", b""), ("-f", b"note: training/a has finished\n")):
         call = ("logs", "a", option, "-n", place.namespace)
         near, far = Command(*call), remote.start(*call)
@@ -318,7 +335,7 @@ def test_logs_are_followed(remote: Remote) -> None:
     remote.same("logs", "a", "-f", "-c", "nope", code=1)
 
 
-def test_logs_of_pods_that_come_and_go(remote: Remote) -> None:
+def test_logs_follow_replacement_pods(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(inference("b"))
@@ -337,14 +354,14 @@ def test_logs_of_pods_that_come_and_go(remote: Remote) -> None:
     command.until(f"note: {new} is new\n".encode())
     assert other.end() == 0
     assert other.out == b"old\n"
-    # How a pod that is deleted ends is seen, or that it is gone already.
+    # The end of a deleted pod is reported, or that the pod is already gone.
     assert re.fullmatch(f"note: pod {old} (is gone|failed: exit code 143)\n", other.err.decode())
     command.process.send_signal(signal.SIGINT)
     assert command.end() == 130
     assert command.out.decode().endswith(f"\n{new[-5:]} | new 2\n")
 
 
-def test_a_reader_of_logs_that_goes_away(remote: Remote) -> None:
+def test_logs_end_when_the_output_pipe_closes(remote: Remote) -> None:
     remote.login()
     remote.place.apply(training("a"))
     settled(remote, "a")
@@ -355,7 +372,7 @@ def test_a_reader_of_logs_that_goes_away(remote: Remote) -> None:
     assert (result.stdout, result.stderr) == ("only line\n", "exit 141\n")
 
 
-def test_waiting(remote: Remote) -> None:
+def test_wait_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     here = ("-n", place.namespace)
@@ -384,7 +401,7 @@ def test_waiting(remote: Remote) -> None:
     assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err) == (0, b"training/good is deleted\n", b"")
 
 
-def test_a_wait_that_is_too_long(remote: Remote) -> None:
+def test_wait_ends_at_its_timeout_or_by_interrupt(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(training("a"))
@@ -399,31 +416,31 @@ def test_a_wait_that_is_too_long(remote: Remote) -> None:
     assert "anna may not" in remote.typed("wait", "a", "--for=done", "-n", place.namespace, code=3).err
 
 
-def _lines(text: str) -> list[str]:
-    """The lines of an output in one order: what is done at the same time is done in any."""
+def _sorted_lines(text: str) -> list[str]:
+    """Return the lines of an output sorted: concurrent steps finish in any order."""
     return sorted(timeless(text).splitlines())
 
 
-def _alike(near: str, far: str) -> bool:
-    """Whether outputs are the same but for the name of the job, and for times."""
+def _same_but_job_name(near: str, far: str) -> bool:
+    """Return True if the outputs are equal except for the job's name and times."""
     return timeless(re.sub(r"\bfar\b", "near", far)) == timeless(near)
 
 
-def test_apply(remote: Remote) -> None:
+def test_apply_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     here = ("-n", place.namespace)
     for changes in ({}, {"resources": {"gpu": 2}}):
         near = place.gpuctl("apply", "-f", place.file(training("near", **changes), name="near.yaml"), "--yes")
         far = remote.typed("apply", "-f", place.file(training("far", **changes), name="far.yaml"), "--yes", *here)
-        assert _alike(near.out, far.out), far.out
-        assert _alike(near.err, far.err), far.err
-        # What a plan says of a job rests on how far it is.
+        assert _same_but_job_name(near.out, far.out), far.out
+        assert _same_but_job_name(near.err, far.err), far.err
+        # The plan depends on the job's state.
         place.running("near", "far")
 
 
-def test_apply_a_directory(remote: Remote) -> None:
-    """Files, directories below, several documents in one, and what is not ours is left alone with the same note."""
+def test_apply_of_a_directory_equals_that_with_a_kubeconfig(remote: Remote) -> None:
+    """Files, subdirectories, several documents in one file; objects of other kinds are skipped with the same note."""
     remote.login()
     place = remote.place
     for name in ("near", "far"):
@@ -435,19 +452,19 @@ def test_apply_a_directory(remote: Remote) -> None:
         (below / "link.yaml").symlink_to(place.file(training("elsewhere"), name="elsewhere.yaml"))
     near = place.gpuctl("apply", "-f", str(place.directory / "near"))
     far = remote.typed("apply", "-f", str(place.directory / "far"), "-n", place.namespace)
-    assert _lines(far.out.replace("far", "near")) == _lines(near.out)
+    assert _sorted_lines(far.out.replace("far", "near")) == _sorted_lines(near.out)
     assert timeless(far.err.replace("far", "near")) == timeless(near.err)
     assert "is a link to a file outside" in far.err
     assert far.out.count("created") == near.out.count("created") > 3
 
 
-def test_apply_waits(remote: Remote) -> None:
+def test_apply_wait_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     here = ("-n", place.namespace)
     near = place.gpuctl("apply", "-f", place.file(training("near"), name="near.yaml"), "--wait")
     far = remote.typed("apply", "-f", place.file(training("far"), name="far.yaml"), "--wait", *here)
-    assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    assert (_same_but_job_name(near.out, far.out), far.err) == (True, near.err)
     place.until(lambda: place.get("Job", "far")["status"].get("ready") == 1, "the Job to know it")
     for name in ("near", "far"):
         large = training(f"{name}-large")
@@ -457,10 +474,10 @@ def test_apply_waits(remote: Remote) -> None:
     near = place.gpuctl("apply", "-f", str(place.directory / "near-large.yaml"), *options, code=1)
     far = remote.typed("apply", "-f", str(place.directory / "far-large.yaml"), *options, *here, code=1)
     assert "did not start within 3 s" in far.err
-    assert _alike(near.err, far.err), (near.err, far.err)
+    assert _same_but_job_name(near.err, far.err), (near.err, far.err)
 
 
-def test_sets_are_refused(remote: Remote) -> None:
+def test_unsupported_apply_options_are_rejected(remote: Remote) -> None:
     remote.login()
     path = remote.place.file(training("x"))
     for more in (("--set", "team"), ("--set", "team", "--prune"), ("--prune",), ("--allow-empty",)):
@@ -474,17 +491,17 @@ def test_sets_are_refused(remote: Remote) -> None:
     assert not remote.place.exists("Job", "x")
 
 
-def test_create(remote: Remote) -> None:
+def test_create_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     near = place.gpuctl("create", "-f", place.file(training("near"), name="near.yaml"))
     far = remote.typed("create", "-f", place.file(training("far"), name="far.yaml"), "-n", place.namespace)
-    assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    assert (_same_but_job_name(near.out, far.out), far.err) == (True, near.err)
     for form in ("text", "json"):
         remote.same("create", "-f", str(place.directory / "far.yaml"), "-o", form, code=1)
 
 
-def test_delete_documents(remote: Remote) -> None:
+def test_delete_of_documents_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     here = ("-n", place.namespace)
@@ -494,12 +511,12 @@ def test_delete_documents(remote: Remote) -> None:
     settled(remote, "near", "near-b", "far", "far-b")
     near = place.gpuctl("delete", "-f", files[0], "--yes")
     far = remote.typed("delete", "-f", files[1], "--yes", *here)
-    assert _lines(far.out.replace("far", "near")) == _lines(near.out)
+    assert _sorted_lines(far.out.replace("far", "near")) == _sorted_lines(near.out)
     assert far.err == near.err
     assert not place.exists("Job", "far")
     remote.same("delete", "-f", files[1])
     remote.same("delete", "-f", files[1], "-o", "json")
-    # Who may only read deletes nothing.
+    # A read-only user deletes nothing.
     place.gpuctl("apply", "-f", files[0])
     remote.login("vera")
     assert remote.typed("delete", "-f", files[0], "--yes", *here, code=3).err.startswith("error: vera may not")
@@ -514,7 +531,7 @@ def _quota(name: str, user: str) -> dict[str, object]:
     return {"kind": "quota", "version": "v0.1", "quota": {"name": name}, "users": {user: {"gpu": 4}}}
 
 
-def test_pools_and_quotas_are_deleted(remote: Remote) -> None:
+def test_delete_of_pools_and_quotas_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     user = place.namespace
@@ -530,7 +547,7 @@ def test_pools_and_quotas_are_deleted(remote: Remote) -> None:
     for typed in (place.anywhere, remote.typed):
         place.anywhere("apply", "-f", place.file(_quota("team", user)))
         outputs.append(typed("delete", "quota", user, "--yes"))
-    assert (_lines(outputs[1].out), outputs[1].err) == (_lines(outputs[0].out), outputs[0].err)
+    assert (_sorted_lines(outputs[1].out), outputs[1].err) == (_sorted_lines(outputs[0].out), outputs[0].err)
     for kind in ("pool", "quota"):
         near = place.anywhere("delete", kind, "nope", code=1)
         far = remote.typed("delete", kind, "nope", code=1)
@@ -542,7 +559,7 @@ def test_pools_and_quotas_are_deleted(remote: Remote) -> None:
     )
 
 
-def test_namespaces_are_not_deleted(remote: Remote) -> None:
+def test_namespaces_are_not_deleted_by_the_service(remote: Remote) -> None:
     remote.login()
     for call in (("delete", "namespace", "x"), ("delete", "quota", "x", "--namespace-too")):
         said = remote.typed(*call, code=2)
@@ -550,7 +567,7 @@ def test_namespaces_are_not_deleted(remote: Remote) -> None:
         assert _KUBECONFIG in said.err
 
 
-def test_recover(remote: Remote) -> None:
+def test_recover_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     near = remote.place.gpuctl("recover")
     far = remote.typed("recover", "-n", remote.place.namespace)
@@ -561,7 +578,7 @@ def test_recover(remote: Remote) -> None:
     assert "this needs the role admin" in remote.typed("recover", "-n", "team-a", code=3).err
 
 
-def test_pause_resume_rerun(remote: Remote) -> None:
+def test_pause_resume_and_rerun_equal_those_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     place.apply(training("near"), training("far"), training("near-done", job=outcome("complete")))
@@ -579,15 +596,15 @@ def test_pause_resume_rerun(remote: Remote) -> None:
     for command in ("pause", "resume"):
         near = place.gpuctl(command, "near")
         far = remote.typed(command, "far", "-n", place.namespace)
-        assert (_alike(near.out, far.out), far.err) == (True, near.err)
+        assert (_same_but_job_name(near.out, far.out), far.err) == (True, near.err)
     near = place.gpuctl("rerun", "near-done", "--yes")
     far = remote.typed("rerun", "far-done", "--yes", "-n", place.namespace)
-    assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    assert (_same_but_job_name(near.out, far.out), far.err) == (True, near.err)
     remote.same("rerun", "nope", code=1)
 
 
-def test_rollback(remote: Remote) -> None:
-    """The same plan, question and result; asked by the service of a document that its sender may submit."""
+def test_rollback_equals_that_with_a_kubeconfig(remote: Remote) -> None:
+    """The same plan, confirmation and result; the service checks that the user may submit the document."""
     remote.login()
     place = remote.place
     here = ("-n", place.namespace)
@@ -599,10 +616,10 @@ def test_rollback(remote: Remote) -> None:
         code = 2 if not more else 0
         near = place.gpuctl("rollback", "near", *more, code=code)
         far = remote.typed("rollback", "far", *more, *here, code=code)
-        assert _alike(near.out, far.out), (near.out, far.out)
+        assert _same_but_job_name(near.out, far.out), (near.out, far.out)
         told = [line for line in near.err.splitlines() if not line.startswith(("@@", "---", "+", "-", " "))]
         told = [line for line in told if line != "  = nothing was changed"]
-        assert _alike("\n".join(told), "\n".join(far.err.splitlines()[: len(told)])), (near.err, far.err)
+        assert _same_but_job_name("\n".join(told), "\n".join(far.err.splitlines()[: len(told)])), (near.err, far.err)
     image = place.get("Deployment", "far")["spec"]["template"]["spec"]["containers"][0]["image"]
     assert image == "registry.example.com/inference:v1"
     remote.same("rollback", "nope", code=1)
@@ -612,7 +629,7 @@ def test_rollback(remote: Remote) -> None:
     assert remote.typed("rollback", "far", "--yes", *here, code=3).err.startswith("error: vera may not")
 
 
-def test_nodes_are_labelled(remote: Remote) -> None:
+def test_label_node_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.login()
     place = remote.place
     near, far = f"{POOL}-2", f"{POOL}-3"
@@ -623,7 +640,7 @@ def test_nodes_are_labelled(remote: Remote) -> None:
         assert theirs.out.replace(far, near) == ours.out.replace(far, near)
         assert theirs.err.replace(far, near) == ours.err.replace(far, near)
 
-    # A first attempt may have left them.
+    # An earlier run may have left these labels.
     place.plane.kubectl("label", "node", near, far, "example.com/kept-", "example.com/new-")
     both("NODE", "example.com/kept=1")
     both("NODE", "example.com/kept=1", "-o", "json")
@@ -641,7 +658,7 @@ def test_nodes_are_labelled(remote: Remote) -> None:
 
 @pytest.fixture
 def joining(remote: Remote) -> Iterator[dict[str, str]]:
-    """Two nodes of no pool, for as long as the test lasts."""
+    """Two nodes without a pool, deleted after the test."""
     nodes = {name: f"{name}-{remote.place.namespace}"[:50] for name in ("near", "far")}
     for node in nodes.values():
         remote.place.plane.add_node(node, gpus=8)
@@ -649,7 +666,7 @@ def joining(remote: Remote) -> Iterator[dict[str, str]]:
     remote.place.plane.kubectl("delete", "node", *nodes.values())
 
 
-def test_nodes_join_and_leave_pools(remote: Remote, joining: dict[str, str]) -> None:
+def test_add_and_remove_node_change_pools(remote: Remote, joining: dict[str, str]) -> None:
     remote.login()
     place, nodes = remote.place, joining
     place.anywhere("apply", "-f", place.file(_pool("joined")))
@@ -671,7 +688,7 @@ def test_nodes_join_and_leave_pools(remote: Remote, joining: dict[str, str]) -> 
     both("remove", "node", "NODE", "--pool", "joined", code=1)
     remote.login("anna")
     assert "may not update pools" in remote.typed("add", "node", nodes["far"], "--pool", "joined", code=3).err
-    # An administrator of one pool neither takes nodes from others nor hears of them.
+    # An admin limited to a pool can neither add nodes of other pools nor learn that they exist.
     remote.login("paula")
     assert "may not update pools" in remote.typed("add", "node", nodes["far"], "--pool", "joined", code=3).err
     said = remote.typed("add", "node", nodes["far"], "--pool", POOL, code=1).err

@@ -1,4 +1,4 @@
-"""Completion of names through the service, without a kubeconfig."""
+"""Shell completion of names through the service, without a kubeconfig."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.remote import Remote
 
 
 @pytest.mark.parametrize("options", [(), ("--server",)], ids=["login", "--server"])
-def test_names_by_the_service(
+def test_names_are_completed_from_the_service(
     options: tuple[str, ...], remote: Remote, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.apply(training("sft-7b"))

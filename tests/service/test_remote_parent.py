@@ -1,4 +1,4 @@
-"""The previous commit's command line with this service."""
+"""The command line of the previous commit with this service."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from support.cluster_tools import POOL, inference, training
 from support.remote import Remote, settled
 
 ROOT = Path(__file__).parents[2]
-_PRIVATE = "compiler/gpuctl/usecases/wire.py"
-"""In commits whose command line speaks a protocol of its own with the service of the same commit."""
+_PRIVATE_PROTOCOL = "compiler/gpuctl/usecases/wire.py"
+"""Exists in commits whose command line uses a private protocol with the service of the same commit."""
 _COMMANDS = (
     "get jobs -n {namespace}",
     "get jobs -n {namespace} -o json",
@@ -54,10 +54,10 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the previous commit's package; skipped without such a commit, or with an older protocol."""
+    """The directory of the previous commit's package; skipped if that commit is missing or uses the private protocol."""
     if _git("rev-parse", "--verify", "HEAD^").returncode:
         pytest.skip("left out: this clone does not have the previous commit (`git fetch --deepen=1`)")
-    if _git("cat-file", "-e", f"HEAD^:{_PRIVATE}").returncode == 0:
+    if _git("cat-file", "-e", f"HEAD^:{_PRIVATE_PROTOCOL}").returncode == 0:
         pytest.skip("left out: the previous commit's command line does not use the REST API alone")
     directory = tmp_path_factory.mktemp("parent")
     with tarfile.open(fileobj=BytesIO(_git("archive", "HEAD^", "compiler").stdout)) as archive:
@@ -65,8 +65,8 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "compiler"
 
 
-def test_the_previous_command_line(parent: Path, remote: Remote, tmp_path: Path) -> None:
-    """Its commands have the exit codes of this one's."""
+def test_commands_of_the_previous_commit_work(parent: Path, remote: Remote, tmp_path: Path) -> None:
+    """Its commands exit with the codes of the current command line."""
     remote.login()
     place = remote.place
     place.apply(training("a"), inference("b"))

@@ -1,4 +1,4 @@
-"""What people without a kubeconfig meet: services that restart, proxies, other platforms, addresses that are wrong."""
+"""Connection problems of clients without a kubeconfig: restarts, proxies, wrong addresses, other platform documents."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from support.remote import Remote, settled
 
 
 @pytest.fixture
-def way(remote: Remote) -> Iterator[CutWay]:
-    """A way to the service that can be cut; somebody has logged in by it."""
+def breakable_connection(remote: Remote) -> Iterator[CutWay]:
+    """A connection to the service that the test can cut; the command line has logged in through it."""
     made = CutWay(remote.served.url)
     remote.login(url=made.url)
     yield made
     made.close()
 
 
-def test_a_log_outlives_the_service(remote: Remote, way: CutWay) -> None:
-    """Each line comes once, whenever the service, or the way to it, goes away and comes back."""
+def test_followed_log_survives_interruptions(remote: Remote, breakable_connection: CutWay) -> None:
+    """Each line is printed once, also after the service or the connection was interrupted."""
     place = remote.place
     place.apply(training("a"))
     settled(remote, "a")
@@ -35,13 +35,13 @@ def test_a_log_outlives_the_service(remote: Remote, way: CutWay) -> None:
     place.plane.write_log(place.namespace, pod, "".join(f"line {number}\n" for number in range(100)))
     command = remote.start("logs", "a", "-f", "-n", place.namespace)
     command.until(b"line 99\n")
-    way.cut()
+    breakable_connection.cut()
     place.plane.write_log(place.namespace, pod, "line 100\n")
     command.until(b"line 100\n")
-    way.close()
+    breakable_connection.close()
     place.plane.write_log(place.namespace, pod, "line 101\n")
     assert command.process.poll() is None
-    way.reopen()
+    breakable_connection.reopen()
     command.until(b"line 101\n")
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
@@ -49,7 +49,7 @@ def test_a_log_outlives_the_service(remote: Remote, way: CutWay) -> None:
     assert command.err == b"note: training/a has finished\n"
 
 
-def test_a_wait_outlives_the_service(remote: Remote, way: CutWay) -> None:
+def test_wait_survives_interruptions(remote: Remote, breakable_connection: CutWay) -> None:
     place = remote.place
     place.apply(training("a"))
     settled(remote, "a")
@@ -57,32 +57,32 @@ def test_a_wait_outlives_the_service(remote: Remote, way: CutWay) -> None:
     command = remote.start("wait", "a", "--for=done", "-n", place.namespace)
     watched = remote.start("get", "jobs", "-w", "-n", place.namespace)
     watched.until(b"Running")
-    way.close()
+    breakable_connection.close()
     place.plane.annotate(place.namespace, pod, outcome="complete")
     place.until(lambda: place.get("Job", "a")["status"].get("succeeded"), "its end")
     assert command.process.poll() is None
-    way.reopen()
+    breakable_connection.reopen()
     assert (command.end(), command.out, command.err) == (0, b"training/a is done\n", b"")
     watched.until(b"Succeeded")
 
 
-def test_an_apply_that_hears_no_answer_says_what_to_do(remote: Remote, way: CutWay) -> None:
+def test_apply_without_answer_advises_to_run_it_again(remote: Remote, breakable_connection: CutWay) -> None:
     place = remote.place
     path = place.file(training("a"))
-    way.deaf = True
+    breakable_connection.deaf = True
     said = remote.typed("apply", "-f", path, "-n", place.namespace, code=3)
     assert "; it is unknown whether the service has carried it out\n  = run the same command again" in said.err
-    way.deaf = False
+    breakable_connection.deaf = False
     assert "unchanged" in remote.typed("apply", "-f", path, "-n", place.namespace).out
     assert place.exists("Job", "a")
-    way.close()
+    breakable_connection.close()
     said = remote.typed("apply", "-f", path, "-n", place.namespace, code=3)
     assert "not known" not in said.err
     assert "cannot be reached" in said.err
 
 
-def test_what_was_confirmed_holds_though_time_passes(remote: Remote) -> None:
-    """What is asked says for how long a job has run, which is more by the time of the answer."""
+def test_confirmation_holds_when_running_time_changes(remote: Remote) -> None:
+    """The question contains the job's running time, which is longer when the answer arrives."""
     remote.login()
     place = remote.place
     place.apply(training("a"))
@@ -93,8 +93,8 @@ def test_what_was_confirmed_holds_though_time_passes(remote: Remote) -> None:
         place.running("a")
 
 
-def test_another_platform_beside_the_documents(remote: Remote) -> None:
-    """The service has a platform of its own: who expects the one beside the documents is told so."""
+def test_different_local_platform_is_reported(remote: Remote) -> None:
+    """The service uses its own platform document; a warning names a different one beside the documents."""
     remote.login()
     place = remote.place
     path = place.file(training("a"))
@@ -107,17 +107,17 @@ def test_another_platform_beside_the_documents(remote: Remote) -> None:
         said = remote.typed(*words, *here, code=None)
         assert told in said.err, said.err
         assert said.err.count("warning") == 1
-    # Also where it is among the documents, which is how a directory is applied.
+    # Also if the platform is among the documents, as when a directory is applied.
     said = remote.typed("apply", "-f", str(place.directory), *here)
     assert "platform.yaml is not used" in said.err
     assert place.get("Job", "a")["metadata"]["labels"]["runwhere.ai/pool"]
     assert "platform.yaml is not used" in remote.typed("delete", "-f", path, "--yes", *here).err
-    # One that says the same, or nothing, is not worth a word; one with errors is an error, as with a kubeconfig.
+    # An equal or empty platform causes no warning; an invalid one is an error, as with a kubeconfig.
     place.platform("")
     assert "platform" not in remote.typed("diff", "-f", path, *here, code=1).err
     place.platform("labls: {}")
     assert "platform.yaml:" in remote.typed("diff", "-f", path, *here, code=2).err
-    # What only reads needs none.
+    # Reading commands need no platform.
     remote.typed("get", "jobs", *here)
     (place.directory / "platform.yaml").unlink()
     said = remote.typed("get", "jobs", "--platform", "x.yaml", code=2)
@@ -126,36 +126,36 @@ def test_another_platform_beside_the_documents(remote: Remote) -> None:
     )
 
 
-def test_addresses(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forms_and_precedence_of_service_addresses(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     url, token = remote.served.url, remote.served.tokens["admin"]
     for text in (f"{url}/", f"{url}/api/v1", f"{url}/api/v1/", url.replace("http", "HTTP")):
         assert f"Logged in to {url}:" in remote.login(url=text).err
     remote.typed("get", "jobs", "--server", f"{url}/api/v1")
     remote.typed("--server", url, "get", "jobs")
-    # Without a scheme it is https://, which this one does not speak.
+    # The default scheme is https://, which this service does not speak.
     said = remote.login(url=url.removeprefix("http://"), code=3).err
     assert "does not speak TLS" in said
     assert "http:// or https://" in said
     assert "is not the address of a service" in remote.login(url="ftp://x", code=3).err
     monkeypatch.setenv("GPUCTL_SERVER", "http://127.0.0.1:9")
     assert "there is no token for http://127.0.0.1:9" in remote.typed("get", "jobs", code=3).err
-    # Who names a cluster, or another service, means that.
+    # An option that names a cluster or another service takes precedence.
     assert "http://127.0.0.1:9" not in remote.typed("get", "jobs", "--context", "nowhere", code=3).err
     remote.typed("get", "jobs", "--server", url)
     assert token not in remote.typed("get", "jobs", "--server", url).err
 
 
-def test_two_services(remote: Remote, way: CutWay) -> None:
+def test_logins_to_two_services_are_independent(remote: Remote, breakable_connection: CutWay) -> None:
     remote.login("anna", url=remote.served.url)
     assert "anna may not" in remote.typed("get", "jobs", "-n", remote.place.namespace, code=3).err
-    remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", way.url)
+    remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", breakable_connection.url)
     remote.typed("logout", remote.served.url)
-    # Nobody is asked instead of the one that was left.
+    # After the logout no other service is used instead.
     assert remote.typed("get", "jobs", "--server", remote.served.url, code=3).err.startswith("error: there is no token")
-    remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", way.url)
+    remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", breakable_connection.url)
 
 
-def test_proxies_of_the_environment(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_of_the_environment_is_respected(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     remote.login()
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -179,7 +179,7 @@ class _Page(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_proxy_before_a_service_that_is_away(remote: Remote) -> None:
+def test_bad_gateway_of_a_proxy_is_reported(remote: Remote) -> None:
     server = HTTPServer(("127.0.0.1", 0), _Page)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -194,7 +194,7 @@ def test_a_proxy_before_a_service_that_is_away(remote: Remote) -> None:
         server.server_close()
 
 
-def test_a_certificate_that_nobody_has_signed(remote: Remote, tmp_path: Path) -> None:
+def test_self_signed_certificate_needs_its_authority(remote: Remote, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -208,7 +208,7 @@ def test_a_certificate_that_nobody_has_signed(remote: Remote, tmp_path: Path) ->
         advised = re.search(r"`gpuctl (login \S+ --certificate-authority) FILE`", said)
         assert advised is not None
         words = [*advised[1].split(), str(certificate), "--token-stdin"]
-        # Trusted, it is found to be no service.
+        # With the certificate trusted, the client finds that the server is not a gpuctl service.
         assert "returned status 502" in remote.typed(*words, text="gpuctl_x", code=3).err
     finally:
         server.shutdown()

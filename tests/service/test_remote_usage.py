@@ -1,4 +1,6 @@
-"""``gpuctl usage`` by the service: what it prints is what it prints of the database; and what frees GPUs that are idle."""
+"""`gpuctl usage` through the service prints what it prints from the database, and the commands that free idle GPUs
+work.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ PLATFORM = "kind: platform\nversion: v0.1\nusage: {prices: {currency: CNY, model
 
 
 class World(NamedTuple):
-    """A service with a database of usage, and the command line with it and without."""
+    """A service with a usage database, and the command line with the service and with the database."""
 
     served: Served
     database: Path
@@ -43,15 +45,15 @@ class World(NamedTuple):
     remote: Remote
 
     def near(self, *arguments: str, code: int | None = 0) -> Outcome:
-        """Of the database."""
+        """Run a `usage` command with the database."""
         return self.place.anywhere("usage", *arguments, "--database", str(self.database), code=code)
 
     def far(self, *arguments: str, code: int | None = 0) -> Outcome:
-        """By the service."""
+        """Run a `usage` command with the service."""
         return self.remote.typed("usage", *arguments, code=code)
 
     def same(self, *arguments: str, priced: bool = False) -> Outcome:
-        """By both: what is printed is the same."""
+        """Run a `usage` command with both; assert that the output is the same."""
         platform = ("--platform", str(self.platform)) if priced else ()
         near, far = self.near(*arguments, *platform), self.far(*arguments)
         assert (near.out, near.err) == (far.out, far.err)
@@ -60,7 +62,7 @@ class World(NamedTuple):
 
 @pytest.fixture
 def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A small cluster's usage; two of its workloads are jobs that run here, and idle."""
+    """The usage of a small cluster; two of its workloads are idle jobs that run in the control plane."""
     place.apply(training("idle"), inference("serve"))
     place.running("idle", "serve")
     uids = {kind: place.get(kind, name)["metadata"]["uid"] for kind, name in (("Job", "idle"), ("Deployment", "serve"))}
@@ -76,7 +78,7 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
     database, platform = tmp_path / "usage.db", tmp_path / "prices" / "platform.yaml"
     platform.parent.mkdir()
     platform.write_text(PLATFORM)
-    # The cluster that was collected first is not the one at hand.
+    # The cluster that was collected first is not the service's own.
     with closing(open_database(str(database))) as both:
         both.cluster("uid-1", "elsewhere")
     small_world(START, idle).collected(database, START, END, uid).close()
@@ -88,16 +90,16 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
         yield World(served, database, platform, place, remote)
 
 
-def test_usage_by_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    _tables_are_the_same(world)
+def test_usage_commands_print_the_same_as_with_the_database(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _check_tables(world)
     with monkeypatch.context() as patch:
         patch.setattr("time.time", lambda: float(END))
-        _a_job_over_time(world, patch)
-    _somebody_else_sees_what_is_theirs(world)
-    _what_is_idle_is_freed(world)
+        _check_usage_of_a_job(world, patch)
+    _check_access_rights(world)
+    _check_freeing_idle_gpus(world)
 
 
-def _tables_are_the_same(world: World) -> None:
+def _check_tables(world: World) -> None:
     for command in ("cluster", "namespaces", "workloads", "nodes", "models"):
         for more in ((), ("-o", "json"), ("-o", "csv", "--step", "hour")):
             world.same(command, *DAY, *more)
@@ -108,7 +110,7 @@ def _tables_are_the_same(world: World) -> None:
         page = world.near("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
         near = world.near("report", "--month", "2026-10", "-o", output).out
         far = world.far("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
-        assert _at_any_minute(page) == _at_any_minute(far), "the prices are those of the platform that is at hand"
+        assert _without_time(page) == _without_time(far), "the prices are those of the platform that is at hand"
         assert page != near
         chinese = ("report", "--month", "2026-10", "-o", output, "--language", "zh")
         pages = [re.sub(r"\d\d:\d\d（UTC）", "", asks(*chinese).out) for asks in (world.near, world.far)]
@@ -122,13 +124,13 @@ def _tables_are_the_same(world: World) -> None:
     assert "does not use a service" in refused.err
 
 
-def _at_any_minute(page: str) -> str:
-    """A report without the time at which it was made."""
+def _without_time(page: str) -> str:
+    """Return a report without the time of its creation."""
     return re.sub(r"\d\d:\d\d \(UTC\), with", "(UTC), with", page)
 
 
-def _a_job_over_time(world: World, patch: pytest.MonkeyPatch) -> None:
-    """By the hours of its own object: of another of the same name nothing is told."""
+def _check_usage_of_a_job(world: World, patch: pytest.MonkeyPatch) -> None:
+    """The usage is that of the job's own uid, without the hours of an earlier job of the same name."""
     asked = ("describe", "job", "idle", "-n", world.place.namespace)
     assert world.place.anywhere(*asked, "-o", "json").value["usage"] is None
     far = world.remote.typed(*asked).out.partition("\nUsage:\n")[2].splitlines()
@@ -147,10 +149,10 @@ def _a_job_over_time(world: World, patch: pytest.MonkeyPatch) -> None:
     assert near[:3] == far[:3]
 
 
-def _somebody_else_sees_what_is_theirs(world: World) -> None:
+def _check_access_rights(world: World) -> None:
     world.remote.login("nell")
     (row,) = world.far("namespaces", *DAY, "--no-headers").out.splitlines()
-    # Of the whole cluster they learn nothing, not even how much that is.
+    # The user learns nothing about the whole cluster, not even its size.
     assert row.split()[:4] == ["nlp", "124.0", "-", "54.0%"]
     said = world.far("cluster", *DAY, code=3)
     assert said.err.startswith("error: nell may not get the usage of all namespaces together")
@@ -158,21 +160,21 @@ def _somebody_else_sees_what_is_theirs(world: World) -> None:
     (idle,) = world.far("waste", *DAY, "-o", "json").value["items"]
     assert (idle["name"], idle["pause"]) == ("lab", None)
     assert world.far("waste", *DAY, "-o", "json").value["idleGpuHours"] is None
-    # Whoever may not pause it is not told how.
+    # Users without the right to pause a job do not get the command.
     world.remote.login("vera")
     assert {item["pause"] for item in world.far("waste", *DAY, "--json").value["items"]} == {None}
     world.remote.login()
 
 
-def _what_is_idle_is_freed(world: World) -> None:
+def _check_freeing_idle_gpus(world: World) -> None:
     namespace = world.place.namespace
     found = world.far("waste", *DAY)
     near = world.near("waste", *DAY, "--platform", str(world.platform))
     assert (near.out, near.err) == (found.out, found.err)
     lines = [re.split(r"\s{3,}", line) for line in found.out.splitlines()]
     assert lines[0][-2:] == ["IDLE-GPU-HOURS", "COST-CNY"]
-    # Two GPUs for 23 and a half hours, two for 20 and a half, one for four and a half: by half an hour more than the
-    # day that is asked about, in whose first hours they were not idle, but not used as a whole either.
+    # Two GPUs for 23.5 hours, two for 20.5, one for 4.5. That is half an hour more than the queried day; in its first
+    # hours they were not idle, but not fully used either.
     assert [line[:6] for line in lines[1:4]] == [
         ["idle", namespace, "Job", "anna", "2", "23h"],
         ["lab", "nlp", "StatefulSet", "research", "2", "20h"],
@@ -185,7 +187,7 @@ def _what_is_idle_is_freed(world: World) -> None:
         program, *arguments = shlex.split(line)
         assert program == "gpuctl"
         world.remote.typed(*arguments)
-    # What is paused needs no advice, though it is not collected yet that it holds nothing.
+    # A paused job gets no advice, although its release of the GPUs has not been collected yet.
     world.served.until(
         "/gpu-aggregation/waste",
         lambda value: [item["pause"] for item in value["data"]["workloads"]] == [None] * 3,

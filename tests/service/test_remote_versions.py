@@ -1,4 +1,4 @@
-"""A command line and a service of different versions: new fields are ignored, and optional ones may be missing."""
+"""A command line and a service of different versions: unknown fields are ignored, and optional fields may be missing."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from support.cluster_tools import POOL, image, training
 from support.remote import Remote, settled, timeless
 from support.rest_records import NEW_FIELD, Answered, between
 
-_LATER = frozenset({"address", "k8sState", "gpuLabels", "amounts", "pods", "waitingPods"})
+_LATER_FIELDS = frozenset({"address", "k8sState", "gpuLabels", "amounts", "pods", "waitingPods"})
 """Fields of nodes and pools that have a default."""
 
 
-def aged(value: Any) -> Any:
-    """Return an answer of nodes or pools without the fields that came later."""
+def without_later_fields(value: Any) -> Any:
+    """Return an answer about nodes or pools without the fields that later versions added."""
     if isinstance(value, list):
-        return [aged(item) for item in value]
+        return [without_later_fields(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: aged(item) for key, item in value.items() if key not in _LATER or "type" in value}
+    return {
+        key: without_later_fields(item) for key, item in value.items() if key not in _LATER_FIELDS or "type" in value
+    }
 
 
 _OPTIONAL = frozenset(
@@ -53,7 +55,7 @@ NODES = (
 )
 
 
-def test_a_newer_service_is_understood(remote: Remote) -> None:
+def test_answers_of_a_newer_service_are_accepted(remote: Remote) -> None:
     place = remote.place
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "9500m"}}}
     place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
@@ -108,16 +110,16 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
         remote.typed("delete", "job", "a", *here, "--yes", "--server", url)
 
 
-def test_an_older_service_is_understood(remote: Remote) -> None:
-    """The command line prints the fields that the service has."""
-    with between(remote.served.url, lambda answer: answer.changed(aged)) as url:
+def test_nodes_and_pools_of_an_older_service_are_printed(remote: Remote) -> None:
+    """The command line prints the fields that the service returns."""
+    with between(remote.served.url, lambda answer: answer.changed(without_later_fields)) as url:
         remote.login(url=url, token=remote.served.tokens["admin"])
         for words in (*NODES, ("get", "nodes", "-o", "wide")):
             assert remote.typed(*words, "--server", url).out
         assert "Jobs: not known" in remote.typed("describe", "node", f"{POOL}-0", "--server", url).out
 
 
-def test_jobs_of_an_older_service(remote: Remote) -> None:
+def test_jobs_of_an_older_service_are_printed(remote: Remote) -> None:
     place = remote.place
     place.apply(training("a"))
     settled(remote, "a")
@@ -130,8 +132,8 @@ def test_jobs_of_an_older_service(remote: Remote) -> None:
                 assert "a" in told.out
 
 
-def test_quotas_and_namespaces_are_as_with_a_kubeconfig(remote: Remote) -> None:
-    """They are read of the public paths."""
+def test_quotas_and_namespaces_equal_those_with_a_kubeconfig(remote: Remote) -> None:
+    """They are read from the public paths."""
     place = remote.place
     for name, labels in (("few", {"runwhere.ai/quota": "few"}), ("foreign", {})):
         hard = {"pods": "90", "requests.cpu": "2500m", "requests.memory": "5Gi", "requests.nvidia.com/gpu": "16"}
