@@ -2,11 +2,13 @@
 
 The columns are places, the rows roles. A place means, as far as an operation can name it:
 
-========  ============================================================================================= own       a job,
-node or pool of the pool ``who-pool`` in the namespace ``who-a``, the quota of ``who-a`` foreign   the same in the
-namespace ``who-b`` pool      the same in the namespace ``who-a``, of the pool ``who-other`` system    the same in
-``kube-system`` absent    an object that does not exist, in a namespace or pool that does not exist ========
-=============================================================================================
+========  =============================================================================================
+own       a job, node or pool of the pool ``who-pool`` in the namespace ``who-a``, the quota of ``who-a``
+foreign   the same in the namespace ``who-b``
+pool      the same in the namespace ``who-a``, of the pool ``who-other``
+system    the same in ``kube-system``
+absent    an object that does not exist, in a namespace or pool that does not exist
+========  =============================================================================================
 
 A request without a token, or with an expired or revoked one, gets 401 everywhere.
 """

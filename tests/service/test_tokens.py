@@ -126,7 +126,7 @@ def test_missing_token_file_is_reported_until_it_is_back(plane: ControlPlane, tm
 def test_foreign_and_damaged_token_files_are_ignored(plane: ControlPlane, tmp_path: Path) -> None:
     """Another user's file, a link to one, a pipe, a directory, half a file, unclosed brackets: no new token is
     accepted, no old one is rejected, and no request blocks. A link to a file of the service's own user works:
-    Kubernetes mounts Secrets so.
+    Kubernetes mounts Secrets this way.
     """
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
         path, kept = tmp_path / "tokens.json", tmp_path / "kept.json"

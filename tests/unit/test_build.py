@@ -403,7 +403,7 @@ def test_namespace_file_is_kept_until_it_is_removed_by_name(build: Build, here: 
         assert path.read_bytes() == before
         assert "_cluster/namespace-team-a.yaml" in (here / "rendered/kustomization.yaml").read_text()
     assert build(*options, "--check").code == 0
-    # With --no-shared too: no other repository may have the file yet.
+    # With --no-shared too: another repository may not have the file yet.
     assert "namespace team-a" in build(*options, "--no-shared", "--check").err
     refused = build(*options, "--remove-namespace", "li-si")
     assert (refused.code, refused.out) == (1, "")

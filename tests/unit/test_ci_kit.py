@@ -156,7 +156,7 @@ SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]}
 
 
 class Action:
-    """The steps of ``action.yml`` in order, run like by a runner: conditions, environment, outcomes."""
+    """The steps of ``action.yml`` in order, executed like a runner does: conditions, environment, outcomes."""
 
     def __init__(self, team: Repository, bin_directory: Path, **inputs: str) -> None:
         self.directory = team.root

@@ -243,7 +243,7 @@ def test_connection_without_a_request_is_closed(running: RunningServer, sent: by
     running.until_open(0)
 
 
-def test_idle_connection_is_kept_longer_than_by_clients(
+def test_idle_connection_outlasts_the_timeout_of_clients(
     running: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client has to close its idle connection first (httpx: after 5 s): another request may be on its way."""
