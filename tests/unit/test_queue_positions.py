@@ -1,4 +1,4 @@
-"""What is told of a job that waits in its queue: what it lacks, who is before it, and whether it ever fits."""
+"""Messages about a job that waits in its queue: missing quota, jobs ahead of it, and whether it can ever be admitted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 
 def queue(name: str, cohort: str = "", used: int = 0, **flavors: int | str) -> Object:
-    """A ClusterQueue with so many GPUs of each flavor, ``used`` of the first."""
+    """A ClusterQueue with the given number of GPUs per flavor; ``used`` GPUs of the first flavor are reserved."""
     items = [{"name": key, "resources": [{"name": GPU, "nominalQuota": amount}]} for key, amount in flavors.items()]
     reserved = [{"name": next(iter(flavors)), "resources": [{"name": GPU, "total": used}]}]
     spec = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": [GPU], "flavors": items}]}
@@ -38,7 +38,7 @@ def local(name: str, target: str = "gpus", **spec: Any) -> Object:
 
 
 def waiting(name: str, *sets: int, target: str = "team", created: str = "2026-01-02", **status: Any) -> Object:
-    """A Workload whose pod sets ask for so many GPUs each, which Kueue has counted."""
+    """A Workload with one pod set per number of GPUs, and its requests as Kueue records them in the status."""
     pods = [{"containers": [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]} for gpus in sets]
     podsets = [{"name": f"set-{at}", "count": 1, "template": {"spec": spec}} for at, spec in enumerate(pods)]
     asked = [{"name": f"set-{at}", "resources": {GPU: str(gpus)}} for at, gpus in enumerate(sets)]
@@ -51,8 +51,8 @@ def waiting(name: str, *sets: int, target: str = "team", created: str = "2026-01
     }
 
 
-def told(own: Object, *others: Object, queues: list[Object], **lists: list[Object]) -> Finding:
-    """What is said of a Workload's job in the LocalQueue ``team``."""
+def finding_of(own: Object, *others: Object, queues: list[Object], **lists: list[Object]) -> Finding:
+    """Return the finding for the job of the Workload `own` in the LocalQueue ``team``."""
     metadata = {"name": "new", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "team"}, "uid": "new"}
     job = {"kind": "Job", "metadata": metadata, "spec": {"suspend": True, "template": {"spec": {"containers": []}}}}
     found = KueueLists([own, *others], lists.get("local", [local("team")]), queues, lists.get("cohorts", []))
@@ -68,26 +68,28 @@ def told(own: Object, *others: Object, queues: list[Object], **lists: list[Objec
     return explain(evidence).finding
 
 
-def counted(*sets: int, excluded: tuple[str, ...] = (), **flavors: int) -> tuple[QueuedJob, QueueState]:
-    """A job of such pod sets, and the ClusterQueue that it goes to; the flavors are closed to its first pod set."""
+def job_and_state(*sets: int, excluded: tuple[str, ...] = (), **flavors: int) -> tuple[QueuedJob, QueueState]:
+    """Return a job with these pod sets and its ClusterQueue's state; `excluded` flavors are closed to the first pod
+    set.
+    """
     state = build_queue_state([cluster_queue_entry(queue("gpus", **flavors))], [], [{"name": name} for name in flavors])
     without_flavors = [dict.fromkeys(excluded, "is not for it"), *({} for _ in sets[1:])]
     pods = tuple(PodSet(f"set-{at}", {GPU: gpus}, without_flavors[at]) for at, gpus in enumerate(sets))
     return QueuedJob(0, "team", "Job", "new", "gpus", 0, "", pods), state
 
 
-def test_pod_sets_get_flavors_one_by_one() -> None:
-    found = told(waiting("new", 3, 3), queues=[queue("gpus", a=4, b=4)])
+def test_flavors_are_assigned_per_pod_set() -> None:
+    found = finding_of(waiting("new", 3, 3), queues=[queue("gpus", a=4, b=4)])
     assert (found.cause, "never" in found.message) == ("queued", False)
-    found = told(waiting("new", 1, 3), queues=[queue("gpus", a=2, b=2)])
+    found = finding_of(waiting("new", 1, 3), queues=[queue("gpus", a=2, b=2)])
     assert found.cause == "queue-unusable"
     assert f"one of its pod sets asks for 3 {GPU}, and 2 is the most of one flavor" in found.message
-    found = told(waiting("new", 3, 3, 3), queues=[queue("gpus", a=4, b=4)])
+    found = finding_of(waiting("new", 3, 3, 3), queues=[queue("gpus", a=4, b=4)])
     assert found.cause == "queue-unusable"
     assert f"it asks for 9 {GPU} in all, and 8 is the most" in found.message
-    found = told(waiting("new", 6), queues=[queue("gpus", a=4, b=4)])
+    found = finding_of(waiting("new", 6), queues=[queue("gpus", a=4, b=4)])
     assert f"it asks for 6 {GPU} in all, and 4 is the most" in found.message
-    found = told(waiting("new", 3, 4), queues=[queue("gpus", used=2, a=4, b=4)])
+    found = finding_of(waiting("new", 3, 4), queues=[queue("gpus", used=2, a=4, b=4)])
     assert (
         f"it asks for 7 {GPU} (4 of one flavor), 2 free in flavor a (2 of 4 used), 4 free in flavor b" in found.message
     )
@@ -102,13 +104,15 @@ def test_pod_sets_get_flavors_one_by_one() -> None:
         ((6,), {"a": 4, "b": 4}, f"it asks for 6 {GPU} in all, and 4 is the most"),
     ],
 )
-def test_why_pod_sets_are_never_admitted(sets: tuple[int, ...], flavors: dict[str, int], words: str) -> None:
-    job, state = counted(*sets, **flavors)
+def test_never_admitted_message_names_the_limiting_request(
+    sets: tuple[int, ...], flavors: dict[str, int], words: str
+) -> None:
+    job, state = job_and_state(*sets, **flavors)
     assert never_admitted_message(QueuePath("team", "gpus", ""), job, state.rules["gpus"], state).endswith(words)
 
 
-def test_a_flavor_that_is_not_for_each_pod_set() -> None:
-    job, state = counted(2, 2, excluded=("a",), a=4, b=4)
+def test_flavor_counts_if_it_is_open_to_any_pod_set() -> None:
+    job, state = job_and_state(2, 2, excluded=("a",), a=4, b=4)
     path, rules, node = (
         QueuePath("team", "gpus", ""),
         state.rules["gpus"],
@@ -116,35 +120,35 @@ def test_a_flavor_that_is_not_for_each_pod_set() -> None:
     )
     assert [item.slot.flavor for item in flavor_headroom(job, rules, node)] == ["a", "b"]
     assert waiting_message(path, flavor_headroom(job, rules, node), 1) == f"waits in {path}: 1 job is ahead of it"
-    job, state = counted(2, 2, excluded=("a", "b"), a=4, b=4)
+    job, state = job_and_state(2, 2, excluded=("a", "b"), a=4, b=4)
     said = never_admitted_message(path, job, rules, state)
     assert said == f"no flavor of {path} is for it: flavor a is not for it, flavor b is not for it"
 
 
-def test_what_kueue_has_not_counted_yet_is_no_reason() -> None:
-    """Its Configuration may leave resources out, or count them as others."""
+def test_uncovered_resources_are_taken_from_recorded_requests() -> None:
+    """Kueue's Configuration may exclude resources, or count them as other resources."""
     own = waiting("new", 9)
     own["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["example.com/x"] = "1"
     del own["status"]["resourceRequests"]
-    found = told(own, queues=[queue("gpus", a=4)])
+    found = finding_of(own, queues=[queue("gpus", a=4)])
     assert (found.cause, found.numbers["uncoveredResources"]) == ("queued", [])
     own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "example.com/x": "1"}}]
-    found = told(own, queues=[queue("gpus", a=4)])
+    found = finding_of(own, queues=[queue("gpus", a=4)])
     assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["example.com/x"])
     own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "cpu": "0"}}]
-    found = told(own, queues=[queue("gpus", a=4)])
+    found = finding_of(own, queues=[queue("gpus", a=4)])
     assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["cpu"])
 
 
-def test_pods_that_have_ended_ask_for_nothing() -> None:
+def test_reclaimable_pods_request_nothing() -> None:
     own = waiting("new", 1)
     own["spec"]["podSets"][0]["count"] = 8
     own["status"] = {"reclaimablePods": [{"name": "set-0", "count": 6}]}
-    found = told(own, queues=[queue("gpus", used=3, a=4)])
+    found = finding_of(own, queues=[queue("gpus", used=3, a=4)])
     assert f"it asks for 2 {GPU}, 1 free" in found.message
 
 
-def test_who_is_not_in_the_queue_is_not_before_it() -> None:
+def test_position_skips_stopped_evicted_and_backed_off_workloads() -> None:
     refused = {"type": "Requeued", "status": "False", "reason": "PodsReadyTimeout"}
     away = {"requeueState": {"requeueAt": "2026-01-09T00:00:00Z"}}
     others = [
@@ -153,23 +157,23 @@ def test_who_is_not_in_the_queue_is_not_before_it() -> None:
         waiting("away", 1, created="2026-01-01", **away),
     ]
     places = [local("team"), local("held", stopPolicy="Hold")]
-    found = told(waiting("new", 2), *others, queues=[queue("gpus", used=3, a=4)], local=places)
+    found = finding_of(waiting("new", 2), *others, queues=[queue("gpus", used=3, a=4)], local=places)
     assert found.message.endswith("; it is next")
     assert (found.numbers["position"], found.numbers["waitingJobs"]) == (1, 1)
     first = waiting("first", 1, created="2026-01-01", conditions=[{**refused, "status": "True"}])
-    found = told(waiting("new", 2), *others, first, queues=[queue("gpus", used=3, a=4)], local=places)
+    found = finding_of(waiting("new", 2), *others, first, queues=[queue("gpus", used=3, a=4)], local=places)
     assert "1 job is ahead of it (Job/first in team)" in found.message
-    found = told(waiting("new", 2, **away), first, queues=[queue("gpus", used=3, a=4)])
+    found = finding_of(waiting("new", 2, **away), first, queues=[queue("gpus", used=3, a=4)])
     assert found.message.endswith("Kueue keeps it out of the queue for a backoff time, until 2026-01-09T00:00:00Z")
     assert found.numbers["position"] is None
 
 
-def test_a_part_of_a_piece_counts_as_a_piece() -> None:
-    found = told(waiting("new", 1), queues=[queue("gpus", a="500m")])
+def test_fractional_gpu_quota_is_rounded_up() -> None:
+    found = finding_of(waiting("new", 1), queues=[queue("gpus", a="500m")])
     assert found.cause == "queued"
 
 
-def test_who_holds_the_quota_of_a_cohort_beside() -> None:
+def test_held_by_lists_jobs_in_sibling_cohorts() -> None:
     holder = waiting("holder", 4)
     usage = {"name": "set-0", "count": 1, "flavors": {GPU: "a"}, "resourceUsage": {GPU: "4"}}
     holder["status"] = {
@@ -179,6 +183,6 @@ def test_who_holds_the_quota_of_a_cohort_beside() -> None:
     stranger = {**holder, "status": {**holder["status"], "admission": {"clusterQueue": "far"}}}
     cohorts = [{"metadata": {"name": name}, "spec": {"parentName": "lab"}} for name in ("west", "east")]
     queues = [queue("gpus", "west", a=0), queue("right", "east", used=4, a=4), queue("far", "other", a=0)]
-    found = told(waiting("new", 1), holder, stranger, queues=queues, cohorts=cohorts)
+    found = finding_of(waiting("new", 1), holder, stranger, queues=queues, cohorts=cohorts)
     assert [item["job"] for item in found.numbers["heldBy"]] == ["Job/holder"]
     assert "wait for Job/holder in team to end" in found.fix

@@ -1,4 +1,4 @@
-"""Whose jobs Kueue takes by its own configuration, and by labels of namespaces that may not be read."""
+"""Which jobs Kueue manages by its Configuration, and by labels of namespaces that cannot be listed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BY_LABEL = {"matchLabels": {"kueue": "yes"}}
 
 
 def unread(have: Snapshot) -> Snapshot:
-    """The same for who may not list namespaces."""
+    """Return the snapshot of a user who may not list namespaces."""
     return replace(have, namespaces=[], unreadable=["namespaces"])
 
 
-def test_a_namespace_that_may_not_be_read_has_its_name() -> None:
+def test_unlisted_namespace_matches_only_selectors_of_its_name() -> None:
     chosen, other = (queue("team", 4, namespaceSelector=item) for item in (BY_NAME, BY_LABEL))
     assert verdict(unread(snapshot(world(chosen))), job("new", "team", 1)) == FITS
     assert verdict(snapshot(world(other)), job("new", "team", 1)) == ("never", True)
@@ -30,8 +30,8 @@ def test_a_namespace_that_may_not_be_read_has_its_name() -> None:
     assert verdict(unread(snapshot(world(stopped))), job("new", "team", 1)) == ("never", True)
 
 
-def test_nothing_is_certain_where_others_may_take_part() -> None:
-    """Whether the one that waits is in the way is not known."""
+def test_fit_is_uncertain_if_an_older_workload_may_match() -> None:
+    """It is unknown whether the waiting workload blocks the queue."""
     free, chosen = queue("free", 0, cohortName="lab"), queue("team", 4, cohortName="lab", namespaceSelector=BY_LABEL)
     old = workload("old", "team", 2, created="2025-01-01T00:00:00Z")
     have = unread(snapshot(world(free, chosen), old))
@@ -50,23 +50,23 @@ def test_nothing_is_certain_where_others_may_take_part() -> None:
         ({"integrations": {"frameworks": ["jobset.x-k8s.io/jobset"]}}, UNKNOWN),
     ],
 )
-def test_whose_jobs_kueue_takes(settings: dict[str, Any], expected: tuple[str, bool]) -> None:
+def test_configuration_decides_which_jobs_kueue_manages(settings: dict[str, Any], expected: tuple[str, bool]) -> None:
     have = configured(snapshot(world(queue("team", 4))), settings)
     assert verdict(have, job("new", "team", 1)) == expected
 
 
-def test_it_takes_jobs_alone_where_nothing_is_said() -> None:
+def test_empty_configuration_manages_only_batch_jobs() -> None:
     have = configured(snapshot(world(queue("team", 0))), {})
     inner = job("x", "team", 1)
     roles = [{"name": "main", "replicas": 1, "template": {"spec": inner["spec"]}}]
     found = {**inner, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": roles}}
     assert verdict(have, found) == UNKNOWN
-    # Without a Configuration all kinds count: what Kueue is installed with names them.
+    # Without a Configuration every kind is managed: the Configuration of a default installation lists them.
     assert verdict(snapshot(world(queue("team", 0))), found) == ("never", True)
 
 
 @pytest.mark.parametrize(("timestamp", "first"), [("Creation", "early"), ("Eviction", "late")])
-def test_where_a_job_stands_that_was_not_ready_in_time(timestamp: str, first: str) -> None:
+def test_requeuing_timestamp_orders_evicted_workloads(timestamp: str, first: str) -> None:
     early, late = (
         workload(name, "team", 1, created=f"{year}-01-01T00:00:00Z") for name, year in (("early", 2024), ("late", 2025))
     )
@@ -84,7 +84,7 @@ def test_where_a_job_stands_that_was_not_ready_in_time(timestamp: str, first: st
     assert all(answer.certain for answer in fit_waiting(have))
 
 
-def test_a_job_that_asks_for_nothing_gets_no_flavor() -> None:
+def test_job_without_requests_gets_no_flavor() -> None:
     found = job("new", "team", 1)
     found["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
     told = judged(snapshot(world(queue("team", 4))), found)["new"]

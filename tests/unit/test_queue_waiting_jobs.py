@@ -1,4 +1,4 @@
-"""What Kueue counts of jobs that wait in its queues, and which of those that it stops come back."""
+"""Requests that Kueue counts for waiting workloads, and which evicted workloads are requeued."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS, NEVER, FITS = ("fits-when-empty", True), ("never", True), ("fits", True)
 
 
 def with_cpu(nominal: int, **spec: Any) -> tuple[Object, Object]:
-    """A ClusterQueue of 4 GPUs that covers cpu, too."""
+    """A ClusterQueue of 4 GPUs that also covers cpu."""
     found = queue("team", 4, **spec)
     group = found[0]["spec"]["resourceGroups"][0]
     group["coveredResources"].append("cpu")
@@ -45,7 +45,7 @@ def waiting(have: Snapshot) -> dict[str, tuple[str, bool]]:
 
 
 def job_set(name: str, *gpus: int) -> Object:
-    """A JobSet with one role for each of these."""
+    """A JobSet with one role per number of GPUs."""
     labels = {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/priority-class": "queue-low"}
     roles = [
         {"name": f"r{index}", "replicas": 1, "template": {"spec": job("x", "team", count)["spec"]}}
@@ -60,8 +60,8 @@ def job_set(name: str, *gpus: int) -> Object:
     }
 
 
-def test_defaults_of_limit_ranges_count() -> None:
-    """They are not in a Workload's spec: Kueue adds them to a copy."""
+def test_limit_range_defaults_count() -> None:
+    """A Workload's spec does not contain them: Kueue adds them to a copy."""
     ranges = [{"namespace": "team", "limits": [{"type": "Container", "defaultRequest": {"cpu": "5"}}]}]
     queues = world(with_cpu(4, queueingStrategy="StrictFIFO"))
     plain = snapshot(queues, workload("old", "team", 1, created=OLD))
@@ -71,7 +71,7 @@ def test_defaults_of_limit_ranges_count() -> None:
     assert waiting(have) == {"old": NEVER}
 
 
-def test_each_container_gets_the_default() -> None:
+def test_limit_range_default_applies_to_each_container() -> None:
     ranges = [{"namespace": "team", "limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]}]
     old = workload("old", "team", 1, created=OLD)
     containers = spec_of(old)["containers"]
@@ -82,7 +82,7 @@ def test_each_container_gets_the_default() -> None:
         assert waiting(have) == {"old": expected}
 
 
-def test_the_overhead_of_a_runtime_counts() -> None:
+def test_runtime_class_overhead_counts() -> None:
     old = workload("old", "team", 1, created=OLD)
     spec_of(old)["runtimeClassName"] = "kata"
     runtimes = [{"name": "kata", "overhead": {"cpu": "5"}}]
@@ -91,14 +91,14 @@ def test_the_overhead_of_a_runtime_counts() -> None:
     assert waiting(have) == {"old": NEVER}
 
 
-def test_what_kueue_has_written_down_counts() -> None:
+def test_requests_in_the_workload_status_count() -> None:
     old = workload("old", "team", 1, created=OLD)
     old["status"]["resourceRequests"] = [{"name": "main", "resources": {GPU: "1", "cpu": "6"}}]
     assert waiting(snapshot(world(with_cpu(5)), old)) == {"old": NEVER}
     assert waiting(snapshot(world(with_cpu(6)), old)) == {"old": FITS}
 
 
-def test_pods_that_have_ended_are_not_asked_for_again() -> None:
+def test_reclaimable_pods_are_not_requested_again() -> None:
     old = workload("old", "team", 1, created=OLD)
     old["spec"]["podSets"][0]["count"] = 4
     old["status"]["reclaimablePods"] = [{"name": "main", "count": 3}]
@@ -109,8 +109,8 @@ def test_pods_that_have_ended_are_not_asked_for_again() -> None:
     assert requested_amounts(old) == {GPU: 1}
 
 
-def test_who_runs_with_fewer_pods_gives_back_only_below_them() -> None:
-    """Admitted with 3 of 5 pods, of which one has ended: 4 are left, and 3 is what it has."""
+def test_partially_admitted_workload_keeps_its_admitted_pod_count() -> None:
+    """Admitted with 3 of 5 pods, of which one has ended: 4 pods remain, and the workload keeps its quota for 3."""
     old = workload("old", "team", 3, since=OLD)
     old["spec"]["podSets"][0].update(count=5, minCount=2)
     old["status"]["admission"]["podSetAssignments"][0]["count"] = 3
@@ -119,8 +119,8 @@ def test_who_runs_with_fewer_pods_gives_back_only_below_them() -> None:
         assert verdict(snapshot(world(queue("team", 4)), old), job("new", "team", 2)) == expected
 
 
-def test_a_request_of_nothing_needs_quota() -> None:
-    """No group of the ClusterQueue covers it, and so nothing is admitted that names it."""
+def test_zero_request_needs_a_covering_quota() -> None:
+    """No resource group of the ClusterQueue covers cpu, so Kueue admits no workload that requests it."""
     have = snapshot(world(queue("team", 4)))
     assert verdict(have, cpu_job(0)) == NEVER
     old = workload("old", "team", 1, created=OLD)
@@ -144,7 +144,7 @@ def test_a_request_of_nothing_needs_quota() -> None:
         ("LocalQueueStopped", True, FITS),
     ],
 )
-def test_who_comes_back_when_it_is_stopped(
+def test_eviction_reason_decides_whether_a_workload_is_requeued(
     strategy: str, reason: str, active: bool, expected: tuple[str, bool]
 ) -> None:
     old = workload("old", "team", 4, since=OLD)
@@ -154,8 +154,8 @@ def test_who_comes_back_when_it_is_stopped(
     assert verdict(snapshot(world(queue("team", 4, queueingStrategy=strategy)), old), job("new", "team", 4)) == expected
 
 
-def test_who_is_about_to_be_stopped_leaves_its_quota() -> None:
-    """Nothing is said yet in their conditions."""
+def test_inactive_deleted_and_drained_workloads_release_quota() -> None:
+    """Their conditions do not show the eviction yet."""
     paused, deleted = (workload("old", "team", 4, since=OLD) for _ in range(2))
     paused["spec"]["active"] = False
     deleted["metadata"]["deletionTimestamp"] = LATER
@@ -173,7 +173,7 @@ def test_who_is_about_to_be_stopped_leaves_its_quota() -> None:
     assert verdict(snapshot(drained, old), job("new", "team", 4)) == FITS
 
 
-def test_an_older_snapshot_does_not_tell_why_a_job_is_stopped() -> None:
+def test_snapshot_without_eviction_outcome_assumes_requeue() -> None:
     old = workload("old", "team", 4, since=OLD)
     evicted = {"type": "Evicted", "status": "True", "reason": "Deactivated", "lastTransitionTime": LATER}
     old["status"]["conditions"].append(evicted)
@@ -184,14 +184,14 @@ def test_an_older_snapshot_does_not_tell_why_a_job_is_stopped() -> None:
     assert verdict(have, job("new", "team", 4)) == WAITS
 
 
-def test_who_has_not_been_looked_at_comes_first() -> None:
+def test_workload_that_kueue_has_not_tried_comes_first() -> None:
     old = workload("old", "team", 3, created=OLD)
     assert verdict(snapshot(world(queue("team", 4)), old), job("new", "team", 2)) == WAITS
     old["status"]["conditions"] = [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}]
     assert verdict(snapshot(world(queue("team", 4)), old), job("new", "team", 2)) == FITS
 
 
-def test_a_role_takes_its_next_flavor_where_a_later_one_finds_nothing() -> None:
+def test_role_takes_its_next_flavor_if_a_later_role_does_not_fit() -> None:
     amounts = {"a": {"nominalQuota": 4}, "b": {"nominalQuota": 3}}
     flavors = (flavor("a"), flavor("b"))
     have = snapshot(world(queue("team", amounts), flavors=flavors))
@@ -206,18 +206,18 @@ def test_a_role_takes_its_next_flavor_where_a_later_one_finds_nothing() -> None:
     assert verdict(snapshot(strict, old), job("new", "team", 2)) == FITS
 
 
-def test_who_asks_for_a_topology_gets_no_flavor_without_one() -> None:
+def test_topology_request_needs_a_flavor_with_a_topology() -> None:
     old = workload("old", "team", 4, created=OLD)
     old["spec"]["podSets"][0]["topologyRequest"] = {"required": "rack"}
     have = snapshot(world(queue("team", 4)), old)
     assert waiting(have) == {"old": ("unknown", False)}
     assert verdict(have, job("new", "team", 4))[0] == "fits"
-    # Kueue writes down where pods have their number, too: that is no wish.
+    # Kueue also records the pod index label here: that is not a topology request.
     old["spec"]["podSets"][0]["topologyRequest"] = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
     assert waiting(snapshot(world(queue("team", 4)), old)) == {"old": FITS}
 
 
-def test_the_first_class_that_is_named_ranks_a_job_set() -> None:
+def test_job_set_has_the_first_named_priority_class() -> None:
     trial = world(queue("team", 4, preemption={"withinClusterQueue": "LowerPriority"}))
     have = snapshot(trial, workload("old", "team", 4, since=OLD, priority=100))
     have = replace(have, priority_classes=[{"name": "big", "value": 1000}])
@@ -229,7 +229,7 @@ def test_the_first_class_that_is_named_ranks_a_job_set() -> None:
     assert verdict(have, coming)[0] == "preempts"
 
 
-def test_volumes_that_are_made_with_the_pods() -> None:
+def test_ephemeral_volumes_need_a_storage_class() -> None:
     old = workload("old", "team", 1, created=OLD)
     claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
     spec_of(old)["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": claim}}]

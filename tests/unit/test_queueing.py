@@ -1,4 +1,4 @@
-"""Trainings and the names of their queues: kept out, let in, and without what Kueue wrote."""
+"""Queue labels of trainings: hold, release, and removal of the fields that Kueue wrote."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from gpuctl.objects.workload_state import recreatable, restorable
 
 KEYS = records(Settings())
 QUEUE = "kueue.x-k8s.io/queue-name"
-OURS = {"app": "train", "kueue.x-k8s.io/priority-class": "urgent"}
+USER_LABELS = {"app": "train", "kueue.x-k8s.io/priority-class": "urgent"}
 
 
 def training(kind: str = "Job", queue: str = "team", **spec: Any) -> dict[str, Any]:
-    """An admitted training, as it is in the cluster."""
+    """An admitted training as the cluster returns it."""
     metadata = {
-        "labels": {**OURS, "kueue.x-k8s.io/podset": "main"},
+        "labels": {**USER_LABELS, "kueue.x-k8s.io/podset": "main"},
         "annotations": {"kueue.x-k8s.io/workload": "job-train-1"},
     }
     pod = {"nodeSelector": {"pool": "a", "class": "spot"}, "tolerations": [{"key": "spot"}], "containers": []}
@@ -42,7 +42,7 @@ def training(kind: str = "Job", queue: str = "team", **spec: Any) -> dict[str, A
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
-def test_kept_out_and_let_in(kind: str) -> None:
+def test_hold_and_release_restore_the_job(kind: str) -> None:
     job = training(kind, suspend=True)
     assert (is_queued(job, KEYS), is_held(job)) == (True, False)
     hold(job)
@@ -58,8 +58,8 @@ def test_kept_out_and_let_in(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["q" * 48, "q" * 49, f"{'q' * 47}.team", f"{'q' * 46}--team", "q" * 63])
-def test_a_name_of_any_length_is_kept_out_and_let_in(name: str) -> None:
-    """Without a name Kueue's webhook would give it that of a LocalQueue named default, and start it."""
+def test_hold_and_release_queue_names_of_any_length(name: str) -> None:
+    """Kueue's webhook would set an empty name to the LocalQueue named default, and start the job."""
     job = training(queue=name, suspend=True)
     hold(job)
     held = copy.deepcopy(job)
@@ -68,14 +68,14 @@ def test_a_name_of_any_length_is_kept_out_and_let_in(name: str) -> None:
     label = job["metadata"]["labels"][QUEUE]
     assert label not in ("", name)
     assert is_label_value(label)
-    # Kueue refuses any other: ValidateLabelAsCRDName.
+    # Kueue rejects any other value: ValidateLabelAsCRDName.
     assert is_dns_subdomain(label)
     assert (queue_of(job), is_held(job), is_queued(job, KEYS)) == (name, True, False)
     release(job)
     assert job == training(queue=name, suspend=True)
 
 
-def test_what_is_said_of_another_queue_is_not_believed() -> None:
+def test_held_queue_annotation_of_another_queue_is_ignored() -> None:
     job = training(suspend=True)
     job["metadata"]["annotations"] = {HELD_QUEUE: "other", "note": "mine"}
     assert (queue_of(job), is_held(job)) == ("team", False)
@@ -86,7 +86,7 @@ def test_what_is_said_of_another_queue_is_not_believed() -> None:
     assert job["metadata"]["annotations"] == {"note": "mine"}
 
 
-def test_what_waits() -> None:
+def test_running_unlabelled_and_paused_jobs_are_not_queued() -> None:
     assert not is_queued(training(suspend=False), KEYS)
     assert not is_queued({**training(suspend=True), "metadata": {"labels": {}}}, KEYS)
     paused = training(suspend=True)
@@ -95,7 +95,7 @@ def test_what_waits() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
-def test_what_kueue_wrote_is_forgotten(kind: str) -> None:
+def test_forget_admission_removes_the_fields_of_kueue(kind: str) -> None:
     job = training(kind)
     assert was_admitted(job)
     forget_admission(job)
@@ -105,29 +105,29 @@ def test_what_kueue_wrote_is_forgotten(kind: str) -> None:
         if kind == "Job"
         else [item["template"]["spec"]["template"] for item in job["spec"]["replicatedJobs"]]
     )
-    assert template["metadata"] == {"labels": OURS}
+    assert template["metadata"] == {"labels": USER_LABELS}
     was = {"nodeSelector": {"pool": "a"}, "containers": []}
     as_submitted(job, {"spec": {"podSets": [{"name": "main", "template": {"spec": was}}]}})
     assert (template["spec"]["nodeSelector"], "tolerations" in template["spec"]) == ({"pool": "a"}, False)
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
-def test_what_is_put_back_may_run_where_it_was_to_run(kind: str) -> None:
+def test_restorable_job_has_its_original_node_selector(kind: str) -> None:
     was = {"nodeSelector": {"pool": "a"}, "containers": []}
     workload = {"spec": {"podSets": [{"name": "main", "template": {"spec": was}}]}}
     again = restorable(training(kind, suspend=False), KEYS, workload)
     [(template, _)] = pod_templates(again)
-    assert template == {"metadata": {"labels": OURS}, "spec": was}
+    assert template == {"metadata": {"labels": USER_LABELS}, "spec": was}
     assert (again["spec"]["suspend"], queue_of(again), is_held(again)) == (False, "team", False)
-    # Where Workloads may not be read it may only run where it ran.
+    # Without access to Workloads the job can only run on the nodes that it ran on.
     [(template, _)] = pod_templates(restorable(training(kind), KEYS, None))
     assert template["spec"]["nodeSelector"] == {"pool": "a", "class": "spot"}
     assert not was_admitted(restorable(training(kind), KEYS, None))
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
-def test_what_is_paused_is_put_back_kept_out(kind: str) -> None:
-    """Also when Kueue has not come to suspend it yet."""
+def test_restored_paused_job_is_held(kind: str) -> None:
+    """Also if Kueue has not suspended it yet."""
     for suspend in (True, False):
         paused = training(kind, suspend=suspend)
         paused["metadata"]["annotations"] = {KEYS.paused: "0"}
@@ -136,7 +136,7 @@ def test_what_is_paused_is_put_back_kept_out(kind: str) -> None:
         assert again["metadata"]["annotations"] == {KEYS.paused: "0"}
 
 
-def test_what_has_ended_comes_back_kept_out() -> None:
+def test_recreated_ended_job_is_held() -> None:
     ended = {**training(suspend=False), "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
     again = recreatable(ended)
     assert (again["spec"]["suspend"], is_held(again), was_admitted(again)) == (True, True, False)

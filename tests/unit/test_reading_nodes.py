@@ -1,4 +1,4 @@
-"""Nodes, pools, GPU types and quotas from objects alone: what is counted, what is what, and what nobody can know."""
+"""Nodes, pools, GPU types and quotas read from API objects: counts, statuses and unknown values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Object = dict[str, Any]
 
 
 def node(name: str = "n", labels: dict[str, str] | None = None, gpus: int = 8, **more: Any) -> Object:
-    """A node that is ready; ``more`` is ``capacity``, ``unschedulable``, ``ready`` or ``resource``."""
+    """A ready node; ``more`` may set ``capacity``, ``unschedulable``, ``ready`` or ``resource``."""
     allocatable = {"cpu": "64", "memory": "256Gi", more.get("resource", "nvidia.com/gpu"): str(gpus)}
     capacity = {**allocatable, "nvidia.com/gpu": str(more["capacity"])} if "capacity" in more else allocatable
     conditions = [{"type": "Ready", "status": more.get("ready", "True")}]
@@ -48,12 +48,12 @@ def node(name: str = "n", labels: dict[str, str] | None = None, gpus: int = 8, *
 
 
 def container(gpus: int, **more: Any) -> Object:
-    """A container with a limit, which is a request too."""
+    """A container with a GPU limit, which is also its request."""
     return {"name": "c", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}, **more}
 
 
 def pod(name: str, place: str | None, *containers: Object, phase: str = "Running", **labels: str) -> Object:
-    """A pod; with ``app`` among the labels it is of a training of that name."""
+    """A pod; with the label ``app`` it belongs to the training of that name."""
     if "app" in labels:
         labels["runwhere.ai/job-type"] = "training"
     spec = {"containers": list(containers or [container(1)]), **({"nodeName": place} if place else {})}
@@ -61,14 +61,14 @@ def pod(name: str, place: str | None, *containers: Object, phase: str = "Running
 
 
 def one(obj: Object, *pods: Object) -> NodeDetails:
-    """The node with pods."""
+    """Return the details of a node with these pods."""
     return read_nodes([obj], pods, KEYS, GPUS)[0]
 
 
 # Nodes ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_used_is_what_the_scheduler_counts() -> None:
+def test_used_gpus_are_those_that_the_scheduler_counts() -> None:
     staged = pod("staged", "n", container(2))
     staged["spec"]["initContainers"] = [container(1, restartPolicy="Always"), container(4)]
     found = one(node(), staged, pod("over", "n", phase="Succeeded"), pod("waits", None), pod("else", "m"))
@@ -76,7 +76,7 @@ def test_what_is_used_is_what_the_scheduler_counts() -> None:
     assert [holder.pod for holder in found.holders or ()] == ["staged"]
 
 
-def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
+def test_gpu_use_is_unknown_without_access_to_pods() -> None:
     found = read_nodes([node()], None, KEYS, GPUS)[0]
     assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)
     value = NodeReport.of(found, GPUS).as_json()
@@ -85,8 +85,8 @@ def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
     assert {gpu["status"] for gpu in value["gpuDetail"]} == {"unknown"}
 
 
-def test_devices_of_several_nodes_and_parts_of_devices() -> None:
-    """A slice may say of each device on which node it is; parts of a GPU are listed beside it, and are none."""
+def test_count_devices_per_node_without_partitions() -> None:
+    """A ResourceSlice may name a node per device. Partitions are listed beside their GPU and are not counted."""
     own = {"driver": "gpu.nvidia.com", "pool": {"name": "p", "generation": 1}, "perDeviceNodeSelection": True}
     part = [{"counterSet": "gpu-1", "counters": {}}]
     kinds: list[Object] = [
@@ -100,7 +100,7 @@ def test_devices_of_several_nodes_and_parts_of_devices() -> None:
     assert found.offered == {"a": {"nvidia.com/gpu": 1}, "b": {"nvidia.com/gpu": 2}}
 
 
-def test_cards_that_are_out_of_order_are_no_room() -> None:
+def test_faulty_gpus_are_not_free() -> None:
     found = one(node(gpus=7, capacity=8), pod("p", "n", container(7)))
     assert (found.gpu_total, found.gpu_free, found.broken_gpus) == (7, 0, 1)
     assert [gpu.status for gpu in found.gpus] == ["used"] * 7 + ["faulty"]
@@ -117,7 +117,7 @@ def test_cards_that_are_out_of_order_are_no_room() -> None:
         ({"metadata": {"name": "new"}, "spec": {}}, "faulty"),
     ],
 )
-def test_status(obj: Object, status: str) -> None:
+def test_node_status(obj: Object, status: str) -> None:
     assert status_of(obj) == status
 
 
@@ -145,11 +145,11 @@ def test_amounts_are_exact_in_json() -> None:
         ({"example.com/model": "x"}, None),
     ],
 )
-def test_the_type_of_a_node(labels: dict[str, str], expected: str | None) -> None:
+def test_gpu_type_of_a_node(labels: dict[str, str], expected: str | None) -> None:
     assert GPUS.type_of(node(labels=labels)) == expected
 
 
-def test_types_that_the_platform_maps_to_labels() -> None:
+def test_platform_maps_gpu_types_to_labels() -> None:
     platform = PlatformDocument.model_validate(
         {"gpu": {"types": {"A100-80G": {"nvidia.com/gpu.product": ["SXM4", "PCIE"]}}}}
     )
@@ -175,19 +175,19 @@ def test_types_that_the_platform_maps_to_labels() -> None:
         ("", False),
     ],
 )
-def test_matching_a_type(wanted: str, found: bool) -> None:
+def test_node_matches_a_gpu_type(wanted: str, found: bool) -> None:
     obj = node(labels={"company.com/gpu-model": "a100-80g"})
     assert GPUS.matches(obj, one(obj).total, wanted) is found
 
 
-def test_a_key_is_told_from_a_type_with_a_prefix() -> None:
+def test_is_key_distinguishes_label_keys_from_prefixed_types() -> None:
     assert GPUS.is_key("nvidia.com/gpu-type", [])
     assert GPUS.is_key("example.com/whatever", [node(labels={"example.com/whatever": "1"})])
     assert not GPUS.is_key("nvidia.com/a100-80g", [node()])
     assert not GPUS.is_key("a100-80g", [node()])
 
 
-def test_types_add_up() -> None:
+def test_gpu_types_sum_the_gpus_of_their_nodes() -> None:
     nodes = [node("a", {TYPE: "t4"}), node("b", {TYPE: "t4", POOL: "p"}), node("c"), node("d", gpus=0)]
     found = gpu_types(read_nodes(nodes, [pod("x", "a")], KEYS, GPUS), GPUS)
     assert [(item.name, item.total, item.used, item.free, item.nodes, item.pools) for item in found] == [
@@ -196,7 +196,7 @@ def test_types_add_up() -> None:
     ]
 
 
-def test_a_label_of_all_nodes() -> None:
+def test_labels_with_lists_the_value_on_each_node() -> None:
     found = labels_with([node("b", {"x/y": "2"}), node("a", {"x/y": ""}), node("c")], "x/y")
     assert [(label.node, label.value) for label in found] == [("a", ""), ("b", "2")]
 
@@ -225,13 +225,13 @@ def test_pools_come_from_definitions_and_labels() -> None:
     assert [item.name for item in found[0].waiting or ()] == ["big"]
 
 
-def test_a_damaged_definition_is_a_pool_all_the_same() -> None:
+def test_damaged_pool_definition_is_still_listed() -> None:
     for text in ("{", "[]", "nodes: 3", "quota: x"):
         (found, _) = read_pools(Inventory([], [], [definition("p", text)]), SETTINGS, KEYS)
         assert (found.name, found.missing, found.max_jobs, found.status) == ("p", (), None, "empty")
 
 
-def test_status_of_pools_and_gpus_that_nobody_can_have() -> None:
+def test_pool_status_and_unavailable_gpus() -> None:
     nodes = [node("a", {POOL: "p"}), node("b", {POOL: "p"}, unschedulable=True), node("c", {POOL: "q"}, ready="False")]
     p, q, default = read_pools(Inventory(nodes, [], []), SETTINGS, KEYS)
     assert (p.status, p.gpu_free, p.gpu_unavailable) == ("active", 16, 8)
@@ -241,12 +241,12 @@ def test_status_of_pools_and_gpus_that_nobody_can_have() -> None:
     assert (unknown.gpu_used, unknown.gpu_free, unknown.gpu_unavailable, unknown.jobs) == (None, None, None, None)
 
 
-def test_a_definition_with_other_nodes_keeps_the_rest() -> None:
+def test_with_nodes_keeps_the_rest_of_the_definition() -> None:
     live = definition("p", "kind: pool\nnodes:\n  a: {gpu-type: t4, gpu-count: 2}\nquota: {maxJobs: 3}\n")
     fields = {"f:labels": {f"f:{POOL}": {}}, "f:annotations": {"f:runwhere.ai/description": {}}}
     entry = {"manager": "gpuctl", "operation": "Apply", "fieldsV1": {"f:metadata": fields}}
     live["metadata"] |= {"managedFields": [entry], "resourceVersion": "7"}
-    live["metadata"]["annotations"]["team"] = "somebody else's"
+    live["metadata"]["annotations"]["team"] = "another client's"
     changed = with_nodes(live, {"b": "", "a": "t4"}, {"c"}, KEYS)
     assert changed is not None
     assert yaml.safe_load(changed["data"]["pool.yaml"]) == {
@@ -256,7 +256,7 @@ def test_a_definition_with_other_nodes_keeps_the_rest() -> None:
     }
     assert set(changed["metadata"]["annotations"]) == {"runwhere.ai/description", KEYS.hash, KEYS.lowered_by}
     assert (changed["metadata"]["labels"], changed["metadata"]["resourceVersion"]) == ({POOL: "p"}, "7")
-    assert with_nodes(live, {"a": "other"}, {"c"}, KEYS) is None, "what it says of a node stays"
+    assert with_nodes(live, {"a": "other"}, {"c"}, KEYS) is None, "the entry of a node stays"
     with pytest.raises(ClusterError, match="damaged"):
         with_nodes(definition("p", "{"), {"a": ""}, set(), KEYS)
 
@@ -265,14 +265,14 @@ def test_a_definition_with_other_nodes_keeps_the_rest() -> None:
 
 
 def resource_quota(hard: dict[str, str], used: dict[str, str] | None, name: str = "q", **labels: str) -> Object:
-    """A ResourceQuota of gpuctl's, or with ``foreign`` somebody's."""
+    """A ResourceQuota of gpuctl, or of another client with ``foreign``."""
     own = {} if "foreign" in labels else {"runwhere.ai/quota": name}
     metadata = {"name": f"{name}-ada", "namespace": "ada", "labels": own}
     status = {} if used is None else {"status": {"hard": hard, "used": used}}
     return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}, **status}
 
 
-def test_keys_as_the_api_returns_them() -> None:
+def test_quota_limits_are_read_from_resource_quota_keys() -> None:
     hard = {"requests.nvidia.com/gpu": "4", "requests.cpu": "10", "limits.memory": "64Gi", "count/jobs.batch": "3"}
     used = {"requests.nvidia.com/gpu": "4", "requests.cpu": "2500m", "limits.memory": "16Gi", "count/jobs.batch": "0"}
     (found,) = read_quotas([resource_quota(hard, used)], [], SETTINGS)
@@ -287,20 +287,20 @@ def test_keys_as_the_api_returns_them() -> None:
     assert quota_answer([found]).as_json()["cpuUsed"] == 2.5
 
 
-def test_what_the_cluster_has_not_counted_yet_is_unknown() -> None:
+def test_quota_without_a_status_has_unknown_use() -> None:
     (found,) = read_quotas([resource_quota({"requests.cpu": "10"}, None)], [], SETTINGS)
     assert found.amount("cpu") == (10, None)
     assert (found.limits[0].percent, found.limits[0].free, found.status) == (None, None, "ok")
 
 
-def test_nothing_of_something_is_not_full() -> None:
+def test_quota_of_zero_is_not_full() -> None:
     hard = {"requests.nvidia.com/gpu": "4", "requests.huawei.com/Ascend910": "0"}
     (found,) = read_quotas([resource_quota(hard, dict.fromkeys(hard, "0"))], [], SETTINGS)
     assert found.status == "ok"
     assert found.amount("gpu") == (4, 0)
 
 
-def test_other_peoples_quotas_are_left_out_unless_asked_for() -> None:
+def test_foreign_quotas_are_listed_only_on_request() -> None:
     quotas = [resource_quota({"pods": "1"}, None, "theirs", foreign="1"), resource_quota({"cpu": "1"}, None)]
     assert [quota.name for quota in read_quotas(quotas, [], SETTINGS)] == ["q"]
     both = read_quotas(quotas, [], SETTINGS, foreign=True)
@@ -316,11 +316,11 @@ def test_other_peoples_quotas_are_left_out_unless_asked_for() -> None:
     ("value", "text"),
     [(0, "0"), (512, "512"), (1 << 30, "1Gi"), (527966564 << 10, "503.5Gi"), (3 << 39, "1.5Ti"), (5 << 60, "5120Pi")],
 )
-def test_sizes(value: int, text: str) -> None:
+def test_format_bytes(value: int, text: str) -> None:
     assert format_bytes(Fraction(value)) == text
 
 
-def test_amounts_for_people() -> None:
+def test_format_amount_and_share() -> None:
     assert format_amount("cpu", Fraction(1, 2)) == "0.5"
     assert format_amount("requests.memory", Fraction(1 << 30)) == "1Gi"
     assert format_amount("gpu", None) == ""
@@ -335,7 +335,7 @@ def test_amounts_for_people() -> None:
     )
 
 
-def test_suggestions() -> None:
+def test_suggestion_for_a_missing_name() -> None:
     assert suggestion("nod-1", ["node-1", "master"]) == "did you mean `node-1`?"
     assert suggestion("node-9", ["node-1", "node-2", "x"]) == "there are node-1, node-2 and 1 more"
     assert suggestion("zzz", ["a"]) == "there is a"
@@ -347,23 +347,23 @@ def test_suggestions() -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "a.b/c", "nvidia.com/gpu.product", "A_b-c.d"])
-def test_legal_keys(key: str) -> None:
+def test_valid_label_keys(key: str) -> None:
     assert label_key_error(key) is None
 
 
 @pytest.mark.parametrize("key", ["", "/", "a/", "/a", "a/b/c", "A.com/x", "-a", "a" * 64, "键", "a b"])
-def test_illegal_keys(key: str) -> None:
+def test_invalid_label_keys(key: str) -> None:
     assert label_key_error(key) is not None
 
 
-def test_values() -> None:
+def test_label_value_errors() -> None:
     assert label_value_error("") is None
     assert label_value_error("A100-80G") is None
     assert "did you mean `A100-80G`?" in (label_value_error("A100 80G") or "")
     assert label_value_error("a" * 64) is not None
 
 
-ORDERS = {
+LABEL_ARGUMENTS = {
     "n1 k=v": (["n1"], {"k": "v"}),
     "k=v n1": (["n1"], {"k": "v"}),
     "n1 n2 x.com/k=v": (["n1", "n2"], {"x.com/k": "v"}),
@@ -373,13 +373,13 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("words", ORDERS)
+@pytest.mark.parametrize("words", LABEL_ARGUMENTS)
 def test_nodes_and_labels_in_any_order(words: str) -> None:
     order = parse(words.split(), delete=False)
-    assert (order.nodes, order.labels) == ORDERS[words]
+    assert (order.nodes, order.labels) == LABEL_ARGUMENTS[words]
 
 
-def test_keys_to_delete() -> None:
+def test_parse_label_keys_to_delete() -> None:
     assert parse(["n1", "x.com/k"], delete=True) == (["n1"], {"x.com/k": None})
     assert parse(["x.com/k", "n1", "n2"], delete=True) == (["n1", "n2"], {"x.com/k": None})
     assert parse(["n1", "n2", "plain"], delete=True) == (["n1", "n2"], {"plain": None})
@@ -388,6 +388,6 @@ def test_keys_to_delete() -> None:
 @pytest.mark.parametrize(
     "words", ["n1", "k=v", "", "n1 k=v k=w", "n1 a/b=c=d", "n1 a=b@c", "n1 x.com/k", "n1 k.com/=v", "n1 k=v -"]
 )
-def test_mistakes(words: str) -> None:
+def test_invalid_label_arguments_are_usage_errors(words: str) -> None:
     with pytest.raises(click.UsageError):
         parse(words.split(), delete=False)

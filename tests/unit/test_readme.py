@@ -1,4 +1,4 @@
-"""What the documents say is so: their commands run, their outputs are real, their tables are complete."""
+"""The documentation is correct: its commands run, its outputs are real, its tables are complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpuctl.cli.overview import COMMANDS
 from gpuctl.language.kinds import KINDS
 from support.pages import ROOT, assert_output, blocks, prose, read, rows
 
-README, TWIN = "README.md", "README.zh-CN.md"
+README, CHINESE_README = "README.md", "README.zh-CN.md"
 LIBRARY = "docs/library.md"
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
@@ -38,7 +38,7 @@ NOT_RUN = {
     "make lint": "is run by itself",
     "make golden": "changes the tree",
 }
-"""Commands of the READMEs that are not run here, and why. Of ``... | kubectl ...`` the first part is run."""
+"""README commands that the test does not run, and why. Of ``... | kubectl ...`` only the first part is run."""
 
 
 # Running a README ------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ NOT_RUN = {
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What a clone has, and a ``.venv`` as ``make setup`` leaves it, with this interpreter's packages."""
+    """A copy of a clone with a ``.venv`` as ``make setup`` creates it, with this interpreter's packages."""
     if shutil.which("make") is None:
         if os.environ.get("CI"):
             pytest.fail("make is missing")
@@ -73,12 +73,12 @@ def clone(tmp_path: Path) -> Path:
 def shell(command: str, directory: Path, *, activated: bool = True, may_refuse: bool = False) -> str:
     """Run commands as a reader does, and return what they print on both streams.
 
-    A failure raises; exit code 1, gpuctl's no, does not with ``may_refuse``.
+    Raise AssertionError if they fail. With ``may_refuse``, exit code 1 (gpuctl found errors) is not a failure.
     """
     path = os.environ["PATH"]
     if activated:
         path = f"{directory / '.venv' / 'bin'}{os.pathsep}{path}"
-    # A reader has no variables of a `make test-lowest`.
+    # A reader's shell has no variables of `make test-lowest`.
     not_readers = {"PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "VENV", "DEPENDENCIES", "WORKERS"}
     environment = {name: value for name, value in os.environ.items() if name not in not_readers}
     environment |= {"PATH": path, "PYTHONUTF8": "1"}
@@ -97,7 +97,7 @@ def shell(command: str, directory: Path, *, activated: bool = True, may_refuse: 
 
 
 def runnable(text: str) -> Iterator[str]:
-    """The command lines of a block that are run."""
+    """Yield the command lines of a block that are run."""
     for line in text.splitlines():
         if line in NOT_RUN:
             continue
@@ -106,7 +106,7 @@ def runnable(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", [README])
-def test_the_readme_from_top_to_bottom(document: str, clone: Path) -> None:
+def test_readme_commands_print_the_shown_output(document: str, clone: Path) -> None:
     printed = ""
     for block in blocks(document):
         if block.note.startswith("tour"):
@@ -118,7 +118,7 @@ def test_the_readme_from_top_to_bottom(document: str, clone: Path) -> None:
             assert_output(block.text, real)
         elif block.language == "sh":
             lines = "\n".join(runnable(block.text))
-            # The quick start brings its own path: what it activates must be what makes `gpuctl` run.
+            # The quick start changes PATH itself: `gpuctl` must run from the environment that it activates.
             shell(lines or "true", clone, activated=". .venv/bin/activate" not in block.text)
         elif block.language == "python":
             printed = shell(f"python -c {shlex.quote(block.text)}", clone)
@@ -128,22 +128,22 @@ def test_the_readme_from_top_to_bottom(document: str, clone: Path) -> None:
     assert (clone / "job.yaml").exists()
 
 
-def test_what_is_not_run_is_in_the_readme() -> None:
+def test_skipped_commands_are_in_the_readme() -> None:
     lines = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
     assert [command for command in NOT_RUN if command not in lines] == []
     assert "make demo" in lines
 
 
-def test_numbers_of_lines() -> None:
+def test_readmes_state_the_number_of_output_lines() -> None:
     documents = {block.note: block.text for block in blocks(README)}
     source = documents["file: qwen2.yaml"]
-    assert source.count("\n") == 10, "ten lines in"
+    assert source.count("\n") == 10, "the README counts ten lines"
     result = gpuctl.compile(gpuctl.Source("qwen2.yaml", source), platform=NO_PLATFORM)
     from gpuctl.backend.emitter import emit_stream
 
     lines = str(emit_stream(result.objects).count("\n"))
     assert re.findall(r"prints (\d+) lines", prose(README)) == [lines]
-    assert re.findall(r"输出 (\d+) 行", prose(TWIN)) == [lines]
+    assert re.findall(r"输出 (\d+) 行", prose(CHINESE_README)) == [lines]
 
 
 # Tables and links ------------------------------------------------------------------------------------------
@@ -151,21 +151,21 @@ def test_numbers_of_lines() -> None:
 
 @pytest.mark.parametrize(
     ("document", "kinds", "commands"),
-    [(README, "Kinds", "Commands"), (TWIN, "文档类型", "命令")],
+    [(README, "Kinds", "Commands"), (CHINESE_README, "文档类型", "命令")],
 )
-def test_tables_are_complete(document: str, kinds: str, commands: str) -> None:
+def test_readme_tables_list_all_kinds_and_commands(document: str, kinds: str, commands: str) -> None:
     assert [row[0].strip("`") for row in rows(document, kinds)] == list(KINDS)
     assert sorted(row[0].strip("`").split()[1] for row in rows(document, commands)) == sorted(COMMANDS)
 
 
 def anchors(document: str) -> set[str]:
-    """What GitHub makes of the headings of a document."""
+    """Return GitHub's anchors of a document's headings."""
     headings = re.findall(r"^#+ (.+)$", prose(document), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_lead_somewhere(document: str) -> None:
+def test_link_targets_exist(document: str) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", re.sub(r"`[^`\n]*`", "", prose(document))):
         if target.startswith("https://"):
             continue
@@ -176,7 +176,7 @@ def test_links_lead_somewhere(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_targets_of_make_exist(document: str) -> None:
+def test_make_targets_exist(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):.*##", read("Makefile"), re.MULTILINE))
     commands = re.findall(r"`make ([a-z -]+)[^`]*`", prose(document))
     for block in blocks(document):
@@ -186,8 +186,8 @@ def test_targets_of_make_exist(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_plain_text(document: str) -> None:
-    """No emoji, no badges, no lines with blanks at their end."""
+def test_documents_are_plain_text(document: str) -> None:
+    """Documents have no emoji, badges or trailing blanks."""
     text = read(document)
     assert not re.search("[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f]", text)
     assert "![" not in text
@@ -201,7 +201,7 @@ def test_plain_text(document: str) -> None:
 NO_PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 
 
-def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_examples_print_the_shown_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / "cluster.json").write_text(render(one_node_in_use()), encoding="utf-8")
@@ -224,7 +224,7 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def one_node_in_use() -> Snapshot:
-    """A node of 8 GPUs in the default pool, with a pod that has 6 of them."""
+    """A node of 8 GPUs in the default pool, with a pod that uses 6 of them."""
     allocatable = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
     node = {"name": "gpu-1", "labels": {"kubernetes.io/hostname": "gpu-1"}, "allocatable": allocatable}
     pod = {"namespace": "team", "name": "train-0", "node": "gpu-1", "priority": 10**6, "labels": {"app": "train"}}
@@ -232,7 +232,7 @@ def one_node_in_use() -> Snapshot:
     return Snapshot("2026-01-01T00:00:00Z", [node], [pod])
 
 
-def test_the_tables_of_the_library_are_complete() -> None:
+def test_library_tables_are_complete() -> None:
     for function in (gpuctl.compile, gpuctl.fit, gpuctl.why, gpuctl.plan, gpuctl.apply):
         parameters = inspect.signature(function).parameters
         table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, function.__name__)}
@@ -265,7 +265,7 @@ def test_the_tables_of_the_library_are_complete() -> None:
 # Contributing ----------------------------------------------------------------------------------------------
 
 
-def test_the_code_that_contributing_shows_is_there() -> None:
+def test_code_quoted_in_contributing_exists() -> None:
     shown = [block for block in blocks("CONTRIBUTING.md") if block.note]
     assert len(shown) == 3
     for block in shown:
@@ -274,12 +274,12 @@ def test_the_code_that_contributing_shows_is_there() -> None:
         assert block.text in read(path), path
 
 
-def test_the_rooms_that_contributing_names_are_there() -> None:
+def test_directories_named_in_contributing_exist() -> None:
     rooms = next(block.text for block in blocks("CONTRIBUTING.md") if "compiler/gpuctl/" in block.text)
     for line in rooms.splitlines():
         name = line.split()[0]
         assert (ROOT / "compiler" / "gpuctl" / name if line.startswith("  ") else ROOT / name).exists(), name
 
 
-def test_the_changelog_knows_the_version() -> None:
+def test_changelog_has_the_current_version() -> None:
     assert gpuctl.__version__ in read("CHANGELOG.md")

@@ -1,4 +1,4 @@
-"""``fit`` and what the real kube-scheduler and Kueue did, in recorded worlds (:mod:`support.fit_records`)."""
+"""Results of ``fit`` compared with kube-scheduler and Kueue in recorded worlds (:mod:`support.fit_records`)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from support.fit_trials import disagreements
 NAMES = sorted(SETS)
 
 
-class Told(NamedTuple):
-    """An answer, and what became of the job: how many of its pods got a node, or all where Kueue admitted it."""
+class FitOutcome(NamedTuple):
+    """A result of ``fit``, and how many of the job's pods got a node (all if Kueue admitted it)."""
 
     world: str
     answer: Fit
@@ -26,47 +26,47 @@ class Told(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Return True if a job started with all of its pods where the answer says so, and only there."""
+        """Return True if the verdict correctly predicts whether all of the job's pods start."""
         return (self.started == self.answer.demand.pods) == (self.answer.verdict in STARTS)
 
     @property
     def is_unknown(self) -> bool:
-        """Return True if nothing is answered, though all that decides is in the snapshot."""
+        """Return True if the verdict is `unknown` although the snapshot has everything that decides it."""
         return self.answer.verdict == "unknown" and not self.answer.demand.unknown_reasons
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def placed(request: pytest.FixtureRequest) -> list[Told]:
-    """The answers for the jobs that the scheduler placed, or did not."""
+def placed(request: pytest.FixtureRequest) -> list[FitOutcome]:
+    """The results for the jobs that the scheduler did or did not place."""
     return [
-        Told(str(trial.world.seed), answer, trial.now.bound[name], trial.now.evicted)
+        FitOutcome(str(trial.world.seed), answer, trial.now.bound[name], trial.now.evicted)
         for trial in trials_of(request.param)
         for name, answer in trial.answers().items()
     ]
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def queued(request: pytest.FixtureRequest) -> list[Told]:
-    """The answers for the jobs that Kueue admitted, or did not."""
+def queued(request: pytest.FixtureRequest) -> list[FitOutcome]:
+    """The results for the jobs that Kueue did or did not admit."""
     return list(_queued(request.param))
 
 
-def _queued(name: str) -> Iterator[Told]:
+def _queued(name: str) -> Iterator[FitOutcome]:
     for seen in queues_of(name):
         for job, answer in seen.answers().items():
             started = answer.demand.pods if job in seen.admitted else 0
-            yield Told(str(seen.trial.seed), answer, started, frozenset(seen.lost))
+            yield FitOutcome(str(seen.trial.seed), answer, started, frozenset(seen.lost))
 
 
-def _shown(told: list[Told]) -> str:
+def _shown(told: list[FitOutcome]) -> str:
     return "\n".join(
         json.dumps([item.world, item.answer.demand.name, item.answer.verdict, item.started, item.answer.reason])
         for item in told
     )
 
 
-def _assert_figures(told: list[Told]) -> None:
-    """At least 97 % of the answers are right, at most 2 % unknown, and none that is certain is wrong."""
+def _assert_figures(told: list[FitOutcome]) -> None:
+    """Assert that at least 97 % of the results are right, at most 2 % unknown, and no certain result is wrong."""
     known = [item for item in told if not item.answer.demand.unknown_reasons]
     unknown = [item for item in known if item.is_unknown]
     wrong = [item for item in known if not item.is_unknown and not item.is_right]
@@ -76,26 +76,26 @@ def _assert_figures(told: list[Told]) -> None:
     assert len(unknown) * 100 <= 2 * len(known), f"{len(unknown)} of {len(known)} are unknown\n{_shown(unknown)}"
 
 
-def test_as_the_scheduler_does(placed: list[Told]) -> None:
+def test_fit_agrees_with_the_scheduler(placed: list[FitOutcome]) -> None:
     _assert_figures(placed)
     assert len(placed) >= 100
     assert {item.answer.verdict for item in placed} == set(VERDICTS)
 
 
-def test_as_kueue_does(queued: list[Told]) -> None:
+def test_fit_agrees_with_kueue(queued: list[FitOutcome]) -> None:
     _assert_figures(queued)
     assert len(queued) >= 60
     assert len({item.answer.verdict for item in queued}) >= 3
 
 
-def test_certain_victims_are_evicted(placed: list[Told]) -> None:
+def test_certain_victims_are_evicted(placed: list[FitOutcome]) -> None:
     certain = [item for item in placed if item.answer.certain and item.answer.victims]
     wrong = [item for item in certain if not {victim.pod.name for victim in item.answer.victims} <= item.evicted]
     assert not wrong, _shown(wrong)
     assert len(certain) >= 5
 
 
-def test_certain_jobs_lose_their_quota(queued: list[Told]) -> None:
+def test_certain_victims_lose_their_quota(queued: list[FitOutcome]) -> None:
     certain = [item for item in queued if item.answer.certain and item.answer.victims]
     wrong = [
         item
@@ -106,17 +106,17 @@ def test_certain_jobs_lose_their_quota(queued: list[Told]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_small_worlds_agree_in_all(name: str) -> None:
-    """Of one or two jobs also the pods that start, the victims, and what would be in the empty cluster are right."""
+def test_small_worlds_agree_in_every_detail(name: str) -> None:
+    """With one or two jobs, the pods that start, the victims and the result for an empty cluster agree, too."""
     small = [trial for trial in trials_of(name) if len(trial.world.jobs) <= 2]
     apart = {trial.world.seed: found for trial in small if (found := disagreements(trial))}
     assert not apart, json.dumps(apart, indent=1)
 
 
-def test_records_are_of_the_releases_that_the_tests_build() -> None:
+def test_records_are_from_the_releases_that_the_tests_build() -> None:
     for path in RECORDED.rglob("*.json"):
         value = json.loads(path.read_text())
         found = {name: value[name] for name in versions() if name in value}
         assert found.items() <= versions().items(), (
-            f"{path.name} is of {found}: record it again (support/fit_records.py)"
+            f"{path.name} was recorded with {found}: record it again (support/fit_records.py)"
         )

@@ -1,4 +1,4 @@
-"""What `gpuctl recover` prints of the object that it falls back to."""
+"""Differences that `gpuctl recover` prints for the object that it falls back to."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _job(container: Object, **spec: object) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": METADATA, "spec": {**spec, "template": template}}
 
 
-def test_the_order_of_fields_is_no_difference() -> None:
-    """The API server sorts the fields of an object; documents have their own order."""
+def test_field_order_is_not_a_difference() -> None:
+    """The API server sorts the fields of an object; documents keep their own order."""
     new = _job({"name": "main", "image": "train:2", "command": ["a", "b"]}, backoffLimit=0)
     old = _job({"command": ["a", "b"], "image": "train:1", "name": "main"})
     old["spec"] = {"template": old["spec"]["template"], "backoffLimit": 0, "completions": 2}

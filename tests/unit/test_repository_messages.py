@@ -1,4 +1,4 @@
-"""What is said of files as git leaves them: conflicts, links, repositories of other users."""
+"""Messages about files in git: merge conflicts, links, repositories of other users."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ IMAGE = "environment: {image: 'a:1'}\n"
         (f"{JOB}{IMAGE}---\n<<<<<<< HEAD\n{JOB}{IMAGE}=======\n>>>>>>> theirs\n", 6),
     ],
 )
-def test_a_merge_conflict_is_named_at_its_first_line(text: str, line: int) -> None:
+def test_merge_conflict_error_is_at_its_first_line(text: str, line: int) -> None:
     errors = [item for item in gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics if item.code == "GPU004"]
     assert [error.message for error in errors] == ["this line is of a merge conflict that is not resolved"]
     assert errors[0].span is not None
     assert errors[0].span.line == line
 
 
-def test_a_dangling_link_is_not_misspelt(tmp_path: Path) -> None:
+def test_dangling_link_has_its_own_error(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("gone.yaml")
     (tmp_path / "b.yaml").write_text(JOB + IMAGE)
     for given in (tmp_path, tmp_path / "a.yaml"):
@@ -41,7 +41,7 @@ def test_a_dangling_link_is_not_misspelt(tmp_path: Path) -> None:
         assert error.hint == "correct the link, or remove it"
 
 
-def test_node_labels_are_noted_once() -> None:
+def test_left_out_node_labels_are_noted_once() -> None:
     pool = "kind: pool\nversion: v0.1\npool: {{name: {0}}}\nnodes: {{{0}-1: {{gpu-type: A}}, {0}-2: {{gpu-type: A}}}}\n"
     result = gpuctl.compile(gpuctl.Source("p.yaml", pool.format("x") + "---\n" + pool.format("y")))
     (note,) = (item for item in result.diagnostics if item.code == "GPU606")
@@ -49,8 +49,7 @@ def test_node_labels_are_noted_once() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another user")
-def test_a_repository_of_another_user_can_be_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the command that is printed."""
+def test_printed_command_trusts_another_users_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = Repository(tmp_path / "theirs and ours")
     repository.write("a.yaml", JOB + IMAGE)
     repository.commit()

@@ -1,6 +1,6 @@
-"""What pods ask for, how many run, what quotas count and what their refusals say: the rules, one by one.
+"""Pod requests, pod counts, quota charges and quota errors, rule by rule.
 
-That the rules are the API server's is shown by ``tests/cluster/test_quota_agreement.py``.
+``tests/cluster/test_quota_agreement.py`` shows that the rules are the API server's.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Object = dict[str, Any]
         ("1E3", Fraction(1000)),
         ("15e-1", Fraction(3, 2)),
         ("1e+2", Fraction(100)),
-        # The server caps binary ones alone.
+        # The API server caps only binary quantities.
         ("9Ei", Fraction(2**63 - 1)),
         ("20E", Fraction(20 * 10**18)),
     ],
@@ -89,7 +89,7 @@ def test_quantity(text: str | int | float, value: Fraction) -> None:
 @pytest.mark.parametrize(
     "text", ["", "Gi", "1 Gi", "1GB", "1K", "1ki", "1e", "1.5.5", "0x1", "1_000", "inf", "٣", True]
 )
-def test_not_a_quantity(text: str) -> None:
+def test_invalid_quantities_raise_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity(text)
 
@@ -136,7 +136,7 @@ def _spec(*containers: Object, init: list[Object] | None = None, **rest: Any) ->
         pytest.param(
             _spec(_container({"cpu": "1"}), init=[_container({"memory": "1Gi"})]),
             {"cpu": "1", "memory": "1Gi"},
-            id="only the init container asks",
+            id="request of the init container only",
         ),
         pytest.param(
             _spec(_container({"cpu": "2"}), init=[_sidecar({"cpu": "1"}), _sidecar({"cpu": "1"})]),
@@ -177,7 +177,7 @@ def _spec(*containers: Object, init: list[Object] | None = None, **rest: Any) ->
                 _container({"cpu": "1"}), _container({"cpu": "1"}), resources={"limits": {"cpu": "4", "memory": "1Gi"}}
             ),
             {"cpu": "2", "memory": "1Gi"},
-            id="the pod's own limit gives a request only where no container has one",
+            id="the pod's own limit is a request if no container has one",
         ),
         pytest.param(
             _spec(_container({"memory": "1Gi"}), resources={"limits": {"cpu": "4"}}),
@@ -187,7 +187,7 @@ def _spec(*containers: Object, init: list[Object] | None = None, **rest: Any) ->
         pytest.param(
             _spec(resources={"requests": {"nvidia.com/gpu": 4, "cpu": "1"}}),
             {"cpu": "1"},
-            id="the pod itself has cpu, memory and huge pages",
+            id="pod-level resources are cpu, memory and huge pages",
         ),
         pytest.param(
             _spec(_container({"cpu": "1"}, {"hugepages-2Mi": "4Mi"}), resources={"limits": {"hugepages-2Mi": "8Mi"}}),
@@ -205,7 +205,7 @@ def test_pod_requests(spec: Object, requests: Object) -> None:
 @pytest.mark.parametrize(
     ("spec", "limits"),
     [
-        pytest.param(_spec(_container({"cpu": "1"})), {}, id="requests are none"),
+        pytest.param(_spec(_container({"cpu": "1"})), {}, id="requests are not limits"),
         pytest.param(_spec(_container(None, {"cpu": "1"}), _container(None, {"cpu": "2"})), {"cpu": "3"}, id="sum"),
         pytest.param(
             _spec(_container(None, {"cpu": "1"}), init=[_sidecar(None, {"cpu": "2"}), _container(None, {"cpu": "5"})]),
@@ -215,7 +215,7 @@ def test_pod_requests(spec: Object, requests: Object) -> None:
         pytest.param(
             _spec(_container(None, {"cpu": "1", "memory": "0"}), overhead={"cpu": "1", "memory": "1Gi", "x": "1"}),
             {"cpu": "2", "memory": "0"},
-            id="overhead only where there is a limit",
+            id="overhead only for resources with a limit",
         ),
         pytest.param(
             _spec(_container(None, {"cpu": "1", "memory": "1Gi"}), resources={"limits": {"cpu": "8"}}),
@@ -225,12 +225,12 @@ def test_pod_requests(spec: Object, requests: Object) -> None:
         pytest.param(
             _spec(_container(None, {"cpu": "1"}), resources={"requests": {"cpu": "8"}}),
             {"cpu": "1"},
-            id="the pod's own request is none",
+            id="the pod's own request is not a limit",
         ),
         pytest.param(
             _spec(_container(None, {"nvidia.com/gpu": "1"}), resources={"limits": {"cpu": "8", "nvidia.com/gpu": "4"}}),
             {"cpu": "8", "nvidia.com/gpu": "1"},
-            id="the pod itself has cpu, memory and huge pages",
+            id="pod-level resources are cpu, memory and huge pages",
         ),
     ],
 )
@@ -238,8 +238,8 @@ def test_pod_limits(spec: Object, limits: Object) -> None:
     assert pod_limits(spec) == amounts(limits)
 
 
-def test_huge_pages_of_containers_become_the_pods() -> None:
-    """``hugepages`` cannot be had in excess: what containers limit is requested by a pod with resources of its own."""
+def test_huge_page_limits_of_containers_become_pod_requests() -> None:
+    """``hugepages`` cannot be overcommitted: with pod-level resources, the containers' limits become pod requests."""
     container = _container({"cpu": "1"}, {"hugepages-2Mi": "4Mi"})
     spec = _spec(
         container, init=[_container({"cpu": "1"}, {"hugepages-2Mi": "8Mi"})], resources={"requests": {"cpu": "2"}}
@@ -251,7 +251,7 @@ def test_huge_pages_of_containers_become_the_pods() -> None:
     assert pod_limits(spec) == amounts({"hugepages-2Mi": "8Mi"})
 
 
-def test_one_container() -> None:
+def test_container_requests_and_limits() -> None:
     container = _container({"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})
     assert container_requests(container) == amounts({"cpu": "1", "memory": "1Gi"})
     assert container_limits(container) == amounts({"cpu": "2", "memory": "1Gi"})
@@ -266,7 +266,7 @@ def test_one_container() -> None:
         (_spec(_container(None, {"memory": "1"})), False, False),
         (_spec(_container({"cpu": "0"}, {"cpu": "1"})), False, False),
         (_spec(init=[_container({"cpu": "1m"})]), False, False),
-        # The pod's own resources decide alone as soon as they are there.
+        # Pod-level resources, if present, decide alone.
         (_spec(_container({"cpu": "1m"}), resources={}), True, False),
         (_spec(_container({"cpu": "1m"}), resources=None), False, False),
         (_spec(resources={"requests": {"cpu": "1m"}}), False, True),
@@ -275,7 +275,7 @@ def test_one_container() -> None:
         (_spec(resources={"limits": {"nvidia.com/gpu": 1}}), True, False),
     ],
 )
-def test_quality_of_service(spec: Object, best_effort: bool, has_own: bool) -> None:
+def test_is_best_effort_and_has_pod_resources(spec: Object, best_effort: bool, has_own: bool) -> None:
     assert is_best_effort(spec) is best_effort
     assert has_pod_resources(spec) is has_own
 
@@ -319,7 +319,7 @@ def _jobset(*jobs: tuple[Object, Object], **spec: Any) -> Object:
         ({"kind": "ConfigMap"}, 0),
     ],
 )
-def test_replicas(workload: Object, pods: int) -> None:
+def test_replicas_is_the_number_of_pods(workload: Object, pods: int) -> None:
     assert replicas(workload) == pods
     for template, _ in pod_templates(workload):
         assert template["spec"] is TEMPLATE["spec"]
@@ -340,7 +340,7 @@ _NAMED = _jobset(({"name": "driver"}, {}), ({"name": "worker", "replicas": 3}, {
         (_partly_done(_workload("Job", parallelism=4, completions=4), succeeded=5), 4, 0),
         (_partly_done(_workload("Job", parallelism=4, completions=4), failed=3), 4, 4),
         (_partly_done(_workload("Job", parallelism=4, completions=4, suspend=True), succeeded=3), 0, 0),
-        # Without a number of completions none comes after the first that has succeeded.
+        # Without `completions` no pod is started after the first success.
         (_partly_done(_workload("Job", parallelism=4), succeeded=1), 4, 0),
         (_partly_done(_workload("Job", parallelism=4), succeeded=1, active=2), 4, 2),
         (_partly_done(_workload("Job", parallelism=4), active=2), 4, 4),
@@ -349,12 +349,12 @@ _NAMED = _jobset(({"name": "driver"}, {}), ({"name": "worker", "replicas": 3}, {
         (_partly_done(_NAMED, replicatedJobsStatus=[{"name": "worker", "succeeded": 9}]), 7, 1),
     ],
 )
-def test_what_has_succeeded_does_not_come_again(workload: Object, pods: int, left: int) -> None:
+def test_pods_left_excludes_succeeded_pods(workload: Object, pods: int, left: int) -> None:
     assert (replicas(workload), pods_left(workload)) == (pods, left)
     assert sum(number for _, number in pod_templates(workload)) == left
 
 
-def test_a_suspended_workload_has_its_templates() -> None:
+def test_suspended_workload_has_templates_with_zero_pods() -> None:
     assert pod_templates(_workload("Job", suspend=True)) == [(TEMPLATE, 0)]
     assert pod_templates(_jobset(({}, {}), ({}, {}), suspend=True)) == [(TEMPLATE, 0), (TEMPLATE, 0)]
 
@@ -483,19 +483,19 @@ GOLD = "gold.storageclass.storage.k8s.io/"
         ),
     ],
 )
-def test_charges(obj: Object, counted: dict[str, int]) -> None:
+def test_charges_by_kind(obj: Object, counted: dict[str, int]) -> None:
     if obj["kind"] == "Service":
         counted = {"services": 1, "count/services": 1, **counted}
     assert charges(obj) == counted
 
 
-def test_charges_know_their_kinds() -> None:
+def test_charges_of_an_unknown_kind_raise_key_error() -> None:
     with pytest.raises(KeyError):
         charges({"kind": "CronTab"})
 
 
-def test_a_pod_that_should_have_ended_is_not_charged() -> None:
-    """The grace period counts twice: once in the time of deletion, once more after it."""
+def test_pod_past_its_deletion_grace_period_is_not_charged() -> None:
+    """The grace period counts twice: it is part of deletionTimestamp, and is added to it."""
     pod = _pod(TEMPLATE["spec"])
     pod["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
     on_time = datetime(2026, 3, 1, 12, 1, 0, tzinfo=timezone.utc)
@@ -517,7 +517,7 @@ def test_a_pod_that_should_have_ended_is_not_charged() -> None:
     )
 
 
-def test_admissions() -> None:
+def test_charged_objects_include_child_objects() -> None:
     def kinds(obj: Object) -> list[tuple[str, int]]:
         return [(usage.object["kind"], usage.number) for usage in charged_objects(obj)]
 
@@ -552,7 +552,7 @@ def _verdicts(quota: Object, added: list[ChargedObjects], freed: list[ChargedObj
     return [str(item) for item in shortfalls([quota], added, freed or [])]
 
 
-def test_sum() -> None:
+def test_shortfalls_subtract_released_usage() -> None:
     quota = _quota({GPU: "8"}, {GPU: "8"})
     assert _verdicts(quota, [GPU_POD._replace(number=4)], [GPU_POD._replace(number=2)]) == [
         "quota team-a: requests.nvidia.com/gpu would be 12 of 8 (in use 8, released 4, needed 8)"
@@ -567,7 +567,7 @@ def test_sum() -> None:
     assert _verdicts(quota, [GPU_POD._replace(number=0)]) == []
 
 
-def test_each_quota_and_each_limit_by_itself() -> None:
+def test_shortfalls_are_per_quota_and_resource() -> None:
     names = ("count/pods", "cpu", "limits.cpu", "memory", "pods", "requests.cpu", "requests.memory")
     first = _quota(dict.fromkeys((*names, "secrets"), "1"), dict.fromkeys(names, "0"))
     second = {**_quota({"pods": "1"}, {"pods": "1"}), "metadata": {"name": "b"}}
@@ -579,33 +579,33 @@ def test_each_quota_and_each_limit_by_itself() -> None:
     ]
 
 
-def test_what_is_not_raised_never_fails() -> None:
+def test_usage_that_does_not_rise_is_no_shortfall() -> None:
     quota = _quota({"pods": "1", GPU: "1"}, {"pods": "1", GPU: "5"})
     assert _verdicts(quota, [ChargedObjects({"kind": "ConfigMap"})]) == []
-    # A request of nothing raises nothing either.
+    # A request of zero does not raise the usage either.
     zero = ChargedObjects(_pod(_spec(_container({"nvidia.com/gpu": 0}))))
     assert [item.resource for item in shortfalls([quota], [zero])] == ["pods"]
 
 
-def test_the_smaller_limit_holds() -> None:
+def test_smaller_limit_of_spec_and_status_applies() -> None:
     used = {"pods": "2"}
     assert _verdicts(_quota({"pods": "3"}, used, {"pods": "2"}), [GPU_POD]) != []
     assert _verdicts(_quota({"pods": "2"}, used, {"pods": "3"}), [GPU_POD]) != []
     assert _verdicts(_quota({"pods": "3"}, used, {"pods": "3"}), [GPU_POD]) == []
-    # The controller has not come by yet, or not since a limit was taken out.
+    # The quota controller has not updated the status yet, or not since a limit was removed.
     assert _verdicts(_quota({"pods": "0"}), [GPU_POD]) == ["quota team-a: pods would be 1 of 0 (in use 0, needed 1)"]
     assert _verdicts(_quota({}, used, {"pods": "2"}), [GPU_POD]) != []
     assert _verdicts({"metadata": {"name": "x"}, "spec": {"hard": {"pods": "0"}}}, [GPU_POD]) != []
 
 
-def test_what_was_not_counted_is_not_given_back() -> None:
+def test_released_amount_is_at_most_the_used_amount() -> None:
     quota = _quota({GPU: "1"}, {GPU: "1"})
     assert shortfalls([quota], [GPU_POD], [GPU_POD]) == [
         Shortfall("team-a", GPU, Fraction(1), Fraction(1), Fraction(1), Fraction(2))
     ]
 
 
-def test_an_update_counts_what_it_adds() -> None:
+def test_update_is_charged_by_its_increase() -> None:
     def service(kind: str, ports: int) -> Object:
         return _service(type=kind, ports=_ports(*[0] * ports))
 
@@ -615,11 +615,11 @@ def test_an_update_counts_what_it_adds() -> None:
     assert _verdicts(quota, [ChargedObjects(plain, before=two)]) == []
     assert [item.needed for item in shortfalls([quota], [ChargedObjects(four, before=two)])] == [2]
     assert [item.needed for item in shortfalls([quota], [ChargedObjects(two, before=plain)])] == [2]
-    # What one update lowers is not there for another: it is counted later.
+    # An update that lowers the usage frees nothing for another update: the decrease is counted later.
     assert len(_verdicts(quota, [ChargedObjects(plain, before=two), ChargedObjects(two, before=plain)])) == 1
     grown = ChargedObjects(_pod(TEMPLATE["spec"]), before=_pod())
     assert [item.needed for item in shortfalls([_quota({GPU: "0", "pods": "0"}, {GPU: "0"})], [grown])] == [2]
-    # A pod that comes into the scope of a quota counts in full.
+    # A pod that enters the scope of a quota counts in full.
     scoped = _quota({"pods": "0"}, {"pods": "0"}, scopes=["Terminating"])
     ending = _pod(_spec(activeDeadlineSeconds=5))
     assert len(_verdicts(scoped, [ChargedObjects(ending, before=_pod())])) == 1
@@ -676,11 +676,11 @@ ENDING, REQUESTING = _spec(activeDeadlineSeconds=5), _spec(_container({"cpu": "1
         ({"scopes": ["VolumeAttributesClass"]}, [], [_spec(), _affine("podAffinity", {"namespaces": ["x"]})]),
     ],
 )
-def test_scopes(scopes: Object, inside: list[Object], outside: list[Object]) -> None:
+def test_quota_scopes_select_pods(scopes: Object, inside: list[Object], outside: list[Object]) -> None:
     quota = _quota({"pods": "0"}, {"pods": "0"}, **scopes)
     assert [len(_verdicts(quota, [ChargedObjects(_pod(spec))])) for spec in inside] == [1] * len(inside)
     assert [len(_verdicts(quota, [ChargedObjects(_pod(spec))])) for spec in outside] == [0] * len(outside)
-    # Only what lies in the scope is given back, and only pods are in one.
+    # Only usage in the scope is released, and scopes apply only to pods.
     quota = _quota({"pods": "1", "services": "0"}, {"pods": "1"}, **scopes)
     for spec in inside:
         assert [
@@ -689,13 +689,13 @@ def test_scopes(scopes: Object, inside: list[Object], outside: list[Object]) -> 
     assert _verdicts(quota, [ChargedObjects(_service())]) == []
 
 
-def test_a_live_pod_says_its_quality_itself() -> None:
+def test_qos_class_of_a_live_pod_decides_its_scope() -> None:
     quota = _quota({"pods": "0"}, {"pods": "0"}, scopes=["BestEffort"])
     assert len(_verdicts(quota, [ChargedObjects(_pod(REQUESTING, status={"qosClass": "BestEffort"}))])) == 1
     assert len(_verdicts(quota, [ChargedObjects(_pod(status={"qosClass": "Burstable"}))])) == 0
 
 
-def test_unspecified() -> None:
+def test_unspecified_lists_containers_without_required_resources() -> None:
     def pod(*containers: Object, **rest: Any) -> ChargedObjects:
         return ChargedObjects(_pod(_spec(*containers, **rest)))
 
@@ -759,7 +759,7 @@ UNKNOWN = 'pods "x" is forbidden: status unknown for quota: q, resources: pods'
 
 
 @pytest.mark.parametrize("message", [EXCEEDED, f"Error creating: {EXCEEDED}.", f"({EXCEEDED})", f"{EXCEEDED}\nmore"])
-def test_exceeded(message: str) -> None:
+def test_parse_exceeded_quota_message(message: str) -> None:
     found = parse_exceeded(message)
     assert found == [
         Shortfall("team-a.gpu", "limits.memory", Fraction(1000), Fraction(3, 2), Fraction(0), Fraction(20 * 2**30)),
@@ -770,7 +770,7 @@ def test_exceeded(message: str) -> None:
     assert parse_unspecified(message) is None
 
 
-def test_exceeded_with_every_suffix() -> None:
+def test_parse_exceeded_accepts_every_quantity_suffix() -> None:
     suffixes = ("", "n", "u", "m", *"kMGTPE", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "e-3", "E+3")
     requested = ",".join(f"r{index}=5{suffix}" for index, suffix in enumerate(suffixes))
     found = parse_exceeded(f"exceeded quota: q, requested: {requested}, used: r0=0, limited: r0=1.5k")
@@ -780,16 +780,16 @@ def test_exceeded_with_every_suffix() -> None:
     assert found[0].hard == 1500
 
 
-def test_exceeded_before_anything_was_used() -> None:
+def test_parse_exceeded_with_empty_usage() -> None:
     found = parse_exceeded("exceeded quota: q, requested: pods=1, used: , limited: pods=0")
     assert found == [Shortfall("q", "pods", Fraction(0), Fraction(0), Fraction(0), Fraction(1))]
 
 
-def test_must_specify() -> None:
+def test_parse_must_specify_message() -> None:
     expected = [Unspecified("q", "limits.cpu", ("c", "d")), Unspecified("q", "requests.cpu", ("c",))]
     assert parse_unspecified(MISSING) == expected
     assert parse_unspecified(f"Error creating: {MISSING}") == expected
-    # Nothing that passes by waiting.
+    # Waiting does not resolve this error.
     assert not is_quota_refusal(MISSING)
     assert parse_exceeded(MISSING) is None
 
@@ -803,13 +803,13 @@ def test_must_specify() -> None:
         "exceeded quota",
     ],
 )
-def test_other_messages(message: str) -> None:
+def test_other_messages_are_not_quota_errors(message: str) -> None:
     assert not is_quota_refusal(message)
     assert parse_exceeded(message) is None
     assert parse_unspecified(message) is None
 
 
-def test_a_quota_that_is_not_counted_yet() -> None:
+def test_unknown_quota_status_is_a_quota_refusal() -> None:
     assert is_quota_refusal(UNKNOWN)
     assert parse_exceeded(UNKNOWN) is None
     assert parse_unspecified(UNKNOWN) is None

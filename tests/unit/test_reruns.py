@@ -1,4 +1,4 @@
-"""What CI does with tests that fail now and then: how many may be run again, and what the summary then says."""
+"""Reruns of flaky tests in CI: how many are allowed, and the summary that names them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_shaky(number):
 """
 
 
-def ran(directory: Path, *options: str, shaky: int) -> tuple[int, list[str]]:
-    """Run tests that fail once each, with the suite's conftest; the exit code, and what was printed."""
+def run_flaky_tests(directory: Path, *options: str, shaky: int) -> tuple[int, list[str]]:
+    """Run tests that fail once each with the suite's conftest; return the exit code and the printed lines."""
     path = directory / "tests" / "cluster"
     path.mkdir(parents=True)
     shutil.copy(Path(__file__).parents[1] / "conftest.py", path.parent)
     (path / "test_shaky.py").write_text(SHAKY.format(number=shaky))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
-    # Of all that is installed, what runs tests again and side by side: the other plugins are most of a start.
+    # Load only the rerun and parallelism plugins: the others take most of the start time.
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", f"--rootdir={directory}", *PLUGINS, *options, "tests"],
@@ -43,16 +43,16 @@ def ran(directory: Path, *options: str, shaky: int) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
-def test_three_tests_may_be_run_again(tmp_path: Path) -> None:
-    code, lines = ran(tmp_path, shaky=3)
+def test_three_tests_may_be_rerun_and_are_named(tmp_path: Path) -> None:
+    code, lines = run_flaky_tests(tmp_path, shaky=3)
     assert code == 0
     assert lines[-1].startswith("3 passed, 3 rerun in ")
     named = sorted(line for line in lines if line.startswith("run again: "))
     assert named == [f"run again: tests/cluster/test_shaky.py::test_shaky[{n}]" for n in range(3)]
 
 
-def test_a_fourth_fails_the_run_and_all_are_named(tmp_path: Path) -> None:
-    code, lines = ran(tmp_path, "-n", "2", shaky=4)
+def test_fourth_rerun_fails_the_run_and_all_are_named(tmp_path: Path) -> None:
+    code, lines = run_flaky_tests(tmp_path, "-n", "2", shaky=4)
     assert code == 1
     assert lines[-1].startswith("1 failed, 4 passed, 3 rerun in ")
     said = lines.index("4 tests were run again, 3 may be:")

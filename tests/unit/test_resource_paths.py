@@ -1,4 +1,4 @@
-"""Where the API server has the objects of each kind. Source: Kubernetes API concepts, "Resource URIs"."""
+"""API server paths of the objects of each kind. Source: Kubernetes API concepts, "Resource URIs"."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from gpuctl.objects.api_resources import RESOURCES
         ("Secret", "a/b", "../c", "/api/v1/namespaces/a%2Fb/secrets/..%2Fc"),
     ],
 )
-def test_path(kind: str, namespace: str | None, name: str | None, path: str) -> None:
+def test_resource_path(kind: str, namespace: str | None, name: str | None, path: str) -> None:
     assert RESOURCES[kind].path(namespace, name) == path

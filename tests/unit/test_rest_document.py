@@ -1,4 +1,4 @@
-"""``schemas/rest/openapi.json``: the document of the service, as it stands in the tree."""
+"""``schemas/rest/openapi.json``, the service's OpenAPI document in the tree."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def document() -> dict[str, Any]:
 
 
 @with_locked_releases
-def test_it_is_what_the_routes_say() -> None:
+def test_document_matches_the_routes() -> None:
     assert openapi.main(["--check"]) == 0
 
 
-def test_a_file_that_is_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """Is told with what to do, and written anew."""
+def test_check_fails_for_an_outdated_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(openapi, "ROOT", tmp_path)
     monkeypatch.setattr(openapi, "DOCUMENT", tmp_path / "rest" / "openapi.json")
     assert openapi.main(["--check"]) == 1
@@ -42,12 +41,11 @@ def test_a_file_that_is_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @with_locked_releases
-def test_it_is_valid(document: dict[str, Any]) -> None:
+def test_document_is_valid_openapi(document: dict[str, Any]) -> None:
     OpenAPIV30SpecValidator(document).validate()
 
 
-def test_the_operations(document: dict[str, Any]) -> None:
-    """Each has a name of its own, one family, and an answer that is typed."""
+def test_operations_have_unique_ids_and_one_tag(document: dict[str, Any]) -> None:
     operations = [
         (f"{method} {path}", value) for path, item in document["paths"].items() for method, value in item.items()
     ]
@@ -61,8 +59,8 @@ def test_the_operations(document: dict[str, Any]) -> None:
         assert isinstance(value[IDEMPOTENT], bool), title
 
 
-def test_answers_are_described(document: dict[str, Any]) -> None:
-    """None is just anything: each has a schema of a name, or of its items, and each field of it an example."""
+def test_responses_have_schemas_with_examples(document: dict[str, Any]) -> None:
+    """Each schema is named or has typed items, and each field has an example."""
     schemas = document["components"]["schemas"]
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -94,7 +92,7 @@ def test_answers_are_described(document: dict[str, Any]) -> None:
         ("GET", "/nodes/gpu-detail", "listGpus"),
     ],
 )
-def test_names(method: str, path: str, expected: str) -> None:
+def test_operation_ids(method: str, path: str, expected: str) -> None:
     app = FastAPI()
     app.add_api_route(f"/api/v1{path}", lambda: None, methods=[method])
     route = app.routes[-1]

@@ -1,4 +1,4 @@
-"""Documents at a revision: the same ones that would be read from a checkout of it."""
+"""Documents at a git revision are the same as in a checkout of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def names_at(repository: Repository, reference: str, *inputs: str) -> list[str]:
-    """The jobs at a revision, and a check that a checkout of it holds the same ones."""
+    """Return the jobs at a revision, after checking that a checkout of it has the same ones."""
     paths = [os.path.join(repository.root, name) for name in inputs or (".",)]
     compilation = compiled_at(reference, RevisionPairOptions(paths))
     found = [] if compilation is None else compilation.objects
@@ -60,7 +60,7 @@ def test_files_added_removed_renamed_and_moved(repository: Repository) -> None:
     assert names_at(repository, second, "jobs/b.yaml") == []
 
 
-def test_the_work_tree_and_the_index_are_not_read(repository: Repository) -> None:
+def test_work_tree_and_index_are_not_read(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     repository.write("a.yaml", training("changed"))
@@ -72,7 +72,7 @@ def test_the_work_tree_and_the_index_are_not_read(repository: Repository) -> Non
     assert repository.git("status", "--porcelain") == before
 
 
-def test_every_way_to_name_a_revision(repository: Repository) -> None:
+def test_revision_by_hash_tag_branch_or_expression(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     first = repository.commit()
     repository.git("tag", "--annotate", "--message", "a tag", "v1")
@@ -85,7 +85,7 @@ def test_every_way_to_name_a_revision(repository: Repository) -> None:
 @pytest.mark.parametrize(
     "reference", ["nowhere", "--upload-pack=x", "-", "", "HEAD..HEAD", "^HEAD", "HEAD:a.yaml", "HEAD^{tree}", "HEAD\nx"]
 )
-def test_what_is_no_revision(repository: Repository, reference: str) -> None:
+def test_invalid_revisions_are_rejected(repository: Repository, reference: str) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     found = repository.gpuctl("impact", f"--from={reference}", "a.yaml")
@@ -94,7 +94,7 @@ def test_what_is_no_revision(repository: Repository, reference: str) -> None:
     assert "Traceback" not in found.err
 
 
-def test_an_option_as_a_revision_runs_nothing(repository: Repository) -> None:
+def test_git_option_as_a_revision_has_no_effect(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     for reference in ("--output=made", "--git-dir=/", "--exec=touch made"):
@@ -102,7 +102,7 @@ def test_an_option_as_a_revision_runs_nothing(repository: Repository) -> None:
     assert sorted(path.name for path in repository.root.iterdir()) == [".git", "a.yaml"]
 
 
-def test_a_shallow_clone_says_what_to_fetch(repository: Repository, tmp_path: Path) -> None:
+def test_shallow_clone_error_names_git_fetch(repository: Repository, tmp_path: Path) -> None:
     repository.write("a.yaml", training("a"))
     first = repository.commit()
     repository.write("b.yaml", training("b"))
@@ -115,28 +115,28 @@ def test_a_shallow_clone_says_what_to_fetch(repository: Repository, tmp_path: Pa
     assert gpuctl(tmp_path / "shallow", "impact", "--from", "HEAD").code == 0
 
 
-def test_not_a_repository(tmp_path: Path) -> None:
+def test_directory_outside_git_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(training("a"))
     found = gpuctl(tmp_path, "impact", "--from", "HEAD", "a.yaml")
     assert found.code == 2
     assert "not a git repository" in found.err
 
 
-def test_git_is_missing(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_git_is_reported(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = repository.gpuctl("impact", "--from", "HEAD")
     assert found.code == 2
     assert "git is not installed" in found.err
 
 
-def test_a_repository_without_commits(repository: Repository) -> None:
+def test_repository_without_commits_has_no_revision(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     found = repository.gpuctl("impact", "--from", "HEAD")
     assert found.code == 2
     assert "there is no revision `HEAD` here" in found.err
 
 
-def test_a_path_outside(repository: Repository, tmp_path: Path) -> None:
+def test_path_outside_the_repository_is_rejected(repository: Repository, tmp_path: Path) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     (tmp_path / "other.yaml").write_text(training("other"))
@@ -154,7 +154,7 @@ def test_standard_input_has_no_revisions(repository: Repository) -> None:
         assert "standard input has no revisions" in found.err
 
 
-def test_a_path_that_is_nowhere_is_misspelt(repository: Repository) -> None:
+def test_path_missing_on_both_sides_is_rejected(repository: Repository) -> None:
     repository.write("jobs/a.yaml", training("a"))
     repository.commit()
     for more in ([], ["--to", "HEAD"]):
@@ -163,7 +163,7 @@ def test_a_path_that_is_nowhere_is_misspelt(repository: Repository) -> None:
         assert "`jbos` exists on neither side" in found.err
 
 
-def test_from_any_directory(repository: Repository, tmp_path: Path) -> None:
+def test_inputs_are_relative_to_the_working_directory(repository: Repository, tmp_path: Path) -> None:
     repository.write("jobs/a.yaml", training("a"))
     repository.write("b.yaml", training("b"))
     repository.commit()
@@ -183,7 +183,7 @@ def test_from_any_directory(repository: Repository, tmp_path: Path) -> None:
         assert sorted(document.model.job.name for document in found.documents) == jobs  # type: ignore[union-attr]
 
 
-def test_a_directory_that_is_gone(repository: Repository) -> None:
+def test_removed_directory_is_read_at_the_revision(repository: Repository) -> None:
     repository.write("old/deep/a.yaml", training("a"))
     repository.commit()
     repository.remove("old")
@@ -192,7 +192,7 @@ def test_a_directory_that_is_gone(repository: Repository) -> None:
         assert (found.code, [job["after"] for job in json.loads(found.out)["jobs"]]) == (0, [None]), found.err
 
 
-def test_what_is_left_of_several_inputs(repository: Repository) -> None:
+def test_empty_input_beside_another_is_compared(repository: Repository) -> None:
     repository.write("a/a.yaml", training("a"))
     repository.write("b/b.yaml", training("b"))
     repository.commit()
@@ -210,7 +210,7 @@ def price_at(repository: Repository, reference: str, *inputs: str) -> float | No
     return found.settings.platform.prices.get("a100")
 
 
-def test_the_platform_of_the_revision(repository: Repository) -> None:
+def test_platform_is_read_at_the_revision(repository: Repository) -> None:
     repository.write("jobs/a.yaml", training("a"))
     repository.write("platform.yaml", PRICED.format(price=1))
     first = repository.commit()
@@ -227,8 +227,8 @@ def test_the_platform_of_the_revision(repository: Repository) -> None:
     assert price_at(repository, third, "jobs/a.yaml") == 3
 
 
-def test_a_platform_below_the_input_and_another_above_it(repository: Repository) -> None:
-    """What is below counts as a document, what is above is found: they have to agree, at a revision as on disk."""
+def test_platforms_above_and_below_the_input_must_agree(repository: Repository) -> None:
+    """A platform below the input is one of its documents, one above it is discovered: they must agree."""
     repository.write("platform.yaml", PRICED.format(price=2))
     repository.write("teams/a.yaml", training("a"))
     repository.write("teams/settings.yaml", PRICED.format(price=2))
@@ -265,7 +265,7 @@ def test_platforms_above_the_repository_do_not_count(repository: Repository, tmp
     assert price_at(repository, "HEAD", ".") is None
 
 
-def test_a_platform_that_is_named(repository: Repository, tmp_path: Path) -> None:
+def test_named_platform_file_at_a_revision(repository: Repository, tmp_path: Path) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     repository.write("settings/own.yaml", PRICED.format(price=1))
@@ -284,10 +284,10 @@ def test_a_platform_that_is_named(repository: Repository, tmp_path: Path) -> Non
         compiled_at("HEAD", RevisionPairOptions(inputs, str(repository.root / "settings/won.yaml")))
 
 
-# What stands beside documents ------------------------------------------------------------------------------
+# Other files beside documents -------------------------------------------------------------------------------
 
 
-def test_foreign_and_hidden_yaml(repository: Repository) -> None:
+def test_foreign_and_hidden_yaml_is_skipped(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.write("chart/values.yaml", "replicas: 3\n")
     repository.write("chart/templates/x.yaml", "kind: {{ .Values.kind }}\n  name: [\n")
@@ -300,7 +300,7 @@ def test_foreign_and_hidden_yaml(repository: Repository) -> None:
     assert names_at(repository, "HEAD", ".github") == ["hidden"]
 
 
-def test_only_foreign_yaml_is_no_document(repository: Repository) -> None:
+def test_only_foreign_yaml_gives_no_documents(repository: Repository) -> None:
     repository.write("values.yaml", "replicas: 3\n")
     repository.commit()
     assert compiled_at("HEAD", RevisionPairOptions([str(repository.root)])) is None
@@ -309,7 +309,7 @@ def test_only_foreign_yaml_is_no_document(repository: Repository) -> None:
     assert (found.code, [job["before"] for job in json.loads(found.out)["jobs"]]) == (0, [None])
 
 
-def test_a_rendered_directory_beside(repository: Repository) -> None:
+def test_rendered_directory_is_skipped(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     assert repository.gpuctl("build", ".", "-o", "rendered").code == 0
     repository.commit()
@@ -321,7 +321,7 @@ def test_a_rendered_directory_beside(repository: Repository) -> None:
     assert "GPU105" not in repository.gpuctl("validate", ".").out
 
 
-def test_contents_that_are_not_text(repository: Repository) -> None:
+def test_file_that_is_not_utf8_is_reported(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.write("b.yaml", b"kind: training\n\xff\n")
     repository.commit()
@@ -332,7 +332,7 @@ def test_contents_that_are_not_text(repository: Repository) -> None:
     assert "b.yaml@" in found.err
 
 
-def test_names_that_are_not_text(repository: Repository) -> None:
+def test_file_names_that_are_not_utf8(repository: Repository) -> None:
     for name in (b"caf\xe9.yaml", "名.yaml".encode(), b'a b\tc\nd".yaml'):
         path = os.path.join(os.fsencode(repository.root), name)
         with open(path, "w") as stream:
@@ -347,7 +347,7 @@ def test_names_that_are_not_text(repository: Repository) -> None:
     assert "Traceback" not in found.err
 
 
-def test_line_ends_and_marks(repository: Repository) -> None:
+def test_crlf_and_byte_order_mark_are_ignored(repository: Repository) -> None:
     repository.write("a.yaml", b"\xef\xbb\xbf" + training("a").replace("\n", "\r\n").encode())
     repository.commit()
     assert names_at(repository, "HEAD") == ["a"]
@@ -355,7 +355,7 @@ def test_line_ends_and_marks(repository: Repository) -> None:
     assert "no object changes" in repository.gpuctl("impact", "--from", "HEAD").out
 
 
-def test_links(repository: Repository) -> None:
+def test_symlinks_are_followed(repository: Repository) -> None:
     repository.write("shared/a.yaml", training("a"))
     repository.write("shared/pool.yaml", pool({"n1": "gpu-type: A, gpu-count: 8"}))
     (repository.root / "team").mkdir()
@@ -369,7 +369,7 @@ def test_links(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "../../outside.yaml", "gone.yaml", "loop.yaml"])
-def test_links_that_lead_nowhere(repository: Repository, target: str) -> None:
+def test_dangling_symlinks_are_reported(repository: Repository, target: str) -> None:
     repository.write("a.yaml", training("a"))
     (repository.root / "loop.yaml").symlink_to(target)
     repository.commit()
@@ -379,7 +379,7 @@ def test_links_that_lead_nowhere(repository: Repository, target: str) -> None:
     assert "leads to no file of the repository" in found.err
 
 
-def test_submodules(repository: Repository, tmp_path: Path) -> None:
+def test_submodules_are_read_if_checked_out(repository: Repository, tmp_path: Path) -> None:
     inner = Repository(tmp_path / "inner")
     inner.write("shared.yaml", training("shared"))
     inner.commit()
@@ -398,13 +398,15 @@ def test_submodules(repository: Repository, tmp_path: Path) -> None:
 
     assert jobs(first) == ["a", "shared"]
     assert jobs("HEAD") == jobs(None) == ["a", "more", "shared"]
-    # What is not checked out is nowhere, on disk and at any revision.
+    # A submodule that is not checked out does not exist, on disk and at any revision.
     shutil.rmtree(repository.root / "vendor")
     (repository.root / "vendor").mkdir()
     assert jobs(first) == jobs("HEAD") == jobs(None) == ["a"]
 
 
-def test_in_a_hook_of_git(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_a_git_hook_is_ignored(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = Repository(tmp_path / "other")
     other.write("b.yaml", training("b"))
     other.commit()
@@ -416,7 +418,7 @@ def test_in_a_hook_of_git(repository: Repository, tmp_path: Path, monkeypatch: p
     assert [source.name for source in found.sources] == [f"a.yaml@{found.commit[:10]}"]
 
 
-def test_a_file_whose_contents_are_missing(repository: Repository) -> None:
+def test_missing_git_object_is_reported(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     blob = repository.git("rev-parse", "HEAD:a.yaml").strip()

@@ -1,4 +1,4 @@
-"""The sandbox's own directory, its nodes and its errors; that it runs is tested in ``tests/cluster``."""
+"""The sandbox's directory, nodes and errors; ``tests/cluster`` runs a sandbox."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCTL_CACHE", str(tmp_path / "cache"))
 
 
-def test_pools_of_the_tour_have_their_nodes() -> None:
+def test_pools_of_the_tour_match_the_machines() -> None:
     machines = {machine.name: machine for machine in sandbox.MACHINES}
     for pool in yaml.safe_load_all(sandbox.POOLS.read_text()):
         for name, node in pool["nodes"].items():
             assert (machines[name].model, machines[name].gpus) == (node["gpu-type"], node["gpu-count"])
 
 
-def test_each_sandbox_has_a_directory_that_goes_with_it(tmp_path: Path) -> None:
+def test_each_sandbox_removes_its_own_directory(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with sandbox._home(None) as first:
         assert first.stat().st_mode & 0o777 == 0o700
@@ -39,7 +39,7 @@ def test_each_sandbox_has_a_directory_that_goes_with_it(tmp_path: Path) -> None:
     assert list(cache.iterdir()) == []
 
 
-def test_what_a_killed_sandbox_left_is_removed(tmp_path: Path) -> None:
+def test_files_of_a_killed_sandbox_are_removed(tmp_path: Path) -> None:
     left = tmp_path / "cache" / "sandbox"
     (left / "control-plane").mkdir(parents=True)
     (left / "kubeconfig").touch()
@@ -50,7 +50,7 @@ def test_what_a_killed_sandbox_left_is_removed(tmp_path: Path) -> None:
     assert tmp_path.exists()
 
 
-def test_a_directory_is_named(tmp_path: Path) -> None:
+def test_named_directory_is_used_by_one_sandbox(tmp_path: Path) -> None:
     with sandbox._home(tmp_path / "mine") as directory:
         assert directory == tmp_path / "mine"
         with pytest.raises(sandbox.Failed, match="another sandbox uses"), sandbox._home(directory):
@@ -58,15 +58,15 @@ def test_a_directory_is_named(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
-def test_a_directory_with_files_is_left_alone(tmp_path: Path) -> None:
+def test_directory_with_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(sandbox.Failed, match="is not an empty directory"), sandbox._home(tmp_path):
-        pytest.fail("somebody's directory is used")
+        pytest.fail("a directory with files is used")
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_without_go_it_says_what_to_install(tmp_path: Path) -> None:
-    """Programs of the system, but no Go: one sentence, no traceback, nothing left."""
+def test_missing_go_is_reported(tmp_path: Path) -> None:
+    """With the system's programs but no Go: one sentence, no traceback, no files left."""
     path = tmp_path / "bin"
     path.mkdir()
     for program in ("bash", "dirname", "env", "openssl"):

@@ -1,4 +1,4 @@
-"""The JSON Schemas: what the binder accepts validates, in any spelling, and mistakes that a schema can see do not."""
+"""The JSON Schemas accept what the binder accepts, in any spelling, and reject the mistakes that a schema can detect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from properties.scale import examples
 JOB = "job: {name: a}\nenvironment: {image: registry.example.com/a:1}\n"
 
 VALID = {
-    # The examples of the seeds, as they print them.
+    # The seed documents, verbatim.
     "seed pool": """\
 kind: pool
 version: v0.1
@@ -483,7 +483,7 @@ INVALID = {
     "users twice": "kind: quota\nversion: v0.1\nquota: {name: a}\nusers: {a: {}}\nnamespace: {b: {}}\n",
 }
 
-# What only the compiler finds, and why no schema does.
+# Errors that only the compiler finds; the ids give the reason.
 COMPILER_ONLY = {
     "a platform's defaults may name the image": "kind: training\nversion: v0.1\njob: {name: a}\n",
     "the same, inside the block": "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {}\n",
@@ -502,7 +502,7 @@ _SPECIAL = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
 def instance(node: yaml.Node) -> Any:
-    """What a JSON Schema validator of an editor sees: YAML 1.2's core schema, keys as text, ``<<`` merged."""
+    """Return what an editor's JSON Schema validator reads: YAML 1.2's core schema, keys as text, ``<<`` merged."""
     if isinstance(node, yaml.MappingNode):
         value: dict[str, Any] = {}
         for key, item in node.value:
@@ -518,7 +518,7 @@ def instance(node: yaml.Node) -> Any:
 
 
 def scalar(text: str) -> Any:
-    """A plain scalar by YAML 1.2's core schema."""
+    """Return the value of a plain scalar in YAML 1.2's core schema."""
     if text in ("", "~", "null", "Null", "NULL"):
         return None
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
@@ -535,10 +535,10 @@ def root_of(text: str) -> yaml.Node:
 
 
 def problems(text: str) -> list[str]:
-    """What the frontend says is wrong."""
+    """Return the frontend's errors."""
     loaded = load([Source("a.yaml", text)], versions=("1.33", "1.36"), directory=Path("/"))
     errors = [f"{item.code} {item.message}" for item in loaded.diagnostics if item.severity is Severity.ERROR]
-    return errors if errors or loaded.documents else ["refused without a word"]
+    return errors if errors or loaded.documents else ["rejected without a diagnostic"]
 
 
 @cache
@@ -557,7 +557,7 @@ def kind_in(value: Any) -> str | None:
 
 
 def violations(value: Any) -> list[str]:
-    """What the schemas say is wrong: of the kind, of all kinds, and read as 2020-12. They agree."""
+    """Return the errors of the kind's schema; the combined schema and the schema read as 2020-12 must agree."""
     kind = kind_in(value)
     found = [
         [f"{error.json_path}: {error.message[:200]}" for error in check.iter_errors(value)]
@@ -570,11 +570,11 @@ def violations(value: Any) -> list[str]:
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def test_files_are_what_the_models_say() -> None:
+def test_schema_files_match_the_models() -> None:
     assert tool.main(["--check"]) == 0
 
 
-def test_check_names_what_is_out_of_date(
+def test_check_names_outdated_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tool, "ROOT", tmp_path)
@@ -593,7 +593,7 @@ def test_check_names_what_is_out_of_date(
     assert tool.main(["--check"]) == 0
 
 
-def test_a_text_without_a_translation_stays_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_without_a_translation_stays_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A contributor who cannot write Chinese changes a description: the reference is written, and no check fails."""
     pairs = yaml.load(tool.TRANSLATIONS.read_text(encoding="utf-8"), yaml.CSafeLoader)
     changed = next(pair for pair in pairs if pair["en"].startswith("Maximum run time of one attempt"))
@@ -614,19 +614,19 @@ def test_a_text_without_a_translation_stays_english(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None])
-def test_schemas_are_schemas(kind: str | None) -> None:
+def test_schemas_are_valid_json_schemas(kind: str | None) -> None:
     schema = schema_of(kind) if kind else combined_schema()
     Draft7Validator.check_schema(schema)
     Draft202012Validator.check_schema(schema)
-    # This one looks at formats too: patterns must be regular expressions, references URIs.
+    # jsonschema_rs also checks formats: patterns must be regular expressions, references URIs.
     jsonschema_rs.meta.validate(schema)
     references = set(re.findall(r'"#/definitions/([^"]*)"', json.dumps(schema)))
     assert references <= set(schema["definitions"])
-    assert set(schema["definitions"]) - references <= {"training"}, "a definition that nothing refers to"
+    assert set(schema["definitions"]) - references <= {"training"}, "unreferenced definition"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_field_says_what_it_is(kind: str) -> None:
+def test_every_definition_has_a_title_and_description(kind: str) -> None:
     for name, definition in schema_of(kind)["definitions"].items():
         assert definition["title"], name
         assert definition["description"].endswith("."), name
@@ -646,19 +646,19 @@ def test_reference_has_every_field() -> None:
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_valid_documents(name: str) -> None:
+def test_valid_documents_pass_frontend_and_schemas(name: str) -> None:
     assert problems(VALID[name]) == []
     assert violations(instance(root_of(VALID[name]))) == []
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_invalid_documents(name: str) -> None:
+def test_invalid_documents_fail_frontend_and_schemas(name: str) -> None:
     assert problems(INVALID[name])
     assert violations(instance(root_of(INVALID[name])))
 
 
 @pytest.mark.parametrize("name", COMPILER_ONLY)
-def test_what_only_the_compiler_finds(name: str) -> None:
+def test_errors_that_only_the_compiler_finds(name: str) -> None:
     assert problems(COMPILER_ONLY[name])
     assert violations(instance(root_of(COMPILER_ONLY[name]))) == []
 
@@ -671,13 +671,13 @@ def test_defaults_make_incomplete_documents_valid() -> None:
     assert violations(instance(root_of(notebook))) == []
 
 
-def test_unknown_kinds_are_refused_by_the_combined_schema() -> None:
+def test_combined_schema_rejects_unknown_kinds() -> None:
     assert [error.json_path for error in validator(None).iter_errors({"kind": "trainin"})] == ["$.kind"]
     assert [error.json_path for error in validator(None).iter_errors({"KIND": "Deployment"})] == ["$.KIND"]
 
 
-def test_an_error_is_said_once() -> None:
-    """The combined schema asks one kind only, and a key is checked once: what is wrong is shown and nothing else."""
+def test_each_error_is_reported_once() -> None:
+    """The combined schema applies one kind only, and a key is checked once."""
     for value in ({"kind": "pool", "pool": {"name": "A"}}, {"KIND": "pool", "pool": {"Name": "A"}}):
         for check in (validator(None), validator("pool")):
             assert [error.json_path.lower() for error in check.iter_errors(value)] == ["$.pool.name"]
@@ -701,22 +701,22 @@ ALPHABETS = {
 }
 
 
-def test_every_type_has_a_rule() -> None:
+def test_every_text_type_has_a_schema_rule() -> None:
     assert len(TEXT_ALIASES) >= 20
     assert {checks_of(alias) for alias in TEXT_ALIASES.values()} == set(TEXT_RULES) == set(TEXT_TYPES)
 
 
-def test_templated_places() -> None:
+def test_schemas_and_templates_agree_on_templated_places() -> None:
     assert TEMPLATED == PLACES
     assert schema.IDENTITY == templates.IDENTITY
 
 
 @pytest.mark.parametrize("name", TEXT_ALIASES)
-def test_rules_are_never_stricter_than_checks(name: str) -> None:
-    """Every short text over alphabets of the characters that matter, and long ones at the limits."""
+def test_schema_rules_are_never_stricter_than_checks(name: str) -> None:
+    """Try every short text over alphabets of significant characters, and long texts at the limits."""
     checks = checks_of(TEXT_ALIASES[name])
     rule = TEXT_RULES[checks]
-    # JavaScript's `$` is the end; Python's also stands before a last newline.
+    # JavaScript's `$` matches only at the end; Python's also matches before a final newline.
     pattern = re.compile(rule.pattern.replace("$", r"\Z")) if rule.pattern else None
     accepted = 0
     for text in _texts():
@@ -785,7 +785,7 @@ def _texts() -> Iterator[str]:
 
 
 def test_choices_are_never_numbers_or_booleans() -> None:
-    """A choice is compared as text by the binder, and as what YAML makes of it by an editor."""
+    """The binder compares a choice as text; an editor compares the value that YAML parses."""
     found = re.findall(r'"enum": (\[[^\]]*\])', json.dumps(combined_schema()))
     assert found
     for choice in (choice for choices in found for choice in json.loads(choices)):
@@ -793,7 +793,7 @@ def test_choices_are_never_numbers_or_booleans() -> None:
 
 
 def written(node: yaml.Node) -> str:
-    """A tree as YAML on one line."""
+    """Return a tree as YAML on one line."""
     if isinstance(node, yaml.MappingNode):
         return "{" + ", ".join(f"{written(key)}: {written(value)}" for key, value in node.value) + "}"
     if isinstance(node, yaml.SequenceNode):
@@ -803,7 +803,7 @@ def written(node: yaml.Node) -> str:
 
 
 def leaves(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    """Scalars, and keys, which may be invented."""
+    """Yield scalar values, and keys, including user-defined ones."""
     if isinstance(node, yaml.ScalarNode):
         yield node
     for item in node.value if isinstance(node, yaml.SequenceNode) else ():
@@ -814,7 +814,7 @@ def leaves(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
 
 
 def respell(node: yaml.Node, form: ValueForm, random: Random) -> None:
-    """Give every key that is not invented another spelling."""
+    """Change the spelling of every key that is not user-defined."""
     if isinstance(node, yaml.SequenceNode) and form.item is not None:
         for item in node.value:
             respell(item, form.item, random)
@@ -835,7 +835,7 @@ def respell(node: yaml.Node, form: ValueForm, random: Random) -> None:
 
 @given(random=st.randoms(use_true_random=False), name=st.sampled_from(sorted(set(VALID) - {"merge keys"})))
 @examples(200)
-def test_any_spelling_validates(random: Random, name: str) -> None:
+def test_any_key_spelling_validates(random: Random, name: str) -> None:
     root = root_of(VALID[name])
     kind = kind_in(instance(root))
     assert kind is not None
@@ -862,8 +862,8 @@ QUOTED = ["", " ", "1", "true", "null", "{{job.name}}", "/{{job.name}}", "{{ mes
     ),
 )
 @examples(400)
-def test_what_the_frontend_accepts_validates(name: str, where: int, text: tuple[str, str | None]) -> None:
-    """One value or key of a valid document replaced: when the compiler still takes it, no editor complains."""
+def test_schemas_accept_what_the_frontend_accepts(name: str, where: int, text: tuple[str, str | None]) -> None:
+    """A value or key of a valid document is replaced: if the compiler accepts the document, so do the schemas."""
     root = root_of(VALID[name])
     nodes = list(leaves(root))
     changed = nodes[where % len(nodes)]
@@ -878,8 +878,8 @@ def test_what_the_frontend_accepts_validates(name: str, where: int, text: tuple[
         assert violations(value) == [], document
 
 
-def test_numbers_as_invented_keys() -> None:
-    """yaml-language-server shows a key like 1e30 to a pattern as JavaScript prints the number."""
+def test_user_defined_keys_may_be_numbers() -> None:
+    """yaml-language-server matches a key such as 1e30 with a pattern as JavaScript prints the number."""
     for kind in KINDS:
         for definition in schema_of(kind)["definitions"].values():
             if "properties" in definition or "patternProperties" not in definition:

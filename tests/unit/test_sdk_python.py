@@ -1,4 +1,4 @@
-"""The Python SDK where it needs no cluster: what is sent again, what errors say, what nobody gets to see."""
+"""The Python SDK without a cluster: retries, errors, pages, logs, and secrecy of the token."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ CREATED = {"jobId": "a-1", "name": "a", "namespace": "n", "kind": "training", "p
 PROBLEM = {"error": "NotFound", "message": "there is no job a", "details": [{"a": 1}], "hint": "look"}
 
 
-class Answers:
-    """Answers in their turn, the last for ever; ``requests`` is what was asked."""
+class FakeService:
+    """A fake service that returns its answers in order and repeats the last; ``requests`` are those it received."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -69,20 +69,20 @@ def broken(status: int = 503) -> httpx.Response:
 
 
 @with_locked_releases
-def test_what_is_generated_is_what_the_document_says() -> None:
+def test_generated_code_matches_the_openapi_document() -> None:
     assert sdk.main(["--check"]) == 0
 
 
 @pytest.mark.parametrize(
     "trouble", [broken(503), broken(502), broken(429), httpx.ConnectError("x"), httpx.ReadError("x")]
 )
-def test_what_is_idempotent_is_sent_again(trouble: Any) -> None:
-    """A creation too: each time with the same key and body, made by the client where none is given."""
-    answers = Answers(trouble, trouble, httpx.Response(201, json=CREATED))
+def test_idempotent_requests_are_retried(trouble: Any) -> None:
+    """Creations too: each attempt has the same body and idempotency key, which the client generates if none is given."""
+    answers = FakeService(trouble, trouble, httpx.Response(201, json=CREATED))
     assert answers.client().create_jobs("kind: training\n").job_id == "a-1"
     assert len(answers.requests) == 3
     assert len({(request.headers["idempotency-key"], request.content) for request in answers.requests}) == 1
-    answers = Answers(httpx.Response(201, json=CREATED))
+    answers = FakeService(httpx.Response(201, json=CREATED))
     with answers.client() as client:
         client.create_jobs({"kind": "training"})
         client.create_jobs({"kind": "training"})
@@ -93,16 +93,16 @@ def test_what_is_idempotent_is_sent_again(trouble: Any) -> None:
 
 
 @pytest.mark.parametrize("trouble", [broken(), httpx.ReadError("x")])
-def test_what_is_not_idempotent_is_sent_once(trouble: Any) -> None:
-    answers = Answers(trouble)
+def test_other_requests_are_sent_once(trouble: Any) -> None:
+    answers = FakeService(trouble)
     with pytest.raises((ServiceError, Unreachable)):
         answers.client().rerun_job("a")
     assert len(answers.requests) == 1
 
 
-def test_it_gives_up() -> None:
-    """After so many attempts, with the last answer; never after a timeout, and what is wrong is wrong at once."""
-    answers = Answers(broken())
+def test_retries_end_after_the_last_attempt() -> None:
+    """Retries end after the last attempt. Timeouts and client errors are not retried."""
+    answers = FakeService(broken())
     with pytest.raises(ServiceError) as caught:
         answers.client().list_jobs()
     assert (caught.value.status, len(answers.requests)) == (503, SOON.attempts)
@@ -112,14 +112,14 @@ def test_it_gives_up() -> None:
         (SOON, httpx.ReadTimeout("x"), TimedOut, 1),
         (SOON, httpx.Response(404, json=PROBLEM), NotFound, 1),
     ):
-        answers = Answers(trouble)
+        answers = FakeService(trouble)
         with pytest.raises(error):
             answers.client(retrying).get_job("a")
         assert len(answers.requests) == count
 
 
 @given(st.integers(1, 5000), st.none() | st.integers(0, 10**9).map(str) | st.just("Wed, 21 Oct 2026 07:28:00 GMT"))
-def test_pauses(attempt: int, stated: str | None) -> None:
+def test_retry_pause_is_bounded(attempt: int, stated: str | None) -> None:
     retrying = Retrying(pause=0.25, longest=5.0)
     pause = retrying.after(attempt, stated)
     assert 0.125 <= pause <= 5.0
@@ -127,8 +127,8 @@ def test_pauses(attempt: int, stated: str | None) -> None:
         assert pause >= min(float(stated), 5.0)
 
 
-def test_errors() -> None:
-    answers = Answers(httpx.Response(404, json=PROBLEM, headers={"X-Request-ID": "id-1"}))
+def test_error_has_the_fields_of_the_response() -> None:
+    answers = FakeService(httpx.Response(404, json=PROBLEM, headers={"X-Request-ID": "id-1"}))
     with pytest.raises(NotFound) as caught:
         answers.client().get_job("a")
     error = caught.value
@@ -144,24 +144,24 @@ def test_errors() -> None:
 
 
 @pytest.mark.parametrize("body", ["<html>secret page</html>", "", "[]", '{"message": 1}', "\xff", "null"])
-def test_answers_that_are_not_the_services(body: str) -> None:
-    """Of a proxy, say. What it sends is not passed on."""
+def test_responses_that_are_not_from_the_service_raise(body: str) -> None:
+    """Such as those of a proxy; their content is not passed on."""
     with pytest.raises(ServiceError, match="status 403") as caught:
-        Answers(httpx.Response(403, content=body.encode("latin-1"))).client().get_job("a")
+        FakeService(httpx.Response(403, content=body.encode("latin-1"))).client().get_job("a")
     assert isinstance(caught.value, Forbidden)
     assert "page" not in str(caught.value)
     with pytest.raises(UnexpectedAnswer, match="GET /jobs"):
-        Answers(httpx.Response(200, content=body.encode("latin-1"))).client().list_jobs()
+        FakeService(httpx.Response(200, content=body.encode("latin-1"))).client().list_jobs()
 
 
-def test_fields_that_a_newer_service_has() -> None:
-    found = Answers(httpx.Response(200, json={**JOB, "more": 1})).client().pause_job("a")
+def test_unknown_response_fields_are_ignored() -> None:
+    found = FakeService(httpx.Response(200, json={**JOB, "more": 1})).client().pause_job("a")
     assert (found.job_id, found.status) == ("a-1", "paused")
 
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "ä?#", "%2e"])
-def test_names_are_one_part_of_a_path(name: str) -> None:
-    answers = Answers(httpx.Response(200, json=JOB))
+def test_names_are_escaped_path_segments(name: str) -> None:
+    answers = FakeService(httpx.Response(200, json=JOB))
     answers.client().pause_job(name, namespace="x&y")
     (request,) = answers.requests
     assert request.url.raw_path.count(b"/") == 5
@@ -176,8 +176,8 @@ def test_names_are_one_part_of_a_path(name: str) -> None:
         st.text(), st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
     )
 )
-def test_documents_as_values(value: dict[str, Any]) -> None:
-    """What the service reads is what was given, whatever characters it has."""
+def test_as_yaml_keeps_values(value: dict[str, Any]) -> None:
+    """The service reads the values that were given, whatever characters they have."""
     text = as_yaml([value, "kind: x", value])
     first, second, third = yaml.load_all(text, Loader=yaml.CSafeLoader)
     strings = {key: item for key, item in value.items() if isinstance(item, str)}
@@ -187,18 +187,18 @@ def test_documents_as_values(value: dict[str, Any]) -> None:
         assert found.keys() == value.keys()
 
 
-def test_the_token_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
-    """Not in what is printed of a client, in no error, with its causes, and in no log."""
+def test_token_is_never_printed_raised_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The token is not in a client's repr, an error, its cause, or a log."""
     caplog.set_level(logging.DEBUG)
     troubles = [httpx.ConnectError("x"), httpx.ReadTimeout("x"), broken(401), httpx.Response(200, text="no JSON")]
     for trouble in troubles:
-        client = Answers(trouble).client(NEVER)
+        client = FakeService(trouble).client(NEVER)
         assert TOKEN not in repr(client) + str(client)
         with pytest.raises(Exception) as caught:  # noqa: PT011
             client.get_job("a")
         assert TOKEN not in "".join(traceback.format_exception(caught.value))
         assert caught.value.__cause__ is None
-    with followed(sends(end(1008, "gone"))) as url, pytest.raises(Forbidden):
+    with event_server(sends(end(1008, "gone"))) as url, pytest.raises(Forbidden):
         list(Client(url, TOKEN).follow_logs("a"))
     ours = [record.getMessage() for record in caplog.records]
     assert ours
@@ -209,8 +209,8 @@ def test_the_token_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
         assert TOKEN not in str(wrong.value)
 
 
-def test_a_token_that_changes() -> None:
-    answers = Answers(httpx.Response(200, json=JOB))
+def test_token_function_is_called_for_each_request() -> None:
+    answers = FakeService(httpx.Response(200, json=JOB))
     tokens = iter(["first", "second", "third"])
     client = Client("http://127.0.0.1:1/api/v1/", lambda: next(tokens), transport=httpx.MockTransport(answers))
     client.pause_job("a")
@@ -220,13 +220,13 @@ def test_a_token_that_changes() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "gpuctl", "ftp://x", "http://", "http://user:word@x", "http://x?a=1"])
-def test_addresses_that_are_none(url: str) -> None:
+def test_invalid_addresses_are_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="address"):
         Client(url, TOKEN)
 
 
-def test_all_pages() -> None:
-    """They are asked for one by one, and only as far as they are used."""
+def test_pages_are_requested_when_used() -> None:
+    """Pages are requested one by one, and only as far as they are used."""
 
     def page(request: httpx.Request) -> httpx.Response:
         asked.append(int(request.url.params["page"]))
@@ -251,9 +251,9 @@ def test_all_pages() -> None:
     assert asyncio.run(asynchronous()) == names
 
 
-def test_asyncio_sends_again_too() -> None:
+def test_async_client_retries() -> None:
     async def asked() -> None:
-        answers = Answers(broken(), httpx.ConnectError("x"), httpx.Response(200, json=JOB))
+        answers = FakeService(broken(), httpx.ConnectError("x"), httpx.Response(200, json=JOB))
         transport = httpx.MockTransport(answers)
         async with AsyncClient("http://127.0.0.1:1", TOKEN, retrying=SOON, transport=transport) as client:
             assert (await client.pause_job("a")).status == "paused"
@@ -265,7 +265,7 @@ def test_asyncio_sends_again_too() -> None:
     asyncio.run(asked())
 
 
-def described(status: str) -> httpx.Response:
+def job_details_response(status: str) -> httpx.Response:
     value = dict.fromkeys(
         ("description", "version", "yamlContent", "reason", "pool", "priority", "createdAt", "startedAt", "appliedBy")
     )
@@ -287,26 +287,32 @@ def described(status: str) -> httpx.Response:
     return httpx.Response(200, json={**value, "k8sResources": {"kind": "Job", "jobName": "a", "pods": []}})
 
 
-def test_waiting() -> None:
-    answers = Answers(described("pending"), described("running"), described("succeeded"))
+def test_wait_for_job() -> None:
+    answers = FakeService(
+        job_details_response("pending"), job_details_response("running"), job_details_response("succeeded")
+    )
     assert answers.client().wait_for_job("a", every=0.001) == "succeeded"
     assert len(answers.requests) == 3
     assert (
-        Answers(described("pending"), described("running")).client().wait_for_job("a", "running", every=0.001)
+        FakeService(job_details_response("pending"), job_details_response("running"))
+        .client()
+        .wait_for_job("a", "running", every=0.001)
         == "running"
     )
     with pytest.raises(JobEnded, match="a is failed"):
-        Answers(described("pending"), described("failed")).client().wait_for_job("a", "running", every=0.001)
+        FakeService(job_details_response("pending"), job_details_response("failed")).client().wait_for_job(
+            "a", "running", every=0.001
+        )
     with pytest.raises(TimedOut, match="a is still pending"):
-        Answers(described("pending")).client().wait_for_job("a", timeout=0.01, every=0.002)
+        FakeService(job_details_response("pending")).client().wait_for_job("a", timeout=0.01, every=0.002)
 
 
 Scene = Callable[[BaseHTTPRequestHandler], None]
 
 
 @contextmanager
-def followed(*scenes: Scene) -> Iterator[str]:
-    """Run a server of events that plays a scene for each connection, the last again and again; yield its address."""
+def event_server(*scenes: Scene) -> Iterator[str]:
+    """Run an event stream server that plays one scene per connection and repeats the last; yield its address."""
     left = list(scenes)
 
     class Handler(BaseHTTPRequestHandler):
@@ -329,7 +335,7 @@ def followed(*scenes: Scene) -> Iterator[str]:
 
 
 def sends(*events: str, status: int = 200, kind: str = "text/event-stream; charset=utf-8") -> Scene:
-    """Return a scene that sends events, and breaks off behind them."""
+    """Return a scene that sends events and then closes the connection."""
 
     def scene(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
@@ -349,8 +355,8 @@ def end(code: int, reason: str) -> str:
     return f"event: end\ndata: {json.dumps({'code': code, 'reason': reason})}\n\n"
 
 
-def test_a_log_that_breaks_is_read_on() -> None:
-    """Each connection begins behind the last line of the one before, and half an event is none."""
+def test_broken_log_stream_is_resumed() -> None:
+    """Each connection resumes after the last line received; an incomplete event is ignored."""
     asked: list[tuple[str, str | None]] = []
 
     def noting(scene: Scene) -> Scene:
@@ -372,7 +378,7 @@ def test_a_log_that_breaks_is_read_on() -> None:
         noting(sends(line(5, "f"), end(1000, "has finished"), line(6, "never"))),
     ]
     expected = ["a", "b", "c \u2028 d", "e", "f"]
-    with followed(*scenes) as url, Client(url, TOKEN, retrying=SOON).follow_logs("a", tail=5, grep="x y") as lines:
+    with event_server(*scenes) as url, Client(url, TOKEN, retrying=SOON).follow_logs("a", tail=5, grep="x y") as lines:
         assert [item.text for item in lines] == expected
     assert asked == [("/api/v1/jobs/a/logs?follow=true&tail=5&grep=x+y", mark) for mark in (None, "2", "3", "3", "4")]
 
@@ -380,11 +386,11 @@ def test_a_log_that_breaks_is_read_on() -> None:
         async with AsyncClient(url, TOKEN, retrying=SOON) as client, client.follow_logs("a") as lines:
             return [item.text async for item in lines]
 
-    with followed(*scenes) as url:
+    with event_server(*scenes) as url:
         assert asyncio.run(asynchronous(url)) == expected
 
 
-def test_a_log_that_cannot_be_followed() -> None:
+def test_errors_of_a_log_stream_are_raised() -> None:
     for scene, error, text in (
         (sends(end(1013, "away")), Unreachable, "away"),
         (sends(end(1011, "failed")), ServiceError, "failed"),
@@ -394,13 +400,13 @@ def test_a_log_that_cannot_be_followed() -> None:
         (sends(json.dumps(PROBLEM), status=404, kind="application/json"), NotFound, "there is no job a"),
         (sends("", status=503), ServiceError, "503"),
     ):
-        with followed(scene) as url, pytest.raises(error, match=text):
+        with event_server(scene) as url, pytest.raises(error, match=text):
             list(Client(url, TOKEN, retrying=SOON).follow_logs("a"))
     with pytest.raises(Unreachable):
         list(Client("http://127.0.0.1:9", TOKEN, retrying=SOON).follow_logs("a"))
 
 
-def test_a_log_is_ended_from_another_thread() -> None:
+def test_log_is_closed_from_another_thread() -> None:
     over = threading.Event()
 
     def silent(handler: BaseHTTPRequestHandler) -> None:
@@ -414,7 +420,7 @@ def test_a_log_is_ended_from_another_thread() -> None:
             asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(lines.close()))
             return [item.text async for item in lines]
 
-    with followed(silent) as url:
+    with event_server(silent) as url:
         lines = Client(url, TOKEN, retrying=NEVER).follow_logs("a")
         threading.Timer(0.2, lines.close).start()
         assert [item.text for item in lines] == ["a"]

@@ -1,4 +1,4 @@
-"""docs/service.md says what the service has: its settings, roles and statuses."""
+"""The settings, roles, statuses and sizes in docs/service.md and docs/operations.md match the service."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ OPERATIONS = "docs/operations.md"
 
 
 def default_of(name: str) -> str:
-    """A setting's default, as YAML has it."""
+    """Return a setting's default as YAML."""
     value = ServerSettings.model_fields[name].get_default(call_default_factory=True)
     if value is None:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value, default=str).strip(chr(34))}`"
 
 
-def test_the_settings() -> None:
-    """Each with its default and what it is for, in the words of the program."""
+def test_documented_settings_match_the_code() -> None:
+    """Each setting is listed with its default and its description."""
     expected = [
         [f"`{name}`", default_of(name), field.description] for name, field in ServerSettings.model_fields.items()
     ]
     assert rows(PAGE, "Settings") == expected
 
 
-def test_settings_of_usage_are_settings_of_the_service() -> None:
-    """Both read one file, and the service refuses what it does not know."""
+def test_usage_settings_are_service_settings() -> None:
+    """Both read one file, and the service rejects unknown settings."""
     ours = {name: field.annotation for name, field in UsageSettings.model_fields.items() if name.startswith("usage_")}
     assert ours == {name: ServerSettings.model_fields[name].annotation for name in ours}
 
 
-def test_the_roles() -> None:
+def test_documented_roles_match_the_code() -> None:
     assert {row[0] for row in rows(PAGE, "Authentication and authorization")} == {f"`{role}`" for role in ROLES}
 
 
-def test_the_statuses() -> None:
+def test_documented_statuses_match_the_code() -> None:
     heading = "Errors"
     assert [int(row[0]) for row in rows(PAGE, heading)] == list(PROBLEMS)
 
 
-def test_the_settings_of_the_examples() -> None:
-    """The files that the page on operations shows are files of settings."""
+def test_settings_examples_are_valid() -> None:
+    """The settings files shown in docs/operations.md are valid."""
     shown = [yaml.safe_load(block.text) for block in blocks(OPERATIONS) if block.note == "settings"]
     assert len(shown) == 2
     for values in shown:
@@ -57,8 +57,8 @@ def test_the_settings_of_the_examples() -> None:
         assert {name: settings[name] for name in values} == values
 
 
-def test_the_numbers_of_sizing() -> None:
-    """Those that are settings are the defaults."""
+def test_sizing_table_shows_the_default_settings() -> None:
+    """Numbers that are settings are their defaults."""
     table = {row[2]: row[1] for row in rows(OPERATIONS, "Sizing")}
     for names, numbers in table.items():
         fields = [name for name in names.replace("`", "").split(", ") if name in ServerSettings.model_fields]

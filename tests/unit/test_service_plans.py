@@ -1,4 +1,4 @@
-"""A plan that a service answers is printed, and asked about, as the plan that it was."""
+"""A plan read from a service's response is printed and confirmed like the original plan."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLAN = Plan(
 )
 
 
-def test_answered_plan_is_the_same() -> None:
+def test_plan_read_from_a_response_is_the_same() -> None:
     answer = PlanAnswer(**answer_value(PLAN), messages=["said"], finished=[1], carried_out=True).as_json()
     found = plan_of(answer)
     assert plan_value(found) == plan_value(PLAN)
@@ -56,19 +56,19 @@ def test_answered_plan_is_the_same() -> None:
     assert (found.messages, found.finished, found.carried_out) == (["said"], [1], True)
 
 
-def test_answer_of_an_older_service_has_fewer_fields() -> None:
+def test_plan_of_an_older_service_has_fewer_fields() -> None:
     older = {"steps": [], "summary": {}, "notes": [], "questions": ["replaces training/sft"], "errors": []}
     assert plan_of(older).questions == ["replaces training/sft"]
 
 
 @pytest.mark.parametrize("changes", [{"action": "annul"}, {"kind": "Wormhole"}, {"result": "perhaps"}])
-def test_unknown_words_are_another_version(changes: dict[str, str]) -> None:
+def test_unknown_value_of_another_version_is_rejected(changes: dict[str, str]) -> None:
     answer = PlanAnswer(**answer_value(PLAN)).as_json()
     answer["steps"][0] |= changes
     with pytest.raises(ValueError, match=next(iter(changes.values()))):
         plan_of(answer)
 
 
-def test_missing_field_is_another_version() -> None:
+def test_missing_field_of_another_version_is_rejected() -> None:
     with pytest.raises(ValidationError, match="questions"):
         plan_of({"steps": [], "summary": {}, "notes": [], "errors": []})

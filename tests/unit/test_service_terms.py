@@ -1,4 +1,4 @@
-"""Which Services tokens with limits may create."""
+"""Services that tokens with limits may create."""
 
 from __future__ import annotations
 
@@ -31,5 +31,7 @@ def service(kind: str | None, **port: int) -> Object:
         (("ClusterIP",), False, {"kind": "Job", "spec": {"type": "LoadBalancer"}}, []),
     ],
 )
-def test_what_is_not_allowed(types: tuple[str, ...], fixed: bool, obj: Object, breaches: list[str]) -> None:
+def test_breaches_of_service_types_and_node_ports(
+    types: tuple[str, ...], fixed: bool, obj: Object, breaches: list[str]
+) -> None:
     assert ServiceTerms(types, fixed).breaches([obj, obj]) == breaches

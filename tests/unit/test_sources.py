@@ -1,4 +1,4 @@
-"""Which files are read, what is said of those that are not, and whose a document is."""
+"""Files that are read as documents, messages about those that are not, and the platform that applies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.repositories import gpuctl as command
 JOB = "kind: training\nversion: v0.1\njob: {name: %s}\nenvironment: {image: app:1}\nresources: {cpu: 1, memory: 1Gi}\n"
 BODY = "job: {name: b}\nenvironment: {image: app:1}\n"
 MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
-OURS = {"app.kubernetes.io/managed-by": "gpuctl"}
+GPUCTL_LABEL = {"app.kubernetes.io/managed-by": "gpuctl"}
 PLATFORM = "kind: platform\nversion: v0.1\nlabels: {domain: %s.example.com}\n"
 
 
@@ -39,7 +39,7 @@ def jobs(tmp_path: Path) -> Path:
 
 
 def found(path: Path | str, **options: object) -> dict[str, str]:
-    """File -> the code of what is said of it, without warnings."""
+    """Return the code of the message about each file, without warnings."""
     result = gpuctl.compile(path, **options)  # type: ignore[arg-type]
     return {
         Path(item.span.file).name: item.code
@@ -48,7 +48,7 @@ def found(path: Path | str, **options: object) -> dict[str, str]:
     }
 
 
-# Whose a document is.
+# Which YAML files are gpuctl documents.
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def found(path: Path | str, **options: object) -> dict[str, str]:
         "apiVersion: v1\nkind: Training\n" + BODY,
     ],
 )
-def test_a_near_miss_of_a_kind_in_a_directory_is_an_error(jobs: Path, text: str) -> None:
+def test_misspelled_kind_in_a_directory_is_an_error(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text)
     assert found(jobs) == {"b.yaml": "GPU102"}
     (diagnostic,) = (item for item in gpuctl.compile(jobs).diagnostics if item.code == "GPU102")
@@ -92,13 +92,13 @@ def test_a_near_miss_of_a_kind_in_a_directory_is_an_error(jobs: Path, text: str)
         "quota: {name: q}\n",
     ],
 )
-def test_a_document_of_ours_without_kind_in_a_directory_is_an_error(jobs: Path, text: str) -> None:
+def test_document_without_kind_in_a_directory_is_an_error(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text)
     assert found(jobs) == {"b.yaml": "GPU101"}
 
 
 @pytest.mark.parametrize("text", ["kind: [training]\n", "kind: {training: x}\n", "kind:\n  - Training\n"])
-def test_a_kind_of_the_wrong_type_is_an_error_at_its_place(jobs: Path, text: str) -> None:
+def test_kind_of_the_wrong_type_is_an_error_at_its_position(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text + BODY)
     for path in (jobs, jobs / "b.yaml"):
         (error,) = gpuctl.compile(path).diagnostics
@@ -108,7 +108,7 @@ def test_a_kind_of_the_wrong_type_is_an_error_at_its_place(jobs: Path, text: str
         assert error.span.column == (1 if "\n  -" in text else 7)
 
 
-def test_a_list_of_documents_is_an_error(jobs: Path) -> None:
+def test_list_of_documents_is_an_error(jobs: Path) -> None:
     (jobs / "b.yaml").write_text("- kind: training\n  job: {name: b}\n")
     assert found(jobs) == {"b.yaml": "GPU106"}
 
@@ -122,13 +122,13 @@ def test_a_list_of_documents_is_an_error(jobs: Path) -> None:
         "apiVersion: v1\nkind: ConfigMap\n{{- if .Values.x }}\ndata: {}\n{{- end }}\n",
     ],
 )
-def test_manifests_of_others_are_left_alone(jobs: Path, text: str) -> None:
+def test_kubernetes_manifests_are_ignored(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text)
     assert found(jobs) == {"b.yaml": "GPU105"}
     assert gpuctl.compile(jobs).unread == []
 
 
-def test_a_kustomization_is_nobodys_document(jobs: Path) -> None:
+def test_kustomization_is_ignored(jobs: Path) -> None:
     (jobs / "kustomization.yaml").write_text("resources: [a.yaml]\n")
     assert found(jobs) == {"kustomization.yaml": "GPU105"}
 
@@ -145,18 +145,18 @@ def test_a_kustomization_is_nobodys_document(jobs: Path) -> None:
         "kind: Thing\nspec: {{ .x }}\n",
     ],
 )
-def test_a_document_whose_owner_is_unclear_is_remembered_as_unread(jobs: Path, text: str) -> None:
+def test_ambiguous_document_is_reported_as_unread(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text)
     assert found(jobs) == {"b.yaml": "GPU107"}
     assert [item.code for item in gpuctl.compile(jobs).unread] == ["GPU107"]
     assert command(jobs, "validate", ".").code == 0
 
 
-# What is not read.
+# Files that are not read.
 
 
 @pytest.mark.parametrize("text", ["", "# kind: training\n", "---\n", "\n\n---\n# nothing\n---\n", "\ufeff"])
-def test_a_file_without_a_document(jobs: Path, text: str) -> None:
+def test_file_without_a_document_is_noted(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text)
     assert found(jobs) == {"b.yaml": "GPU012"}
 
@@ -165,7 +165,7 @@ def test_a_file_without_a_document(jobs: Path, text: str) -> None:
     "name",
     ["b.YAML", "b.Yml", "b.yaml.bak", "b.yml~", "b.yaml.disabled", "b.json", ".b.yaml", ".#b.yaml", ".old/b.yaml"],
 )
-def test_a_file_of_another_name_that_holds_a_document(jobs: Path, name: str) -> None:
+def test_document_in_a_file_with_another_extension_is_noted(jobs: Path, name: str) -> None:
     path = jobs / name
     path.parent.mkdir(exist_ok=True)
     path.write_text('{\n  "kind": "training"}' if name.endswith("json") else JOB % "b")
@@ -174,15 +174,15 @@ def test_a_file_of_another_name_that_holds_a_document(jobs: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", [".gitlab-ci.yml", "notes.json", "c.yaml.j2", ".git/x.yaml", ".venv/x.yaml", "b.txt"])
-def test_other_files_are_passed_over(jobs: Path, name: str) -> None:
+def test_other_files_are_skipped(jobs: Path, name: str) -> None:
     path = jobs / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(JOB % "b" if "/" in name or name.endswith("txt") else "a: 1\n")
     assert found(jobs) == {}
 
 
-def test_a_copy_that_is_reached_by_another_name_is_read(jobs: Path) -> None:
-    """As a mounted ConfigMap is laid out: the files are links into a hidden directory."""
+def test_link_into_a_hidden_directory_is_read(jobs: Path) -> None:
+    """The layout of a mounted ConfigMap: the files are links into a hidden directory."""
     data = jobs / "..2024"
     data.mkdir()
     (data / "b.yaml").write_text(JOB % "b")
@@ -192,7 +192,7 @@ def test_a_copy_that_is_reached_by_another_name_is_read(jobs: Path) -> None:
     assert len(gpuctl.compile(jobs).documents) == 2
 
 
-def test_linked_directories_are_named(jobs: Path, tmp_path: Path) -> None:
+def test_linked_directories_are_noted_and_not_followed(jobs: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "b.yaml").write_text(JOB % "b")
@@ -208,14 +208,14 @@ def test_linked_directories_are_named(jobs: Path, tmp_path: Path) -> None:
     assert len(gpuctl.compile([jobs, jobs / "shared"]).documents) == 3
 
 
-def test_a_dangling_link_to_a_file_is_an_error(jobs: Path) -> None:
+def test_dangling_link_to_a_file_is_an_error(jobs: Path) -> None:
     (jobs / "b.yaml").symlink_to("absent.yaml")
     assert found(jobs) == {"b.yaml": "GPU001"}
 
 
 @pytest.mark.parametrize("in_git", [True, False])
-def test_a_link_that_leads_out_is_not_read(tmp_path: Path, in_git: bool) -> None:
-    """A stranger's pull request would show files of the machine that checks it, a line of each in a message."""
+def test_link_that_leads_outside_is_not_read(tmp_path: Path, in_git: bool) -> None:
+    """Otherwise the pull request of a stranger could print lines of files of the CI machine."""
     (tmp_path / "secret.yaml").write_text("kind: nothing that anybody else should read\n")
     repository = tmp_path / "repository"
     jobs = repository / "jobs"
@@ -232,12 +232,12 @@ def test_a_link_that_leads_out_is_not_read(tmp_path: Path, in_git: bool) -> None
     assert found(jobs) == {"outside.yaml": "GPU011", **({} if in_git else {"inside.yaml": "GPU011"})}
     assert "secret.yaml" not in result.sources
     assert "nothing that anybody" not in str(result.diagnostics)
-    # Whoever names it means it.
+    # A file that the user names is read.
     (error,) = gpuctl.compile(jobs / "outside.yaml").diagnostics
     assert error.code == "GPU102"
 
 
-def test_a_submodule_that_is_not_checked_out(tmp_path: Path) -> None:
+def test_submodule_that_is_not_checked_out_is_noted(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")
     repository.write("jobs/a.yaml", JOB % "a")
     repository.write(".gitmodules", '[submodule "team"]\n\tpath = jobs/team\n\turl = ../team\n')
@@ -247,7 +247,7 @@ def test_a_submodule_that_is_not_checked_out(tmp_path: Path) -> None:
     assert found(repository.root / "jobs") == {"team": "GPU011"}
 
 
-def test_what_is_no_file_is_passed_over_in_a_directory(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_files_in_a_directory_are_not_read(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(jobs / "pipe.yaml")
     monkeypatch.chdir(jobs)
     with socket.socket(socket.AF_UNIX) as server:
@@ -257,7 +257,7 @@ def test_what_is_no_file_is_passed_over_in_a_directory(jobs: Path, monkeypatch: 
         assert found(jobs / "socket.yml") == {"socket.yml": "GPU001"}
 
 
-def test_a_pipe_that_is_named_is_read(jobs: Path) -> None:
+def test_pipe_as_input_is_read(jobs: Path) -> None:
     os.mkfifo(jobs / "pipe")
     writer = threading.Thread(target=(jobs / "pipe").write_text, args=(JOB % "piped",))
     writer.start()
@@ -266,8 +266,8 @@ def test_a_pipe_that_is_named_is_read(jobs: Path) -> None:
     assert [document.model.job.name for document in result.documents] == ["piped"]
 
 
-def test_process_substitution_and_standard_input_by_name(jobs: Path) -> None:
-    """They belong to the current directory, whose platform holds."""
+def test_process_substitution_and_stdin_use_the_local_platform(jobs: Path) -> None:
+    """They belong to the current directory, whose platform applies."""
     (jobs / "platform.yaml").write_text(PLATFORM % "here")
     program = f'"{sys.executable}" -m gpuctl render'
     for script in (f"{program} -f <(cat a.yaml)", f"cat a.yaml | {program} -f /dev/stdin", f"{program} - < a.yaml"):
@@ -278,7 +278,7 @@ def test_process_substitution_and_standard_input_by_name(jobs: Path) -> None:
 
 @pytest.fixture
 def open_jobs() -> Iterator[Path]:
-    """A directory with a document and a directory that may not be entered, for whoever is not root."""
+    """A directory with a document and a subdirectory that only root may enter, accessed as another user."""
     nobody = 65534
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -287,7 +287,7 @@ def open_jobs() -> Iterator[Path]:
         (directory / "closed").mkdir()
         (directory / "closed" / "x.yaml").write_text(JOB % "x")
         (directory / "closed").chmod(0)
-        found(directory)  # What is imported on the way may be root's too.
+        found(directory)  # Import modules before the change of user: root may own them.
         command(directory, "validate", "a.yaml")
         is_root = os.geteuid() == 0
         if is_root:
@@ -300,7 +300,7 @@ def open_jobs() -> Iterator[Path]:
             (directory / "closed").chmod(0o700)
 
 
-def test_a_directory_that_may_not_be_entered(open_jobs: Path) -> None:
+def test_inaccessible_directory_is_an_error(open_jobs: Path) -> None:
     assert found(open_jobs) == {"closed": "GPU001"}
     assert found(open_jobs / "closed") == {"closed": "GPU001"}
     assert found(open_jobs / "closed" / "x.yaml") == {"x.yaml": "GPU001"}
@@ -310,11 +310,11 @@ def test_a_directory_that_may_not_be_entered(open_jobs: Path) -> None:
     assert "cannot read `closed/x.yaml`: permission denied" in outcome.out
 
 
-# Texts and names of every kind.
+# Unusual texts and names.
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "y/" * 2500 + "z", "\ud800", "", "."])
-def test_no_name_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusual_file_names_do_not_raise(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for result in (gpuctl.compile(name), gpuctl.compile(gpuctl.Source("a", JOB % "a"), platform=name)):
         assert not result.ok
@@ -323,7 +323,7 @@ def test_no_name_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("text", ["\ud800", "kind: training\njob: {name: \udfff}\n", "kind: \0\n", "\0"])
-def test_no_text_raises(text: str) -> None:
+def test_unusual_texts_do_not_raise(text: str) -> None:
     (error, *_) = gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics
     assert error.code == "GPU002"
     assert str(error.span) == (
@@ -331,7 +331,7 @@ def test_no_text_raises(text: str) -> None:
     )
 
 
-def test_byte_order_marks() -> None:
+def test_byte_order_marks_are_accepted() -> None:
     text = "\ufeff" + JOB % "a"
     joined = f"{text}---\n{text}".replace("name: a", "name: b", 1)
     assert gpuctl.compile(gpuctl.Source("a.yaml", text)).ok
@@ -350,7 +350,7 @@ BYTES = {
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["without a mark", "with a mark"])
 @pytest.mark.parametrize("data", BYTES)
-def test_the_place_of_a_byte_that_is_not_utf8(data: bytes, mark: bytes, tmp_path: Path) -> None:
+def test_position_of_a_byte_that_is_not_utf8(data: bytes, mark: bytes, tmp_path: Path) -> None:
     line, column, byte = BYTES[data]
     path = tmp_path / "a.yaml"
     path.write_bytes(mark + data)
@@ -363,12 +363,12 @@ def test_the_place_of_a_byte_that_is_not_utf8(data: bytes, mark: bytes, tmp_path
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a mark", "with a mark"])
 @pytest.mark.parametrize("text", ["kind: \udfff", "kind: \x07", "kind: \0"])
-def test_the_place_of_a_character_that_no_file_can_have(text: str, mark: str) -> None:
+def test_position_of_an_invalid_character(text: str, mark: str) -> None:
     (error, *_) = gpuctl.compile(gpuctl.Source("a.yaml", mark + text)).diagnostics
     assert (error.code, str(error.span)) == ("GPU002", "a.yaml:1:7")
 
 
-def test_a_file_name_that_is_not_utf8(jobs: Path) -> None:
+def test_file_name_that_is_not_utf8(jobs: Path) -> None:
     path = os.fsencode(jobs) + b"/caf\xe9.yaml"
     with open(path, "w", encoding="utf-8") as stream:
         stream.write((JOB % "b").replace("cpu", "Cpu"))
@@ -386,7 +386,7 @@ def test_a_file_name_that_is_not_utf8(jobs: Path) -> None:
 # The platform.
 
 
-def test_which_platform_counts_does_not_depend_on_the_order(tmp_path: Path) -> None:
+def test_platform_does_not_depend_on_the_order_of_inputs(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "job.yaml").write_text(JOB % name)
@@ -406,7 +406,7 @@ def test_which_platform_counts_does_not_depend_on_the_order(tmp_path: Path) -> N
     assert said == {("GPU603", message, f"{second}:1:7", f"{first}:1:7")}
 
 
-def test_the_advice_on_two_platforms_works(tmp_path: Path) -> None:
+def test_hint_about_two_platforms_works(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "platform.yaml").write_text(PLATFORM % "above")
     (tmp_path / "own" / "settings.yaml").write_text(PLATFORM % "own")
@@ -417,7 +417,7 @@ def test_the_advice_on_two_platforms_works(tmp_path: Path) -> None:
     assert command(tmp_path, "validate", "own", "--platform", "own/settings.yaml").code == 0
 
 
-def test_a_linked_directory_finds_the_platform_that_is_found_inside(tmp_path: Path) -> None:
+def test_linked_directory_uses_the_platform_of_its_target(tmp_path: Path) -> None:
     real = tmp_path / "real" / "jobs"
     real.mkdir(parents=True)
     (real / "a.yaml").write_text(JOB % "a")
@@ -430,7 +430,7 @@ def test_a_linked_directory_finds_the_platform_that_is_found_inside(tmp_path: Pa
     assert "real.example.com" in inside.out
 
 
-def test_the_library_finds_the_platform_that_the_command_line_finds(tmp_path: Path, jobs: Path) -> None:
+def test_library_and_command_line_find_the_same_platform(tmp_path: Path, jobs: Path) -> None:
     (tmp_path / "platform.yaml").write_text(PLATFORM % "above")
     for inputs in ([str(jobs)], [str(jobs / "a.yaml")]):
         assert "above.example.com" in command(Path("/"), "render", *inputs).out
@@ -440,7 +440,7 @@ def test_the_library_finds_the_platform_that_the_command_line_finds(tmp_path: Pa
     assert "above.example.com" in (tmp_path / "out/default/job-a.yaml").read_text()
 
 
-def test_a_manifest_called_platform_is_no_platform(jobs: Path) -> None:
+def test_manifest_named_platform_yaml_is_not_a_platform(jobs: Path) -> None:
     (jobs / "platform.yaml").write_text(MANIFEST)
     assert gpuctl.compile(jobs).ok
     assert gpuctl.compile(jobs / "a.yaml").ok
@@ -450,7 +450,7 @@ def test_a_manifest_called_platform_is_no_platform(jobs: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["platform", "&k platform", "!!str platform", '"platform"', "\n  platform"])
-def test_a_source_is_parsed_once(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_source_is_parsed_once(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     real = load_module.read
 
@@ -470,8 +470,8 @@ def test_a_source_is_parsed_once(written: str, tmp_path: Path, monkeypatch: pyte
     assert sorted(parsed) == ["a", "b", "p"]
 
 
-def test_a_hostile_text_is_looked_at_once_for_a_platform() -> None:
-    """It would take hours, were the look at it quadratic."""
+def test_platform_search_in_hostile_text_is_linear() -> None:
+    """A search in quadratic time would take hours."""
     for text in (
         'platform "' + "\\" * 4_000_000,
         "platform " + "k" + "-" * 4_000_000,
@@ -480,7 +480,7 @@ def test_a_hostile_text_is_looked_at_once_for_a_platform() -> None:
         assert not re.search(load_module._MAY_BE_PLATFORM, text)
 
 
-def test_formatting_passes_over_what_is_no_document(jobs: Path) -> None:
+def test_fmt_skips_files_without_documents(jobs: Path) -> None:
     for name, text in (
         ("b.yaml", "# nothing\n"),
         ("c.YAML", JOB % "c"),
@@ -494,7 +494,7 @@ def test_formatting_passes_over_what_is_no_document(jobs: Path) -> None:
 # Builds.
 
 
-def test_a_build_says_what_goes_while_files_were_not_read(tmp_path: Path) -> None:
+def test_build_warns_of_removals_if_files_were_not_read(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")
     for name in ("a", "b"):
         repository.write(f"{name}.yaml", JOB % name)
@@ -507,7 +507,7 @@ def test_a_build_says_what_goes_while_files_were_not_read(tmp_path: Path) -> Non
     assert "warning" not in repository.gpuctl("build", ".", "-o", "rendered").err
 
 
-def test_a_near_miss_stops_a_build(tmp_path: Path) -> None:
+def test_misspelled_kind_stops_a_build(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")
     for name in ("a", "b"):
         repository.write(f"{name}.yaml", JOB % name)
@@ -524,13 +524,18 @@ def test_a_near_miss_stops_a_build(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "objects",
-    [[{}], [{"metadata": None}], [{"kind": "Job", "metadata": {"labels": None}}], [{"metadata": {"labels": OURS}}]],
+    [
+        [{}],
+        [{"metadata": None}],
+        [{"kind": "Job", "metadata": {"labels": None}}],
+        [{"metadata": {"labels": GPUCTL_LABEL}}],
+    ],
 )
-def test_lift_passes_over_what_is_no_object_of_ours(objects: list[dict[str, object]]) -> None:
+def test_lift_skips_objects_of_other_tools(objects: list[dict[str, object]]) -> None:
     assert gpuctl.lift(objects) == []
 
 
-def test_a_link_out_of_the_directory_that_leads_nowhere_is_not_to_be_named(tmp_path: Path) -> None:
+def test_dangling_link_to_the_outside_has_no_hint_to_name_it(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "a.yaml").write_text(JOB % "a", encoding="utf-8")
@@ -540,7 +545,7 @@ def test_a_link_out_of_the_directory_that_leads_nowhere_is_not_to_be_named(tmp_p
     assert said.hint == "fix or remove it"
 
 
-_OURS = {"app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "training"}
+TRAINING_LABELS = {"app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "training"}
 
 
 @pytest.mark.parametrize(
@@ -550,21 +555,25 @@ _OURS = {"app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "trai
         1,
         [],
         {},
-        {"kind": "Job", "metadata": {"labels": _OURS}},
-        {"kind": "Job", "metadata": {"name": "a", "labels": _OURS}},
-        {"kind": "JobSet", "metadata": {"name": "a", "labels": _OURS}, "spec": {"replicatedJobs": [{}]}},
-        {"kind": "Job", "metadata": {"name": "a", "labels": _OURS}, "spec": {"template": {"spec": {}}}},
-        {"kind": "ConfigMap", "metadata": {"name": "a", "labels": _OURS}, "data": {"pool.yaml": ""}},
-        {"kind": "ConfigMap", "metadata": {"name": "a", "labels": _OURS}, "data": {"pool.yaml": "kind: quota"}},
-        {"kind": "ResourceQuota", "metadata": {"name": "a", "labels": _OURS}},
+        {"kind": "Job", "metadata": {"labels": TRAINING_LABELS}},
+        {"kind": "Job", "metadata": {"name": "a", "labels": TRAINING_LABELS}},
+        {"kind": "JobSet", "metadata": {"name": "a", "labels": TRAINING_LABELS}, "spec": {"replicatedJobs": [{}]}},
+        {"kind": "Job", "metadata": {"name": "a", "labels": TRAINING_LABELS}, "spec": {"template": {"spec": {}}}},
+        {"kind": "ConfigMap", "metadata": {"name": "a", "labels": TRAINING_LABELS}, "data": {"pool.yaml": ""}},
+        {
+            "kind": "ConfigMap",
+            "metadata": {"name": "a", "labels": TRAINING_LABELS},
+            "data": {"pool.yaml": "kind: quota"},
+        },
+        {"kind": "ResourceQuota", "metadata": {"name": "a", "labels": TRAINING_LABELS}},
     ],
 )
-def test_what_is_no_whole_object_is_lifted_to_nothing(value: Any) -> None:
+def test_lift_skips_incomplete_objects(value: Any) -> None:
     assert gpuctl.lift([value]) == []
 
 
-def test_a_platform_that_cannot_be_read_is_told_once(jobs: Path) -> None:
-    """Whether it is only named, or also one of the files that are compiled."""
+def test_unreadable_platform_is_reported_once(jobs: Path) -> None:
+    """Whether or not it is also one of the compiled files."""
     (jobs / "platform.yaml").write_text("kind: platform\nversion: v0.1\nlabels: {domain: [\n")
     for inputs in (jobs / "a.yaml", jobs):
         result = gpuctl.compile(inputs, platform=jobs / "platform.yaml")

@@ -1,4 +1,4 @@
-"""One word for a pod and for a job: what the control plane of the tests cannot easily be made to say."""
+"""Statuses of pods and jobs that the tests' control plane cannot easily produce."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ SIDECAR = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}
         ),
     ],
 )
-def test_pods(obj: Object, word: str, phase: str) -> None:
+def test_pod_status(obj: Object, word: str, phase: str) -> None:
     found = pod_status(obj)
     assert (found.word, found.phase) == (word, phase)
     assert found.phase in PHASES
 
 
-def test_reasons_of_pods() -> None:
+def test_pod_status_reasons() -> None:
     unschedulable = {
         "type": "PodScheduled",
         "status": "False",
@@ -143,14 +143,14 @@ def workload(kind: str, spec: Object | None = None, **status: Any) -> Object:
 
 
 def condition(kind: str, **others: str) -> Object:
-    """A condition that holds."""
+    """A condition that is true."""
     return {"conditions": [{"type": kind, "status": "True", **others}]}
 
 
 @pytest.mark.parametrize(
     ("obj", "pods", "word"),
     [
-        # With several pods one that succeeded is not the end, nor is one that failed.
+        # With several pods, one that succeeded or failed does not end the job.
         (workload("Job", succeeded=1), [pod("Succeeded"), pod()], "Running"),
         (workload("Job", succeeded=1), [pod("Succeeded"), pod("Pending")], "Partially Running"),
         (workload("Job", failed=1), [pod("Failed"), pod("Pending"), pod("Pending")], "Pending"),
@@ -166,11 +166,11 @@ def condition(kind: str, **others: str) -> Object:
         (workload("StatefulSet"), [pod(**READY), pod(**READY, deleted=True)], "Partially Running"),
     ],
 )
-def test_jobs(obj: Object, pods: list[Object], word: str) -> None:
+def test_job_status(obj: Object, pods: list[Object], word: str) -> None:
     assert job_status(obj, pods, KEYS).word == word
 
 
-def test_what_holds_a_job_back() -> None:
+def test_status_of_paused_queued_and_refused_jobs() -> None:
     paused = workload("Deployment", {"replicas": 0})
     paused["metadata"]["annotations"][KEYS.paused] = "2"
     assert job_status(paused, [], KEYS).word == "Paused"
@@ -182,7 +182,7 @@ def test_what_holds_a_job_back() -> None:
     assert job_status(workload("Job"), [], KEYS, "no such priority class").word == "FailedCreate"
 
 
-def test_words_and_phases_in_any_case() -> None:
+def test_status_matches_words_and_phases_in_any_case() -> None:
     found = Status("Partially Running", "running")
     assert found.matches("running")
     assert found.matches("PARTIALLYRUNNING")
@@ -190,8 +190,8 @@ def test_words_and_phases_in_any_case() -> None:
     assert not found.matches("run")
 
 
-def test_a_crash_loop_tells_how_the_last_run_ended() -> None:
-    """Not for how long kubelet waits, in `get jobs -o wide`."""
+def test_crash_loop_reason_is_the_end_of_the_last_run() -> None:
+    """`get jobs -o wide` does not show how long the kubelet waits."""
     said = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container=main pod=x(uid)"}
     for ended, reason in (
         ({"reason": "OOMKilled", "exitCode": 137}, "out of memory (limit 256Gi)"),

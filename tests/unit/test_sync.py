@@ -1,4 +1,4 @@
-"""A year of commits through Argo CD's and Flux's sync: nothing that did not change starts anew, no namespace goes."""
+"""A year of commits synchronized by Argo CD and Flux: unchanged jobs do not restart, no namespace is deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEAMS = ("nlp", "vision", "speech")
 
 
 class Training(NamedTuple):
-    """A document; ``image``, ``nodes`` and ``label`` cannot change in place, the rest can."""
+    """A training document; ``image``, ``nodes`` and ``label`` are immutable in the cluster, the other fields are not."""
 
     image: int = 1
     nodes: int = 1
@@ -40,14 +40,14 @@ class Training(NamedTuple):
 
 
 class Week(NamedTuple):
-    """What is in git at the end of it: the documents, and what was built of them."""
+    """The documents in git at the end of a week, and the manifests built from them."""
 
     documents: dict[tuple[str, str], Training]
     manifests: list[Object]
 
 
-def a_year(root: Path, *flags: str) -> list[Week]:
-    """Commits of a year; each ends with a build into the same directory, as CI demands."""
+def commits_of_a_year(root: Path, *flags: str) -> list[Week]:
+    """Return a year of weekly commits; each ends with a build into the same directory, as CI requires."""
     chance = random.Random(7)
     repository = Repository(root)
     documents = {("sft", team): Training() for team in TEAMS} | {("pretrain", "nlp"): Training(nodes=2)}
@@ -56,7 +56,7 @@ def a_year(root: Path, *flags: str) -> list[Week]:
         for place, old in list(documents.items()) if week else []:
             documents[place] = _changed(old, chance)
         if week % 9 == 4:
-            # A team's last document goes, with or without others coming.
+            # The last document of a team is removed, with or without new ones.
             team = chance.choice(TEAMS)
             documents = {place: value for place, value in documents.items() if place[1] != team}
         if week % 5 == 0:
@@ -83,7 +83,7 @@ def _changed(old: Training, chance: random.Random) -> Training:
 
 
 def jobs(cluster: Cluster) -> dict[tuple[str, str], list[int]]:
-    """The uids of each training's Jobs, by the job's name and namespace."""
+    """Return the uids of each training's Jobs, by its name and namespace."""
     found: dict[tuple[str, str], list[int]] = {}
     for key, live in cluster.live.items():
         if key[0] == "Job":
@@ -91,52 +91,54 @@ def jobs(cluster: Cluster) -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def hold(weeks: list[Week], sync: str, **options: bool) -> int:
-    """Go through a year; the number of trainings that were made anew without a change of what cannot change in place."""
+def unneeded_restarts(weeks: list[Week], sync: str, **options: bool) -> int:
+    """Synchronize a year; return how many trainings were recreated without a change of an immutable field."""
     cluster = Cluster()
-    unasked = 0
+    unneeded = 0
     before: dict[tuple[str, str], list[int]] = {}
     known: dict[tuple[str, str], Training] = {}
     namespaces: dict[tuple[str, str, str], int] = {}
     for week in weeks:
-        for _ in range(2):  # Nothing happens when it is synchronised once more.
+        for _ in range(2):  # A repeated synchronization must change nothing.
             getattr(cluster, sync)(week.manifests, **options)
             after = jobs(cluster)
             assert after.keys() == week.documents.keys()
             assert all(len(uids) == 1 for uids in after.values())
             for place, document in week.documents.items():
                 same = place in known and known[place].fixed == document.fixed
-                unasked += same and before[place] != after[place]
-                assert place not in known or same or before[place] != after[place], "a change must arrive"
+                unneeded += same and before[place] != after[place]
+                assert place not in known or same or before[place] != after[place], (
+                    "a changed immutable field must recreate the job"
+                )
             before, known = after, dict(week.documents)
             there = cluster.uids("Namespace")
-            assert namespaces.items() <= there.items(), "a namespace went"
+            assert namespaces.items() <= there.items(), "a namespace was deleted"
             namespaces = there
-    return unasked
+    return unneeded
 
 
 @pytest.fixture(scope="module")
 def argocd(tmp_path_factory: pytest.TempPathFactory) -> list[Week]:
-    return a_year(tmp_path_factory.mktemp("argocd"), "--gitops", "argocd")
+    return commits_of_a_year(tmp_path_factory.mktemp("argocd"), "--gitops", "argocd")
 
 
 @pytest.mark.parametrize("out_of_sync_only", [True, False])
 @pytest.mark.parametrize("force", [True, False])
-def test_argocd(argocd: list[Week], out_of_sync_only: bool, force: bool) -> None:
-    """Whatever the Application's options."""
-    assert hold(argocd, "sync", out_of_sync_only=out_of_sync_only, force=force) == 0
+def test_argocd_restarts_no_unchanged_training(argocd: list[Week], out_of_sync_only: bool, force: bool) -> None:
+    """With every combination of the Application's options."""
+    assert unneeded_restarts(argocd, "sync", out_of_sync_only=out_of_sync_only, force=force) == 0
 
 
-def test_argocd_with_plain_names(tmp_path: Path) -> None:
-    """What the hash in the names is for: with Force and Replace only ApplyOutOfSyncOnly keeps what did not change."""
-    weeks = a_year(tmp_path / "team", "--gitops", "argocd", "--job-names", "plain")
-    assert hold(weeks, "sync", out_of_sync_only=False) > 100
-    # Even then, a description that changed makes the object out of sync.
-    assert 0 < hold(weeks, "sync", out_of_sync_only=True) < 30
+def test_argocd_with_plain_names_restarts_unchanged_trainings(tmp_path: Path) -> None:
+    """The reason for the hash in names: with Force and Replace only ApplyOutOfSyncOnly keeps unchanged jobs."""
+    weeks = commits_of_a_year(tmp_path / "team", "--gitops", "argocd", "--job-names", "plain")
+    assert unneeded_restarts(weeks, "sync", out_of_sync_only=False) > 100
+    # Even then, a changed description makes the object out of sync.
+    assert 0 < unneeded_restarts(weeks, "sync", out_of_sync_only=True) < 30
 
 
-def test_a_job_that_is_not_told_to_be_replaced_fails_the_sync(argocd: list[Week]) -> None:
-    """The model refuses what the API server refuses, so that the tests above mean something."""
+def test_immutable_change_without_replace_fails_the_sync(argocd: list[Week]) -> None:
+    """The model rejects what the API server rejects; otherwise the tests above would prove nothing."""
     cluster = Cluster()
     week = argocd[0]
     cluster.sync(week.manifests, out_of_sync_only=False)
@@ -147,7 +149,7 @@ def test_a_job_that_is_not_told_to_be_replaced_fails_the_sync(argocd: list[Week]
         cluster.sync(changed, out_of_sync_only=False)
 
 
-def test_without_its_file_or_its_annotation_a_namespace_would_go(argocd: list[Week]) -> None:
+def test_namespaces_are_kept_by_their_sync_options(argocd: list[Week]) -> None:
     week = argocd[0]
     without = [
         obj for obj in week.manifests if obj["kind"] != "Namespace" and obj["metadata"].get("namespace") != "nlp"
@@ -169,6 +171,9 @@ def test_without_its_file_or_its_annotation_a_namespace_would_go(argocd: list[We
 
 
 @pytest.mark.parametrize("names", ["hashed", "plain"])
-def test_flux(tmp_path: Path, names: str) -> None:
-    """Flux replaces only what cannot be patched, so that it keeps what did not change under either name."""
-    assert hold(a_year(tmp_path / "team", "--gitops", "flux", "--job-names", names), "reconcile") == 0
+def test_flux_restarts_no_unchanged_training(tmp_path: Path, names: str) -> None:
+    """Flux replaces only what cannot be patched, so unchanged jobs are kept under either name."""
+    assert (
+        unneeded_restarts(commits_of_a_year(tmp_path / "team", "--gitops", "flux", "--job-names", names), "reconcile")
+        == 0
+    )

@@ -1,4 +1,4 @@
-"""Tables: every cell under its heading, whatever it contains and however wide the terminal is."""
+"""Tables: cells align under their headings for any content and terminal width."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = [
 
 
 def lines(**options: object) -> list[str]:
-    """The table of the rows above."""
+    """Return the lines of a table of ROWS."""
     return list(table(HEADERS, ROWS, **options))  # type: ignore[arg-type]
 
 
@@ -34,27 +34,27 @@ def test_columns_are_aligned_and_every_cell_is_one_word() -> None:
     assert [line.split()[2] for line in lines(headings=False)] == ["Running", "PartiallyRunning", "OOMKilled"]
 
 
-def test_rows_that_come_later_have_the_columns_of_the_first() -> None:
-    """A watch in a narrow terminal: every batch for itself would drop, cut and align otherwise."""
+def test_later_rows_have_the_columns_of_the_first() -> None:
+    """A watch in a narrow terminal: a separate table per batch would drop, cut and align differently."""
     printed = Table(HEADERS, width=49, droppable=("NAME",))
     first = list(printed.lines(ROWS))
     later = list(printed.lines([("chat-1", "chat", "Running", "")]))
     assert first == list(table(HEADERS, ROWS, width=49, droppable=("NAME",)))
-    assert later == ["chat-1          Running           -"], "no headings again, the same columns"
+    assert later == ["chat-1          Running           -"], "the same columns, without headings"
 
 
-def test_nothing_at_all() -> None:
+def test_table_without_rows() -> None:
     assert list(table(HEADERS, [])) == ["JOB ID   NAME   STATUS   REASON"]
     assert list(table(HEADERS, [], headings=False)) == []
 
 
 @pytest.mark.parametrize("width", [20, 41, 42, 43, 44, 45, 48, 49, 52, 60, 200])
-def test_a_terminal_that_is_narrow(width: int) -> None:
-    """The first column, NAME and STATUS stay whole."""
+def test_narrow_terminal_keeps_id_name_and_status(width: int) -> None:
+    """The first column, NAME and STATUS are not cut."""
     found = lines(width=width)
     full = lines()
     if width >= max(map(width_of, full)) or width < 42:
-        # If not even these fit, lines are left whole, for the terminal to break.
+        # If even these columns do not fit, lines are not cut: the terminal wraps them.
         assert found == full
         return
     assert max(map(width_of, found)) <= width
@@ -91,7 +91,7 @@ POD_ROWS = [
         (30, ["pretrain-7b", "Running"]),
     ],
 )
-def test_ids_and_places_give_way_to_names_and_states(width: int, shown: list[str]) -> None:
+def test_ids_and_places_are_dropped_before_names_and_states(width: int, shown: list[str]) -> None:
     found = list(table(JOBS, POD_ROWS, width=width, droppable=("IP", "NODE", "JOB ID")))
     assert found[1].split() == shown
     assert max(map(width_of, found)) <= width
@@ -100,7 +100,7 @@ def test_ids_and_places_give_way_to_names_and_states(width: int, shown: list[str
 
 
 def test_every_list_keeps_names_and_states_whole() -> None:
-    """Nodes, pools, quotas, usage: the first column is the name."""
+    """In lists of nodes, pools, quotas and usage the first column is the name."""
     row = ["ip-10-0-128-33.us-west-2.compute.internal", "maintaining", *["8"] * 5]
     heads = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
     for width in (60, 80, 100, 120):
@@ -109,7 +109,7 @@ def test_every_list_keeps_names_and_states_whole() -> None:
         assert max(map(width_of, found)) <= width
 
 
-def test_an_id_that_only_repeats_the_name_is_left_out() -> None:
+def test_id_that_repeats_the_name_is_dropped() -> None:
     rows = [("qwen2-7b-llamafactory-sft", "qwen2-7b-llamafactory-sft", "nlp", "Running", "2/2")]
     found = list(
         table(("JOB ID", "NAME", "NAMESPACE", "STATUS", "READY"), rows, width=55, droppable=("JOB ID", "JOB ID"))
@@ -117,7 +117,7 @@ def test_an_id_that_only_repeats_the_name_is_left_out() -> None:
     assert found[1].split() == ["qwen2-7b-llamafactory-sft", "nlp", "Running", "2/2"]
 
 
-def test_columns_that_may_be_left_out_go_before_others_are_cut() -> None:
+def test_droppable_columns_are_dropped_before_others_are_cut() -> None:
     found = list(table(HEADERS, ROWS, width=49, droppable=("NAME",)))
     assert found == [
         "JOB ID          STATUS            REASON",
@@ -127,7 +127,7 @@ def test_columns_that_may_be_left_out_go_before_others_are_cut() -> None:
     ]
 
 
-def test_colours_are_of_the_status_alone_and_change_no_widths() -> None:
+def test_only_statuses_are_coloured_and_widths_stay() -> None:
     plain, coloured = lines(), lines(coloured=True)
     assert [click.unstyle(line) for line in coloured] == plain
     assert click.style("Running", fg="green") in coloured[1]
@@ -136,13 +136,13 @@ def test_colours_are_of_the_status_alone_and_change_no_widths() -> None:
     assert state_colour("Init:0/1") is None
 
 
-def test_rows_come_before_the_last_one_is_known() -> None:
+def test_rows_are_printed_before_the_last_is_known() -> None:
     endless = (("a", str(number)) for number in itertools.count())
     found = table(("A", "B"), endless)
     assert [next(found) for _ in range(3)] == ["A   B", "a   0", "a   1"]
 
 
-def test_a_late_row_that_is_wider_keeps_its_words_apart() -> None:
+def test_wider_late_row_keeps_its_cells_apart() -> None:
     many = [("a", "b")] * 1000
     assert list(table(("A", "B"), [*many, ("much-wider", "b")]))[-1] == "much-wider b"
 

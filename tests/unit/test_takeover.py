@@ -1,4 +1,4 @@
-"""Which fields of a live object count as gpuctl's when other tools have written it."""
+"""Fields of a live object that count as gpuctl's after other tools have written it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def main(**fields: Any) -> Object:
     return {"name": "main", "image": "app:1", **fields}
 
 
-def held(obj: Object, *managers: str, **others: Object) -> Object:
-    """Return a live object: managers that hold all of it, and others that hold the fields of the objects given."""
+def live_object(obj: Object, *managers: str, **others: Object) -> Object:
+    """Return a live object: each of `managers` owns all of its fields, each of `others` those of the given object."""
     trees = [(name, fields_of({key: obj[key] for key in ("metadata", "spec")})) for name in managers]
     trees += [(name.replace("_", "-"), fields_of(part)) for name, part in others.items()]
     entries = [
@@ -66,22 +66,22 @@ def removed(live: Object, base: Object, wanted: Object) -> list[str]:
 @pytest.mark.parametrize(
     "managers", [("kubectl-client-side-apply",), ("gpuctl", "argocd-controller"), ("velero-server",)]
 )
-def test_a_field_of_the_last_document_goes_whoever_holds_it(
+def test_field_of_the_last_document_is_removed_for_any_manager(
     field: str, value: Any, path: str, managers: tuple[str, ...]
 ) -> None:
     base = deployment([main(**{field: value})])
-    assert removed(held(base, *managers), base, deployment([main()])) == [path]
-    # Without the document nothing tells that it was ever ours.
+    assert removed(live_object(base, *managers), base, deployment([main()])) == [path]
+    # Without the document nothing shows that gpuctl ever set the field.
     if "gpuctl" not in managers:
-        assert removed(held(base, *managers), deployment([main()]), deployment([main()])) == []
+        assert removed(live_object(base, *managers), deployment([main()]), deployment([main()])) == []
 
 
-def test_whole_items_go_with_what_the_server_added() -> None:
+def test_items_are_removed_with_their_server_defaults() -> None:
     base = deployment([main(), HELPER], volumes=[{"name": "data", "hostPath": {"path": "/data"}}])
     live = copy.deepcopy(base)
     live["spec"]["template"]["spec"]["containers"][1] |= {"terminationMessagePath": "/dev/termination-log"}
     live["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["type"] = ""
-    assert removed(held(live, "kubectl-client-side-apply"), base, deployment([main()])) == [
+    assert removed(live_object(live, "kubectl-client-side-apply"), base, deployment([main()])) == [
         "containers[helper]",
         "volumes",
     ]
@@ -95,24 +95,24 @@ def test_whole_items_go_with_what_the_server_added() -> None:
         ({"livenessProbe": PROBE}, {"livenessProbe": {**PROBE, "periodSeconds": 9}}, "containers[main].livenessProbe"),
     ],
 )
-def test_a_value_that_another_manager_has_changed_since_stays(before: Object, since: Object, path: str) -> None:
-    live = held(deployment([main(**since)]), "gpuctl", kubectl_set=deployment([{"name": "main", **since}]))
+def test_value_changed_by_another_manager_since_is_kept(before: Object, since: Object, path: str) -> None:
+    live = live_object(deployment([main(**since)]), "gpuctl", kubectl_set=deployment([{"name": "main", **since}]))
     claimed = claim(live, Claims((AppliedVersion(deployment([main(**before)]), is_last=True),), deployment([main()])))
     assert dict(claimed.kept) == {f"spec.template.spec.{path}": "kubectl-set"}
     assert str(claimed).startswith(f"keeps {path} (kubectl-set), changed since the last apply")
     assert removed(live, deployment([main(**before)]), deployment([main()])) == []
 
 
-def test_quantities_and_defaults_do_not_count_as_changed() -> None:
+def test_equal_quantities_and_defaults_are_not_changes() -> None:
     base = deployment([main(resources={"requests": {"cpu": "1000m"}}, ports=[{"containerPort": 80}])])
     live = deployment([main(resources={"requests": {"cpu": "1"}}, ports=[{"containerPort": 80, "protocol": "TCP"}])])
-    assert removed(held(live, "velero-server"), base, deployment([main()])) == [
+    assert removed(live_object(live, "velero-server"), base, deployment([main()])) == [
         "containers[main].resources",
         "containers[main].ports",
     ]
 
 
-def test_a_map_with_one_owner_to_which_another_has_added_is_not_ours() -> None:
+def test_atomic_map_owned_by_another_manager_is_not_removed() -> None:
     base = deployment([main()], nodeSelector={"a": "1"})
     entry = {"manager": "kueue", "operation": "Update", "apiVersion": "apps/v1"}
     entry["fieldsV1"] = {"f:spec": {"f:template": {"f:spec": {"f:nodeSelector": {}}}}}  # type: ignore[assignment]
@@ -121,19 +121,19 @@ def test_a_map_with_one_owner_to_which_another_has_added_is_not_ours() -> None:
     assert removed(live, base, deployment([main()])) == []
 
 
-def test_what_is_taken_over_is_held_by_gpuctl_alone() -> None:
+def test_taken_over_fields_are_managed_by_gpuctl_alone() -> None:
     """As `kubectl apply --server-side` takes over the fields of a client-side apply."""
     base = deployment([main(args=["a"])])
-    live = held(base, "kubectl-client-side-apply", other=deployment([{"name": "main", "stdin": True}]))
+    live = live_object(base, "kubectl-client-side-apply", other=deployment([{"name": "main", "stdin": True}]))
     live["spec"]["template"]["spec"]["containers"][0]["stdin"] = True
     claimed = claim(live, Claims((AppliedVersion(base),), base))
     assert [name for name, _ in held_by_others(claimed.live)] == ["other"]
     assert live["metadata"]["managedFields"][0]["manager"] == "kubectl-client-side-apply"
 
 
-def test_only_tools_that_apply_manifests_make_an_object() -> None:
-    """What people change by single commands, and controllers, is not taken over with it."""
-    live = held(deployment([main()]), "kubectl-create", "kubectl-label", "keda-controller")
+def test_only_fields_of_manifest_tools_are_taken_over() -> None:
+    """Changes made by single commands and by controllers are not taken over."""
+    live = live_object(deployment([main()]), "kubectl-create", "kubectl-label", "keda-controller")
     claimed = claim(live, Claims((AppliedVersion(live, of_tools=True),), deployment([main()])))
     assert [name for name, _ in held_by_others(claimed.live)] == ["kubectl-label", "keda-controller"]
 
@@ -142,7 +142,7 @@ def test_only_tools_that_apply_manifests_make_an_object() -> None:
     "forged",
     ["", "{", "[]", "null", "1", '{"kind": "Deployment"}', '{"kind": "Job", "metadata": {"name": "x"}}', "[" * 9999],
 )
-def test_a_forged_record_is_no_record(forged: str) -> None:
+def test_invalid_kubectl_record_is_ignored(forged: str) -> None:
     live = deployment([main()])
     live["metadata"]["annotations"] = {KUBECTL_RECORD: forged}
     assert kubectl_record(live) is None
@@ -151,9 +151,9 @@ def test_a_forged_record_is_no_record(forged: str) -> None:
 @pytest.mark.parametrize(
     "spec", [None, [], "x", {"template": []}, {"template": {"spec": {"containers": [{"name": []}]}}}]
 )
-def test_a_record_of_any_form_is_read(spec: Any) -> None:
+def test_kubectl_record_with_a_malformed_spec_is_read(spec: Any) -> None:
     metadata = {"name": "x", "labels": {"app.kubernetes.io/managed-by": "gpuctl"}}
-    live = held(deployment([main()]), "kubectl-client-side-apply")
+    live = live_object(deployment([main()]), "kubectl-client-side-apply")
     live["metadata"]["annotations"] = {
         KUBECTL_RECORD: json.dumps({"kind": "Deployment", "metadata": metadata, "spec": spec})
     }
@@ -162,8 +162,8 @@ def test_a_record_of_any_form_is_read(spec: Any) -> None:
     assert removed(live, record, deployment([main()])) == []
 
 
-def test_defaults_of_the_server() -> None:
-    """A key of a map that users fill is no field, whatever its name."""
+def test_server_defaults_are_recognized() -> None:
+    """A key of a user-defined map is not a field, whatever its name."""
     pod = {"dnsPolicy": "ClusterFirst", "securityContext": {}, "nodeSelector": {"protocol": "TCP"}}
     obj = deployment([main(imagePullPolicy="IfNotPresent"), {**HELPER, "imagePullPolicy": "Always"}], **pod)
     obj["spec"] |= {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}, "replicas": 0}
@@ -186,7 +186,7 @@ def test_defaults_of_the_server() -> None:
         (DriftRule(manager="istio"), False),
     ],
 )
-def test_rules_for_differences_that_are_no_drift(rule: DriftRule, covers: bool) -> None:
+def test_drift_rules_match_kind_path_and_manager(rule: DriftRule, covers: bool) -> None:
     path = "spec.template.spec.containers[mesh].image"
     assert rule.covers("Deployment", path, ["istio-webhook"]) is covers
     if rule.manager is not None:
@@ -194,13 +194,13 @@ def test_rules_for_differences_that_are_no_drift(rule: DriftRule, covers: bool) 
         assert not rule.covers("Deployment", path, [])
 
 
-def test_a_restart_is_no_drift() -> None:
+def test_rollout_restart_is_not_drift() -> None:
     path = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]"
     assert any(rule.covers("StatefulSet", path, ["kubectl-rollout"]) for rule in BUILT_IN)
 
 
-def test_a_change_without_effect() -> None:
-    """The server has returned the object with the old value, or as it was wanted."""
+def test_without_effect_lists_changes_that_the_server_ignored() -> None:
+    """The server returned the object with the old value, or with the wanted one."""
     before, after = deployment([main(args=["a"])]), deployment([main()])
     changes = compare("Deployment", after, before, ours=fields_of(before)).changes
     assert without_effect(changes, before, after) == []
@@ -209,19 +209,19 @@ def test_a_change_without_effect() -> None:
     assert without_effect(changes, before, relabelled) == ["spec.template.spec.containers[main].args"]
 
 
-def test_a_stale_record_hides_nothing_of_the_last_document() -> None:
-    """The probe was changed by gpuctl since kubectl wrote it: it is still the last document's."""
+def test_stale_record_does_not_hide_the_last_document() -> None:
+    """gpuctl changed the probe after kubectl's record was written: the field belongs to the last document."""
     old = {"httpGet": {"path": "/old", "port": 8000}}
     base = deployment([main(livenessProbe=PROBE)])
-    live = held(base, "kubectl-client-side-apply")
+    live = live_object(base, "kubectl-client-side-apply")
     bases = (AppliedVersion(deployment([main(livenessProbe=old)])), AppliedVersion(base, is_last=True))
     claimed = claim(live, Claims(bases, deployment([main()])))
     assert claimed.kept == {}
     assert not held_by_others(claimed.live)
 
 
-def test_an_old_record_takes_no_item_that_another_manager_has_made_anew() -> None:
-    live = held(deployment([main(), {**HELPER, "image": "other:2"}]), "kubectl-edit")
+def test_old_record_does_not_claim_an_item_recreated_by_others() -> None:
+    live = live_object(deployment([main(), {**HELPER, "image": "other:2"}]), "kubectl-edit")
     record = deployment([main(), HELPER])
     claimed = claim(
         live, Claims((AppliedVersion(record), AppliedVersion(deployment([main()]), is_last=True)), deployment([main()]))
@@ -230,11 +230,11 @@ def test_an_old_record_takes_no_item_that_another_manager_has_made_anew() -> Non
     assert changes == []
 
 
-def test_the_manager_that_has_changed_a_part_of_an_item_is_named() -> None:
+def test_manager_that_changed_an_item_is_named() -> None:
     base = deployment([main(), HELPER])
     live = deployment([main(), {**HELPER, "image": "other:2"}])
     mine = deployment([{"name": "helper", "image": "other:2"}])
-    live = held(
+    live = live_object(
         live, "gpuctl", aaa=deployment([{"name": "helper"}]), kubectl_set=mine, zzz=deployment([{"name": "helper"}])
     )
     claimed = claim(live, Claims((AppliedVersion(base, is_last=True),), deployment([main()])))
@@ -243,8 +243,8 @@ def test_the_manager_that_has_changed_a_part_of_an_item_is_named() -> None:
 
 
 @pytest.mark.parametrize("documents", [True, False])
-def test_fields_of_our_own_server_side_apply_need_no_document(documents: bool) -> None:
-    """Services, quotas, ConfigMaps and autoscalers: what another manager applied too is no reason to stay."""
+def test_fields_of_gpuctls_server_side_apply_need_no_document(documents: bool) -> None:
+    """Services, quotas, ConfigMaps and autoscalers: the field is removed even if another manager applied it, too."""
     port = {"name": "debug", "port": 5678, "protocol": "TCP"}
     first = {"name": "main", "port": 80, "protocol": "TCP"}
     service: Object = {
@@ -254,12 +254,12 @@ def test_fields_of_our_own_server_side_apply_need_no_document(documents: bool) -
         "spec": {"ports": [first, port]},
     }
     wanted = {**service, "spec": {"ports": [first]}}
-    live = held(service, "gpuctl", "argocd-controller")
+    live = live_object(service, "gpuctl", "argocd-controller")
     live["metadata"]["managedFields"][0]["operation"] = "Apply"
     bases = (AppliedVersion(service, is_last=True),) if documents else ()
     claimed = claim(live, Claims(bases, wanted))
     assert not held_by_others(claimed.live)
-    # An added port of another manager is no field of ours.
+    # A port added by another manager is not gpuctl's.
     live["metadata"]["managedFields"][0]["fieldsV1"] = fields_of({"spec": {"ports": [first]}})
     claimed = claim(live, Claims((), wanted))
     (left,) = held_by_others(claimed.live)

@@ -1,4 +1,4 @@
-"""The width of a terminal is that of the terminal: for tables, paragraphs and help texts."""
+"""Width of the terminal in tables, paragraphs and help texts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ run(["apply", "--help"])
 """
 
 
-def shown(columns: int, **env: str) -> list[str]:
-    """What a terminal of so many columns shows."""
-    ours, theirs = os.openpty()
-    ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+def lines_in_terminal(columns: int, **env: str) -> list[str]:
+    """Return the lines lines_in_terminal by a terminal with this number of columns."""
+    parent_end, child_end = os.openpty()
+    ioctl(parent_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"} | env
     text = bytearray()
-    with subprocess.Popen([sys.executable, "-c", WIDTHS], env=environment, stdin=theirs, stdout=theirs, stderr=theirs):
-        os.close(theirs)
+    with subprocess.Popen(
+        [sys.executable, "-c", WIDTHS], env=environment, stdin=child_end, stdout=child_end, stderr=child_end
+    ):
+        os.close(child_end)
         # Linux reports EIO when the other end is closed.
         with contextlib.suppress(OSError):
-            while data := os.read(ours, 65536):
+            while data := os.read(parent_end, 65536):
                 text += data
-    os.close(ours)
+    os.close(parent_end)
     return text.decode().splitlines()
 
 
@@ -43,8 +45,8 @@ def shown(columns: int, **env: str) -> list[str]:
     ("columns", "env", "found"),
     [(200, {}, 200), (80, {}, 80), (70, {}, 70), (0, {}, 80), (200, {"COLUMNS": "60"}, 60), (90, {"COLUMNS": "x"}, 90)],
 )
-def test_width_of_a_terminal(columns: int, env: dict[str, str], found: int) -> None:
-    lines = shown(columns, **env)
+def test_output_fits_the_terminal_width(columns: int, env: dict[str, str], found: int) -> None:
+    lines = lines_in_terminal(columns, **env)
     assert f"columns {found} {found}" in lines
     widest = max(len(line) for line in lines)
     # Help texts are no wider than 100 columns; click keeps two free.
@@ -54,7 +56,7 @@ def test_width_of_a_terminal(columns: int, env: dict[str, str], found: int) -> N
 
 def test_help_ends_with_the_connection_options() -> None:
     """The common options of `apply` come first."""
-    text = "\n".join(shown(100))
+    text = "\n".join(lines_in_terminal(100))
     first, _, last = text.partition("\nConnection options:\n")
     options = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", first, re.M)
     assert options[:5] == ["--filename", "--namespace", "--dry-run", "--wait", "--yes"]

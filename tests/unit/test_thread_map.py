@@ -1,4 +1,4 @@
-"""Calls at the same time: their results in order, and the exception of the first that failed."""
+"""Concurrent calls: results in order, and the exception of the first item that failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gpuctl.kube.thread_map import start_each
 
 
-def test_calls_run_at_the_same_time_and_their_results_are_in_order() -> None:
+def test_calls_run_concurrently_and_return_results_in_order() -> None:
     meeting = threading.Barrier(4, timeout=60)
 
     def meet(number: int) -> int:
@@ -17,13 +17,13 @@ def test_calls_run_at_the_same_time_and_their_results_are_in_order() -> None:
         return number
 
     results = start_each(meet, [1, 2, 3])
-    # All three have start_each, or nobody would be met here.
+    # All three calls run at the same time, or the barrier would time out.
     meeting.wait()
     assert results() == [1, 2, 3]
     assert start_each(meet, [])() == []
 
 
-def test_the_exception_is_that_of_the_first_item_that_failed() -> None:
+def test_exception_of_the_first_failed_item_is_raised() -> None:
     late = threading.Event()
 
     def fail(number: int) -> int:
@@ -39,18 +39,18 @@ def test_the_exception_is_that_of_the_first_item_that_failed() -> None:
         start_each(fail, [1, 2, 3])()
 
 
-def test_an_exception_does_not_wait_for_what_stands_behind_it() -> None:
-    going_on = threading.Event()
+def test_exception_does_not_wait_for_later_items() -> None:
+    release = threading.Event()
 
     def fail(number: int) -> int:
         if number == 1:
             raise ValueError("the first")
-        going_on.wait(60)
+        release.wait(60)
         return number
 
     try:
         with pytest.raises(ValueError, match="the first"):
             start_each(fail, [1, 2])()
-        assert not going_on.is_set()
+        assert not release.is_set()
     finally:
-        going_on.set()
+        release.set()

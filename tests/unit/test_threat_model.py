@@ -1,4 +1,4 @@
-"""The threat model: each promise names tests, and these exist; and what no other test holds."""
+"""Each promise of the threat model names existing tests; and a promise that no other test checks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PROGRAMS = {
     "apply/state/git_repository.py": "git",
     "kube/exec_plugin.py": "a credential plugin",
 }
-"""The modules that start programs, and which."""
+"""Modules that start programs, and the program of each."""
 
 RUNNERS = re.compile(
     r"(eval|exec|__import__|os\.(system|popen|exec\w*|spawn\w*|posix_spawn\w*)|subprocess\.get\w*output)$"
 )
-"""What runs text as code, or by a shell."""
+"""Functions that run text as code or in a shell."""
 
 
 @pytest.mark.parametrize("promise", rows(MODEL, PROMISES), ids=lambda row: row[0][:40])
-def test_each_promise_is_held_by_tests_that_exist(promise: list[str]) -> None:
+def test_each_promise_names_existing_tests(promise: list[str]) -> None:
     named = list(REFERENCE.finditer(promise[1]))
     assert named, promise[0]
-    assert REFERENCE.sub("", promise[1]).strip(", ") == "", "what is named is a test, as `tests/path.py::test_name`"
+    assert REFERENCE.sub("", promise[1]).strip(", ") == "", "name only tests, as `tests/path.py::test_name`"
     for reference in named:
         tree = ast.parse(read(reference["path"]))
         functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -39,8 +39,8 @@ def test_each_promise_is_held_by_tests_that_exist(promise: list[str]) -> None:
             assert (ROOT / "golden" / reference["case"]).is_dir(), reference[0]
 
 
-def test_no_shell_and_no_code_from_outside() -> None:
-    """Programs are started in three places, with arguments as a list; nothing is run as code."""
+def test_product_runs_no_shell_and_no_external_code() -> None:
+    """Programs are started in three modules, with a list of arguments; no text is run as code."""
     product = ROOT / "compiler" / "gpuctl"
     starting = set()
     for path in product.rglob("*.py"):

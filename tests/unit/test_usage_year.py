@@ -1,4 +1,4 @@
-"""The year of usage that a sandbox shows: plausible, the same for the same seed, and with books that are in order."""
+"""The sandbox's year of usage: plausible, reproducible from its seed, with hours that balance."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def test_no_node_has_more_pods_than_gpus() -> None:
         assert START <= one.start < (one.end or 0) <= START + 90 * DAY
         changes[one.node] += [(one.start, one.gpus), (one.end or 0, -one.gpus)]
     assert changes.keys() == gpus.keys()
-    for node, all_of_them in changes.items():
+    for node, node_changes in changes.items():
         held = 0.0
-        for _, change in sorted(all_of_them):
+        for _, change in sorted(node_changes):
             held += change
             assert held <= gpus[node]
 
 
 def test_no_namespace_holds_more_than_its_quota() -> None:
-    """Two have one, which is raised; each comes to it before that and after it."""
+    """Two namespaces have a quota, which is raised once; each reaches it before and after."""
     past = year(NODES, START, START + 180 * DAY)
     most: dict[str, list[float]] = defaultdict(list)
     for quota in past.quotas:
@@ -49,7 +49,7 @@ def test_no_namespace_holds_more_than_its_quota() -> None:
     assert most == {"nlp": [20, 24], "vision": [12, 16]}
 
 
-def test_it_is_the_same_again() -> None:
+def test_year_is_reproducible_from_its_seed() -> None:
     assert year(NODES, START, END) == year(NODES, START, END) != year(NODES, START, END, seed=2)
 
 
@@ -60,7 +60,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     return found
 
 
-def test_every_hour_is_there_and_adds_up(database: Database) -> None:
+def test_every_hour_exists_and_balances(database: Database) -> None:
     hours = database.rolled_up(1, START, END)
     assert [hour.start for hour in hours] == list(range(START, END, 3600))
     for hour in hours:
@@ -68,20 +68,20 @@ def test_every_hour_is_there_and_adds_up(database: Database) -> None:
         assert ledger(hour.sums[Group(Level.CLUSTER)]).capacity == 3600 * sum(node.gpus for node in NODES)
 
 
-def test_capacity_is_that_of_the_quota(database: Database) -> None:
-    """And the cluster's where there is none; the share that is held of it is nowhere all, or nothing."""
+def test_capacity_of_a_namespace_is_its_quota(database: Database) -> None:
+    """Without a quota it is the cluster's capacity; the allocation rate is never 0 or 100 percent."""
     days = HoursQuery("", START, END, step=StepUnit.DAY)
     rows = namespace_hours(database, days)
     assert isinstance(rows, list)
-    told: dict[str, list[float]] = defaultdict(list)
+    capacities: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        told[row["namespace"]].append(row["total_gpu_capacity"])
+        capacities[row["namespace"]].append(row["total_gpu_capacity"])
         assert 0 < row["allocation_rate"] < 100
-    assert told == {"nlp": [20, 22, 24], "vision": [12, 14, 16], "speech": [28] * 3}
+    assert capacities == {"nlp": [20, 22, 24], "vision": [12, 14, 16], "speech": [28] * 3}
 
 
-def test_there_is_something_to_see(database: Database) -> None:
-    """Teams that use their GPUs well and less well, GPUs that are held and idle, and some that are free."""
+def test_gpus_are_busy_idle_unobserved_and_free(database: Database) -> None:
+    """High and low utilization, idle GPUs, unobserved GPUs and free GPUs."""
     total: dict[str, list[float]] = defaultdict(lambda: [0.0] * 7)
     for hour in database.rolled_up(1, START, END):
         for group, sums in hour.sums.items():

@@ -1,4 +1,4 @@
-"""Validation with the carried schemas: what passes, what fails and in which words, and whether they drift."""
+"""Validation with the bundled schemas: valid and invalid objects, messages, and drift of the schema files."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ JOB_SPEC: dict[str, Any] = {
 }
 
 
-def made(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
-    """An object that shares no part with another, nor one of its parts with another of its own."""
+def make_object(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
+    """Return an object whose parts are shared neither with other objects nor within it."""
     obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
     unshared: dict[str, Any] = json.loads(json.dumps(obj))
     return unshared
 
 
-GOOD: dict[str, dict[str, Any]] = {
-    "Job": made("batch/v1", "Job", spec=JOB_SPEC),
-    "Deployment": made(
+VALID: dict[str, dict[str, Any]] = {
+    "Job": make_object("batch/v1", "Job", spec=JOB_SPEC),
+    "Deployment": make_object(
         "apps/v1",
         "Deployment",
         spec={
@@ -102,7 +102,7 @@ GOOD: dict[str, dict[str, Any]] = {
             "template": TEMPLATE,
         },
     ),
-    "StatefulSet": made(
+    "StatefulSet": make_object(
         "apps/v1",
         "StatefulSet",
         spec={
@@ -112,29 +112,29 @@ GOOD: dict[str, dict[str, Any]] = {
             "volumeClaimTemplates": [{"metadata": {"name": "home"}, "spec": CLAIM_SPEC}],
         },
     ),
-    "Pod": made("v1", "Pod", spec=POD_SPEC),
-    "Service": made(
+    "Pod": make_object("v1", "Pod", spec=POD_SPEC),
+    "Service": make_object(
         "v1",
         "Service",
         spec={"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80, "targetPort": "http"}]},
     ),
-    "ConfigMap": made("v1", "ConfigMap", data={"a.py": "print()\n"}),
-    "Secret": made("v1", "Secret", type="Opaque", stringData={"token": "t"}),
-    "Namespace": made("v1", "Namespace"),
-    "ResourceQuota": made("v1", "ResourceQuota", spec={"hard": {"requests.nvidia.com/gpu": 16}}),
-    "LimitRange": made(
+    "ConfigMap": make_object("v1", "ConfigMap", data={"a.py": "print()\n"}),
+    "Secret": make_object("v1", "Secret", type="Opaque", stringData={"token": "t"}),
+    "Namespace": make_object("v1", "Namespace"),
+    "ResourceQuota": make_object("v1", "ResourceQuota", spec={"hard": {"requests.nvidia.com/gpu": 16}}),
+    "LimitRange": make_object(
         "v1",
         "LimitRange",
         spec={"limits": [{"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}]},
     ),
-    "Node": made(
+    "Node": make_object(
         "v1",
         "Node",
         spec={"taints": [{"key": "k", "effect": "NoSchedule"}]},
         status={"capacity": {"cpu": "8"}},
     ),
-    "PersistentVolumeClaim": made("v1", "PersistentVolumeClaim", spec=CLAIM_SPEC),
-    "PersistentVolume": made(
+    "PersistentVolumeClaim": make_object("v1", "PersistentVolumeClaim", spec=CLAIM_SPEC),
+    "PersistentVolume": make_object(
         "v1",
         "PersistentVolume",
         spec={
@@ -143,8 +143,8 @@ GOOD: dict[str, dict[str, Any]] = {
             "nfs": {"server": "s", "path": "/p"},
         },
     ),
-    "PriorityClass": made("scheduling.k8s.io/v1", "PriorityClass", value=-10, preemptionPolicy="Never"),
-    "HorizontalPodAutoscaler": made(
+    "PriorityClass": make_object("scheduling.k8s.io/v1", "PriorityClass", value=-10, preemptionPolicy="Never"),
+    "HorizontalPodAutoscaler": make_object(
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
         spec={
@@ -158,7 +158,7 @@ GOOD: dict[str, dict[str, Any]] = {
             ],
         },
     ),
-    "JobSet": made(
+    "JobSet": make_object(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
         spec={
@@ -185,17 +185,17 @@ GOOD: dict[str, dict[str, Any]] = {
     ),
 }
 
-GONE = object()
-"""In place of a value: the field is removed."""
+REMOVED = object()
+"""Used instead of a value: the field is removed."""
 
 
 def changed(kind: str, path: ObjectPath, value: Any) -> dict[str, Any]:
-    """The good object of a kind with one value put in, or taken out, at ``path``."""
-    obj = copy.deepcopy(GOOD[kind])
+    """Return the valid object of a kind with the value at ``path`` replaced, added or removed."""
+    obj = copy.deepcopy(VALID[kind])
     place: Any = obj
     for step in path[:-1]:
         place = place[step]
-    if value is GONE:
+    if value is REMOVED:
         del place[path[-1]]
     else:
         place[path[-1]] = value
@@ -209,7 +209,7 @@ WORKER: ObjectPath = ("spec", "replicatedJobs", 1)
 WORKER_POD: ObjectPath = (*WORKER, "template", *POD)
 QUANTITY = "a quantity such as `500m` or `16Gi`"
 
-BAD: dict[str, list[tuple[ObjectPath, Any, str]]] = {
+INVALID: dict[str, list[tuple[ObjectPath, Any, str]]] = {
     "Job": [
         ((*MAIN, "imagee"), "a", "unknown field `imagee`, did you mean `image`?"),
         (
@@ -302,7 +302,7 @@ BAD: dict[str, list[tuple[ObjectPath, Any, str]]] = {
         ),
     ],
 }
-"""What is put in at which path, and the message that must come of it, at that very path."""
+"""Changes to a valid object (path and value), and the message expected at that path."""
 
 REQUIRED: list[tuple[str, ObjectPath]] = [
     ("Job", ("apiVersion",)),
@@ -319,28 +319,28 @@ REQUIRED: list[tuple[str, ObjectPath]] = [
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", GOOD)
-def test_good_objects_pass(version: str, kind: str) -> None:
-    assert schema_validator(version).check(GOOD[kind]) == []
+@pytest.mark.parametrize("kind", VALID)
+def test_valid_objects_pass(version: str, kind: str) -> None:
+    assert schema_validator(version).check(VALID[kind]) == []
 
 
-def test_there_is_a_good_object_of_every_kind() -> None:
-    kinds = {(obj["apiVersion"], kind) for kind, obj in GOOD.items()}
+def test_every_kind_has_a_valid_object() -> None:
+    kinds = {(obj["apiVersion"], kind) for kind, obj in VALID.items()}
     assert kinds == {*kubernetes_schemas.KINDS, ("jobset.x-k8s.io/v1alpha2", "JobSet")}
 
 
 @pytest.mark.parametrize(
-    ("kind", "path", "value", "message"), [(kind, *row) for kind, rows in BAD.items() for row in rows]
+    ("kind", "path", "value", "message"), [(kind, *row) for kind, rows in INVALID.items() for row in rows]
 )
-def test_bad_objects_fail(kind: str, path: ObjectPath, value: Any, message: str) -> None:
+def test_invalid_objects_fail(kind: str, path: ObjectPath, value: Any, message: str) -> None:
     obj = changed(kind, path, value)
     for version in VERSIONS:
         assert schema_validator(version).check(obj) == [Violation(path, message)], version
 
 
 @pytest.mark.parametrize(("kind", "path"), REQUIRED)
-def test_what_is_missing_is_told_at_the_mapping_that_lacks_it(kind: str, path: ObjectPath) -> None:
-    obj = changed(kind, path, GONE)
+def test_missing_field_is_reported_at_its_mapping(kind: str, path: ObjectPath) -> None:
+    obj = changed(kind, path, REMOVED)
     expected = Violation(path[:-1], f"missing required field `{path[-1]}`")
     for version in VERSIONS:
         assert schema_validator(version).check(obj) == [expected], version
@@ -362,7 +362,7 @@ def test_what_is_missing_is_told_at_the_mapping_that_lacks_it(kind: str, path: O
         ("", "", ("kind",), "kind `` of `` in Kubernetes {}"),
     ],
 )
-def test_an_unknown_kind_is_one_violation(
+def test_unknown_kind_is_one_violation(
     version: str, api_version: str, kind: str, path: ObjectPath, message: str
 ) -> None:
     obj = {"apiVersion": api_version, "kind": kind, "spec": {"nonsense": 1}}
@@ -370,7 +370,7 @@ def test_an_unknown_kind_is_one_violation(
     assert schema_validator(version).check(obj) == [expected]
 
 
-def test_everything_that_is_wrong_is_told_in_the_order_of_the_paths() -> None:
+def test_violations_are_in_the_order_of_their_paths() -> None:
     obj = changed("Job", ("spec", "parallelism"), "2")
     main = obj["spec"]["template"]["spec"]["containers"][0]
     main.update(imagee=1, aaa=1, tty="no")
@@ -384,7 +384,7 @@ def test_everything_that_is_wrong_is_told_in_the_order_of_the_paths() -> None:
     ]
 
 
-def test_a_field_is_known_only_from_the_version_that_brought_it() -> None:
+def test_field_is_unknown_before_its_kubernetes_version() -> None:
     resources = {"limits": {"cpu": "8"}}
     obj = changed("Job", (*POD, "resources"), resources)
     known = [version for version in VERSIONS if not schema_validator(version).check(obj)]
@@ -394,7 +394,7 @@ def test_a_field_is_known_only_from_the_version_that_brought_it() -> None:
 
 
 class Text(str):
-    """A string that knows more than its characters, such as a reader of YAML may make."""
+    """A string with attributes, such as a YAML reader may return."""
 
     __slots__ = ("line",)
 
@@ -407,7 +407,7 @@ class Number(enum.IntEnum):
     TWO = 2
 
 
-def test_values_that_are_json_in_spirit_are_taken_as_such() -> None:
+def test_subclasses_of_json_types_are_accepted() -> None:
     validator = schema_validator(DEFAULT_VERSION)
     spec: dict[str, Any] = {
         "restartPolicy": Policy.NEVER,
@@ -423,7 +423,7 @@ def test_values_that_are_json_in_spirit_are_taken_as_such() -> None:
     ]
 
 
-def test_values_that_are_not_json_are_told_where_they_stand() -> None:
+def test_values_that_are_not_json_are_reported_at_their_path() -> None:
     obj = changed("Job", ("metadata", "annotations"), {"day": datetime.date(2024, 1, 1), 1: "a"})
     obj["metadata"]["labels"] = {"a": b"bytes"}
     expected = "expected a string, a number, a boolean, a list or a mapping, got a value of type"
@@ -448,7 +448,7 @@ def test_values_that_are_not_json_are_told_where_they_stand() -> None:
         {"topologySpreadConstraints": [{"maxSkew": 1}], "schedulingGates": [{}]},
     ],
 )
-def test_a_pod_spec_may_be_partial(version: str, patch: dict[str, Any]) -> None:
+def test_pod_spec_may_be_partial(version: str, patch: dict[str, Any]) -> None:
     assert schema_validator(version).check_pod_spec(patch) == []
 
 
@@ -483,11 +483,11 @@ def test_a_pod_spec_may_be_partial(version: str, patch: dict[str, Any]) -> None:
         ("hostNetwork: true", (), "expected a mapping, got a string"),
     ],
 )
-def test_a_bad_pod_spec_fails(version: str, patch: Any, path: ObjectPath, message: str) -> None:
+def test_invalid_pod_spec_fails(version: str, patch: Any, path: ObjectPath, message: str) -> None:
     assert schema_validator(version).check_pod_spec(patch) == [Violation(path, message)]
 
 
-def test_a_partial_pod_spec_forgives_nothing_but_what_is_missing() -> None:
+def test_partial_pod_spec_may_only_omit_fields() -> None:
     patch = {"containers": [{"tty": 1}, {"imagee": "x"}], "volumes": [{}]}
     assert schema_validator(DEFAULT_VERSION).check_pod_spec(patch) == [
         Violation(("containers", 0, "tty"), "expected a boolean, got an integer"),
@@ -495,24 +495,24 @@ def test_a_partial_pod_spec_forgives_nothing_but_what_is_missing() -> None:
     ]
 
 
-def test_a_version_without_schemas_is_refused() -> None:
+def test_version_without_schemas_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"no schemas of Kubernetes 1\.28, only of 1\.29 to "):
         SchemaValidator("1.28")
 
 
-def test_one_validator_is_kept_for_each_version() -> None:
+def test_one_validator_is_cached_for_each_version() -> None:
     assert schema_validator(VERSIONS[0]) is schema_validator(VERSIONS[0])
     assert schema_validator(VERSIONS[0]) is not schema_validator(VERSIONS[-1])
 
 
-def test_versions_are_the_files() -> None:
+def test_versions_match_the_schema_files() -> None:
     files = {file.name for file in kubernetes_schemas.SCHEMAS.iterdir()}
     assert files == {"jobset.json", *(f"kubernetes-{version}.json" for version in VERSIONS)}
     assert DEFAULT_VERSION in VERSIONS
 
 
 def every_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """``schema`` and all schemas in it."""
+    """Yield ``schema`` and all schemas in it."""
     yield schema
     below = (schema.get("items"), schema.get("additionalProperties"))
     for inner in (*schema.get("properties", {}).values(), *below):
@@ -521,7 +521,7 @@ def every_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("file", sorted(kubernetes_schemas.SCHEMAS.glob("*.json")), ids=lambda file: str(file.name))
-def test_the_files_are_strict_small_and_closed(file: Path) -> None:
+def test_schema_files_are_strict_small_and_closed(file: Path) -> None:
     data = json.loads(file.read_text(encoding="utf-8"))
     kubernetes = json.loads((file.parent / f"kubernetes-{VERSIONS[0]}.json").read_text(encoding="utf-8"))
     assert file.stat().st_size < 120_000
@@ -539,11 +539,11 @@ def test_the_files_are_strict_small_and_closed(file: Path) -> None:
     assert kubernetes_schemas.text(data) == file.read_text(encoding="utf-8")
 
 
-def test_the_kubernetes_files_are_what_kubernetes_validate_says() -> None:
+def test_kubernetes_files_match_kubernetes_validate() -> None:
     assert kubernetes_schemas.kubernetes_drift() == []
 
 
-def test_the_jobset_file_is_what_its_definition_says() -> None:
+def test_jobset_file_matches_its_definition() -> None:
     try:
         files = kubernetes_schemas.jobset_files()
     except kubernetes_schemas.GoMissing as missing:
@@ -553,7 +553,9 @@ def test_the_jobset_file_is_what_its_definition_says() -> None:
     assert kubernetes_schemas.drift(files) == []
 
 
-def test_drift_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drift_of_the_schema_files_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for file in kubernetes_schemas.SCHEMAS.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     first, second, newest = VERSIONS[0], VERSIONS[1], VERSIONS[-1]
@@ -577,7 +579,7 @@ def test_drift_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert kubernetes_schemas.main(["--check"]) == 0
 
 
-def test_a_schema_that_says_more_than_is_understood_is_refused() -> None:
+def test_unsupported_schema_keywords_are_rejected() -> None:
     with pytest.raises(kubernetes_schemas.SchemaError, match="unknown keyword `not`"):
         kubernetes_schemas.lean({"not": {}}, "here")
     with pytest.raises(kubernetes_schemas.SchemaError, match="`oneOf` of something else than types"):
@@ -586,7 +588,7 @@ def test_a_schema_that_says_more_than_is_understood_is_refused() -> None:
         kubernetes_schemas.closed({"type": "object"}, "here")
 
 
-def test_without_go_the_jobset_source_is_told_missing(
+def test_missing_go_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -596,16 +598,16 @@ def test_without_go_the_jobset_source_is_told_missing(
     assert capsys.readouterr().err.startswith("error: `go` is not on PATH")
 
 
-def test_a_thousand_deployments_take_no_time() -> None:
-    objects = [copy.deepcopy(GOOD["Deployment"]) for _ in range(1000)]
+def test_thousand_deployments_take_less_than_half_a_second() -> None:
+    objects = [copy.deepcopy(VALID["Deployment"]) for _ in range(1000)]
     validator = SchemaValidator(DEFAULT_VERSION)
-    # Of this process: what else the machine does does not count.
+    # CPU time of this process: other load on the machine does not count.
     started = time.process_time()
     assert not any(validator.check(obj) for obj in objects)
     assert time.process_time() - started < 0.5
 
 
-def test_importing_the_module_loads_nothing_heavy() -> None:
+def test_import_loads_no_heavy_modules() -> None:
     script = """
 import sys
 import gpuctl.backend.schema_validation as validation

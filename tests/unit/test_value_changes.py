@@ -1,4 +1,4 @@
-"""How far the report of a change goes into lists: item by item, or the list as one value."""
+"""Changes inside of lists: reported item by item, or as one change of the list."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gpuctl.gitops.value_changes import ValueChange, value_changes
         ([{"x": 1}], [{"x": 1}, {"x": 2}], "a"),
     ],
 )
-def test_lists(before: list[Any], after: list[Any], path: str) -> None:
+def test_changes_of_lists(before: list[Any], after: list[Any], path: str) -> None:
     assert [change.path for change in value_changes({"a": before}, {"a": after})] == [path]
 
 
-def test_values_of_both_sides() -> None:
+def test_added_and_removed_keys() -> None:
     assert value_changes({"a": 1, "b": 2}, {"b": 2, "c": 3}) == [
         ValueChange("a", 1, None),
         ValueChange("c", None, 3),
@@ -45,7 +45,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, VALUES)
-def test_any_two_values(before: Any, after: Any) -> None:
+def test_changes_match_those_of_a_simple_walk(before: Any, after: Any) -> None:
     assert value_changes(before, after, "p") == list(expected(before, after, "p"))
 
 

@@ -1,4 +1,4 @@
-"""``gpuctl fit`` without files: the pods that wait in a cluster, judged by their jobs."""
+"""``gpuctl fit`` without files: verdicts for the jobs of pods that wait in a cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ GPU = "nvidia.com/gpu"
 
 
 def node(name: str, gpus: int, **labels: str) -> Object:
-    """A node with GPUs."""
     allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110", GPU: str(gpus)}
     return {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}, "allocatable": allocatable}
 
 
 def pod(name: str, gpus: int, of: str = "", kind: str = "Job", namespace: str = "team", **more: Any) -> Object:
-    """A pod of priority 10, which waits when it has no ``node``."""
+    """A pod of priority 10; it waits unless it has a ``node``."""
     own = {"namespace": namespace, "name": name, "priority": 10, "priorityClass": "low", "requests": {GPU: str(gpus)}}
     owner = {"owner": {"group": "batch" if kind == "Job" else "apps", "kind": kind, "name": of}} if of else {}
     started = {"startTime": "2026-01-01T00:00:00Z"} if "node" in more else {}
@@ -32,33 +31,33 @@ def pod(name: str, gpus: int, of: str = "", kind: str = "Job", namespace: str = 
 
 
 def cluster(nodes: list[Object], pods: list[Object], **more: Any) -> Snapshot:
-    """A snapshot, through its JSON."""
+    """Return a snapshot that was rendered to JSON and loaded again."""
     classes = more.pop("priority_classes", [{"name": "low", "value": 10}])
     return load(render(Snapshot("2026-01-01T00:00:00Z", nodes, pods, priority_classes=classes, **more)))
 
 
 def verdicts(snapshot: Snapshot, namespace: str | None = None) -> dict[str, tuple[str, int, int]]:
-    """``kind/name`` -> verdict, pods, and how many of these would start."""
+    """Return ``kind/name`` -> verdict, number of pods, number of pods that would start."""
     found = fit_waiting(snapshot, namespace)
     return {f"{item.demand.kind}/{item.demand.name}": (item.verdict, item.demand.pods, item.starts) for item in found}
 
 
-def test_pods_of_a_job_are_judged_together_and_its_running_ones_stay() -> None:
-    """One of three runs on the node that the others would need: it is not given back."""
+def test_waiting_pods_of_a_job_get_one_verdict() -> None:
+    """One of three pods runs on a node that the others would need: it keeps the node."""
     pods = [pod("train-0", 8, "train", node="a"), pod("train-1", 8, "train"), pod("train-2", 8, "train")]
     have = cluster([node("a", 8), node("b", 8)], pods)
     assert verdicts(have) == {"Job/train": ("fits-when-empty", 2, 1)}
     assert verdicts(cluster([node("a", 8), node("b", 8), node("c", 8)], pods)) == {"Job/train": ("fits", 2, 2)}
 
 
-def test_older_snapshots_do_not_say_of_which_group_an_owner_is() -> None:
+def test_snapshot_without_owner_groups_is_read() -> None:
     pods = [pod("train-0", 8, "train", node="a"), pod("train-1", 8, "train")]
     for item in pods:
         del item["owner"]["group"]
     assert verdicts(cluster([node("a", 8)], pods)) == {"Job/train": ("fits-when-empty", 1, 0)}
 
 
-def test_each_kind_of_workload_has_its_name() -> None:
+def test_verdicts_are_named_by_workload() -> None:
     labels = {"jobset.sigs.k8s.io/jobset-name": "both", "app": "both"}
     pods = [
         pod("both-node-0-0", 1, "both-node-0", labels=labels),
@@ -74,7 +73,7 @@ def test_each_kind_of_workload_has_its_name() -> None:
     assert found["JobSet/both"] == ("fits", 2, 2)
 
 
-def test_what_admission_has_let_through_is_not_asked_again() -> None:
+def test_admission_is_not_checked_for_existing_pods() -> None:
     quota = {
         "kind": "ResourceQuota",
         "metadata": {"namespace": "team", "name": "full"},
@@ -95,7 +94,7 @@ def test_what_admission_has_let_through_is_not_asked_again() -> None:
     assert verdicts(have) == {"Job/train": ("fits", 1, 1)}
 
 
-def test_the_priority_is_the_pod_s_own_whatever_its_class_says_now() -> None:
+def test_priority_is_that_of_the_pod_not_of_its_class() -> None:
     mine = pod("t", 8, "train", priority=100, priorityClass="gone")
     polite = pod("p", 8, "polite", priority=100, priorityClass="polite")
     nodes, others = [node("a", 8)], pod("x", 8, "x", node="a")
@@ -105,13 +104,13 @@ def test_the_priority_is_the_pod_s_own_whatever_its_class_says_now() -> None:
     assert found == {"Job/polite": ("fits-when-empty", 1, 0)}
 
 
-def test_where_pods_may_go_counts() -> None:
+def test_node_selector_of_waiting_pods_counts() -> None:
     wants = {"nodeSelector": {"zone": "b"}}
     have = cluster([node("a", 8, zone="a"), node("b", 4, zone="b")], [pod("t", 8, "train", wants=wants)])
     assert verdicts(have) == {"Job/train": ("never", 1, 0)}
 
 
-def test_a_namespace_narrows_the_answers_not_the_queue() -> None:
+def test_namespace_filters_the_result_but_not_the_queue() -> None:
     first = pod("f", 8, "first", namespace="other", priority=50, priorityClass="high")
     have = cluster([node("a", 8)], [first, pod("t", 8, "train")])
     assert verdicts(have, "team") == {"Job/train": ("fits-when-empty", 1, 0)}
@@ -119,13 +118,13 @@ def test_a_namespace_narrows_the_answers_not_the_queue() -> None:
 
 
 def run(directory: Path, have: Snapshot, *arguments: str) -> Result:
-    """``gpuctl fit`` by a snapshot alone."""
+    """Run ``gpuctl fit`` with only a snapshot."""
     (directory / "cluster.json").write_text(render(have))
     everything = ["fit", "--snapshot", str(directory / "cluster.json"), *arguments]
     return CliRunner().invoke(cli, everything, standalone_mode=False)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_fit_command_without_files(tmp_path: Path) -> None:
     have = cluster([node("a", 8)], [pod("x", 6, "x", node="a"), pod("t", 4, "train")])
     shown = run(tmp_path, have)
     assert shown.return_value == 1

@@ -1,4 +1,4 @@
-"""What the service remembers of answers, and what it makes of a log's last words."""
+"""Progress read from a log, the response cache, and malformed objects in the mirror."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from gpuctl_server.response_cache import ResponseCache, encode
         ("downloaded 3/4 files", None),
     ],
 )
-def test_what_a_log_says(text: str, percent: int | None) -> None:
-    """The last of it that can be true; a number without its word says nothing."""
+def test_last_percentage_of_a_log(text: str, percent: int | None) -> None:
+    """The last plausible progress counts; a number without its keyword is ignored."""
     assert last_percentage(text) == percent
 
 
-def test_answers_are_remembered_within_bounds() -> None:
+def test_response_cache_evicts_the_least_recently_used() -> None:
     kept = ResponseCache(most=100)
     kept.keep("a", (1,), b"x" * 40)
     kept.keep("b", (1,), b"y" * 40)
     assert kept.find("a", (1,)) == b"x" * 40
-    assert kept.find("a", (2,)) is None, "it rests on something else by now"
+    assert kept.find("a", (2,)) is None, "the entry is of another version"
     kept.find("a", (1,))
     kept.keep("c", (1,), b"z" * 40)
-    assert kept.find("b", (1,)) is None, "what was used longest ago goes first"
+    assert kept.find("b", (1,)) is None, "the least recently used entry is evicted first"
     assert kept.find("a", (1,)) is not None
     kept.keep("a", (2,), b"w" * 10)
     assert (kept.find("a", (1,)), kept.find("a", (2,))) == (None, b"w" * 10)
     kept.keep("large", (1,), b"v" * 200)
     assert kept.find("large", (1,)) is None
     kept.keep("small", (1,), b"u" * 90)
-    assert kept.find("small", (1,)) is not None, "what was let go is not counted"
+    assert kept.find("small", (1,)) is not None, "evicted entries do not count"
     assert encode({"a": "é\n"}) == '{"a":"é\\n"}'.encode()
 
 
@@ -75,8 +75,8 @@ def test_answers_are_remembered_within_bounds() -> None:
         {"status": {"containerStatuses": [None]}},
     ],
 )
-def test_what_is_left_out(change: dict[str, dict[str, object]]) -> None:
-    """Everything that the readers rely on is looked at; what stands for the object says which one it is."""
+def test_malformed_objects_are_skipped(change: dict[str, dict[str, object]]) -> None:
+    """Every field that readers rely on is checked; the placeholder identifies the object."""
     sound = {
         "apiVersion": "v1",
         "kind": "Pod",

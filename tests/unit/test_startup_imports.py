@@ -1,4 +1,4 @@
-"""What starting up imports: every command pays for it, and what only reads a cluster needs no model of a document."""
+"""Modules imported at startup: every command pays for them, and reading a cluster needs no document models."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 
 MODELS = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes"}
-DEAR = MODELS | {"urllib3", "http"}
+EXPENSIVE = MODELS | {"urllib3", "http"}
 
 
 def modules_of(code: str) -> set[str]:
-    """The modules that a fresh interpreter has after some code."""
+    """Return the modules that a fresh interpreter has loaded after running code."""
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return {*result.stdout.splitlines()[-1].split()}
 
 
 def loaded_by(code: str) -> set[str]:
-    """The packages that a fresh interpreter has after some code."""
+    """Return the top-level packages that a fresh interpreter has loaded after running code."""
     return {name.partition(".")[0] for name in modules_of(code)}
 
 
-def test_what_needs_no_cluster_needs_no_model_and_no_client() -> None:
+def test_offline_modules_load_no_models_and_no_client() -> None:
     modules = [
         *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.display_text"),
         *("gpuctl.backend.lowering_context", "gpuctl.cli.main", "gpuctl.cli.output.text"),
     ]
-    assert loaded_by(f"import {', '.join(modules)}").isdisjoint(DEAR)
+    assert loaded_by(f"import {', '.join(modules)}").isdisjoint(EXPENSIVE)
 
 
-def test_what_readers_use_needs_no_model() -> None:
+def test_reading_modules_load_no_models() -> None:
     modules = [
         *(
             "gpuctl.kube.configuration",
@@ -54,7 +54,7 @@ def test_what_readers_use_needs_no_model() -> None:
     assert loaded_by(f"import {', '.join(modules)}").isdisjoint(MODELS)
 
 
-def test_an_error_that_is_shown_is_masked() -> None:
+def test_secrets_in_error_messages_are_masked() -> None:
     code = (
         "from gpuctl.kube.api_errors import ClusterError\n"
         "error = ClusterError('password=geheim1 is refused')\n"
@@ -65,16 +65,16 @@ def test_an_error_that_is_shown_is_masked() -> None:
     assert shown.count("password=*") == shown.count(" is refused") == 2
 
 
-def test_the_settings_of_no_platform_need_no_model() -> None:
+def test_default_settings_load_no_models() -> None:
     code = (
         "from gpuctl.language.settings import Settings\nsettings = Settings()\n"
         "settings.label('pool'), settings.gpus, settings.default_vendor, settings.used_vendors\n"
         "settings.is_rolling, settings.priorities, settings.external_pools, settings.queue_of('a')"
     )
-    assert loaded_by(code).isdisjoint(DEAR)
+    assert loaded_by(code).isdisjoint(EXPENSIVE)
 
 
-def test_no_platform_is_a_platform_that_says_nothing() -> None:
+def test_no_platform_equals_an_empty_platform() -> None:
     none, empty = Settings(), Settings(PlatformDocument())
     for name in (
         "domain",
@@ -112,8 +112,8 @@ KUBECONFIG = """{"apiVersion": "v1", "kind": "Config", "current-context": "here"
     [("get", "jobs"), ("get", "nodes"), ("get", "pools"), ("get", "quotas"), ("get", "labels"), ("why", "a"),
      ("logs", "a"), ("wait", "a", "--for", "done")],
 )  # fmt: skip
-def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """Up to the moment in which it asks the server for something."""
+def test_read_commands_import_no_models(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Until the first request to the API server."""
     (tmp_path / "config").write_text(KUBECONFIG)
     code = (
         f"import os, socket, sys\nos.chdir({str(tmp_path)!r})\n"
@@ -129,8 +129,8 @@ def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_p
     [("get", "jobs"), ("get", "nodes"), ("get", "labels"), ("get", "namespaces"), ("why", "a"), ("logs", "a"),
      ("logs", "a", "-f"), ("wait", "a", "--for", "done")],
 )  # fmt: skip
-def test_what_asks_a_service_imports_neither_model_nor_server(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """Up to the moment in which it asks the service for something."""
+def test_service_commands_import_no_models_and_no_server(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Until the first request to the service."""
     kept = tmp_path / "gpuctl" / "servers.json"
     kept.parent.mkdir()
     url = "http://127.0.0.1:9"
@@ -146,7 +146,7 @@ def test_what_asks_a_service_imports_neither_model_nor_server(arguments: tuple[s
     assert not [name for name in loaded if name.partition(".")[0] in ("gpuctl_server", "fastapi", "kubernetes")]
 
 
-def test_a_compile_loads_no_library_of_other_commands(tmp_path: Path) -> None:
+def test_compile_loads_no_libraries_of_other_commands(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
         "kind: training\nversion: v0.1\njob: {name: a, namespace: b}\n"
         "environment: {image: i, command: [x]}\nresources: {gpu: 1}\n"
@@ -163,7 +163,7 @@ def test_a_compile_loads_no_library_of_other_commands(tmp_path: Path) -> None:
     assert others.isdisjoint({name.partition(".")[0] for name in found})
 
 
-LEAVING = """
+EXIT_SCRIPT = """
 import atexit, sys, threading, time
 import gpuctl.__main__, gpuctl.cli.main
 class Kept:
@@ -190,18 +190,16 @@ gpuctl.__main__.program()
         ("sys.exit('why')", 1, "the answer\na thread\ntaken apart\n", "why\nwho wants to know\n"),
     ],
 )
-def test_a_process_that_has_its_code_ends_without_being_taken_apart(
-    ends: str, code: int, output: str, errors: str
-) -> None:
-    """All else that belongs to an end happens; what is not foreseen, Python ends."""
-    command = [sys.executable, "-c", LEAVING.replace("{ends}", ends)]
+def test_process_with_an_exit_code_skips_teardown(ends: str, code: int, output: str, errors: str) -> None:
+    """Threads are joined and exit handlers run; an unexpected exit is left to Python."""
+    command = [sys.executable, "-c", EXIT_SCRIPT.replace("{ends}", ends)]
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stdout, result.stderr) == (code, output, errors)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_signature_of_no_factory_has_to_be_parsed(kind: str) -> None:
-    """Pydantic asks for it, and that of what is written in C is text."""
+def test_model_fields_have_no_builtin_factories(kind: str) -> None:
+    """Pydantic inspects a factory's signature; for a function written in C it must parse the signature's text."""
     asked: list[type[Block]] = [model_of(kind)]
     for model in asked:
         for name, field in model.model_fields.items():

@@ -1,4 +1,4 @@
-"""The service starts with the settings that were meant, and sends and takes tokens safely: before it needs a cluster."""
+"""Safe startup of the service (settings, TLS, tokens), as far as it needs no cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ current-context: c
         ("GPUCTL_SERVER_USAGE_LABEL", "did you mean `GPUCTL_SERVER_USAGE_LABELS`?"),
     ],
 )
-def test_a_variable_that_is_no_setting(
+def test_unknown_setting_in_the_environment_stops_the_service(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
     monkeypatch.setenv(name, "x")
@@ -52,8 +52,8 @@ def test_a_variable_that_is_no_setting(
     assert message in capsys.readouterr().err
 
 
-def test_variables_of_the_service_are_no_mistakes_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both may run in one environment; a misspelt setting of usage stops either."""
+def test_collector_accepts_variables_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both may run in one environment; a misspelled usage setting stops either."""
     monkeypatch.setenv("GPUCTL_SERVER_POD_SECURITY", "restricted")
     monkeypatch.setenv("GPUCTL_SERVER_CONFIG", "/dev/null")
     assert ServerSettings.made({}).pod_security == "restricted"
@@ -64,8 +64,8 @@ def test_variables_of_the_service_are_no_mistakes_of_the_collector(monkeypatch: 
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_plain_http_beyond_loopback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str) -> None:
-    """It has to be said, where there is no certificate."""
+def test_plain_http_beyond_loopback_must_be_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str) -> None:
+    """Without a certificate the user must allow it explicitly."""
     begun: list[str] = []
     monkeypatch.setattr(startup, "prepare", lambda *_: begun.append("prepared"))
     monkeypatch.setattr(startup, "_serve", lambda *_: begun.append("serves"))
@@ -81,7 +81,7 @@ def test_plain_http_beyond_loopback(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_clients_refuse_plain_http(kind: type[Client] | type[AsyncClient]) -> None:
+def test_clients_reject_plain_http_beyond_loopback(kind: type[Client] | type[AsyncClient]) -> None:
     for url in (
         "http://192.0.2.1",
         "http://gpuctl.example.com:8000",
@@ -95,8 +95,8 @@ def test_clients_refuse_plain_http(kind: type[Client] | type[AsyncClient]) -> No
         kind(url, "token")
 
 
-def test_the_first_token(tmp_path: Path) -> None:
-    """It is in a file of its owner, not in what the service prints, and expires."""
+def test_first_admin_token_is_written_to_a_private_file(tmp_path: Path) -> None:
+    """The token is written to a file that only its owner may read, is not printed, and expires."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
     kubeconfig.chmod(0o600)
@@ -114,10 +114,10 @@ def test_the_first_token(tmp_path: Path) -> None:
     days = (datetime.fromisoformat(entry.expires.replace("Z", "+00:00")) - datetime.now(timezone.utc)).days
     assert (entry.name, entry.role, days) == ("admin", "admin", 89)
     prepare(ServerSettings.made({"kubeconfig": str(kubeconfig), "tokens": tokens}), said.append)
-    assert len(said) == 1, "a second start makes none"
+    assert len(said) == 1, "a second start creates no token"
 
 
-def test_tokens_have_limits_and_names_of_their_own(
+def test_token_create_requires_limits_and_a_unique_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tokens.json"

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's "Where to look" names files and functions that are there."""
+"""CONTRIBUTING's "Where to look" names existing files and functions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from support.pages import ROOT, rows
 
 SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server"}
-"""Where packages are that the paths begin with; the others are of gpuctl itself."""
+"""Source directories by the first part of a path; other paths are in gpuctl itself."""
 TABLE = rows("CONTRIBUTING.md", "Where to look")
 
 
 def names_in(path: str) -> set[str]:
-    """The functions, types and constants of a module."""
+    """Return the functions, classes and constants of a module."""
     found = set()
     source = SOURCES.get(path.partition("/")[0], ROOT / "compiler" / "gpuctl") / path
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
@@ -28,14 +28,14 @@ def names_in(path: str) -> set[str]:
     return found
 
 
-def test_it_answers_at_least_twenty_questions() -> None:
+def test_table_answers_at_least_twenty_questions() -> None:
     assert len({what for what, _, _ in TABLE}) >= 20
 
 
 @pytest.mark.parametrize(("what", "where", "begin"), TABLE)
-def test_what_is_named_is_there(what: str, where: str, begin: str) -> None:
+def test_named_files_and_functions_exist(what: str, where: str, begin: str) -> None:
     files = re.findall(r"`([^`]+\.py)`", where)
-    # A file without a room is beside the one before it.
+    # A file without a directory is in the directory of the first file.
     paths = [name if "/" in name else f"{files[0].rpartition('/')[0]}/{name}".lstrip("/") for name in files]
     assert paths
     there = {name for path in paths for name in names_in(path)}

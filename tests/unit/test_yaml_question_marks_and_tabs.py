@@ -1,4 +1,4 @@
-"""A `?` in YAML's brackets: YAML 1.1 reads a key's mark where 1.2 reads text, which gpuctl refuses."""
+"""A `?` in YAML flow collections (YAML 1.1 reads a key indicator where 1.2 reads text, gpuctl rejects it), and tabs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.frontend.yaml_tree import Chunk, YamlNode
 
 
 def tree(text: str) -> Any:
-    """Scalars as their text, an empty plain one as None, mappings as lists of pairs."""
+    """Return scalars as text, an empty plain scalar as None, and mappings as lists of pairs."""
 
     def of(node: YamlNode) -> Any:
         if node.kind == "scalar":
@@ -33,16 +33,16 @@ def tree(text: str) -> Any:
     [
         ("[c?d, e ?f, g?]", ["c?d", "e ?f", "g?"]),
         ("[http://x/?a=b, '?a=b']", ["http://x/?a=b", "?a=b"]),
-        # With a blank after it the `?` is a mark in YAML 1.2 as well.
+        # Before a blank the `?` is a key indicator in YAML 1.2, too.
         ("[? a]", [[("a", None)]]),
         ("{? a : b}", [("a", "b")]),
         ("{?\ta: b}", [("a", "b")]),
-        # Outside of brackets it never was one.
+        # Outside of brackets it is text.
         ("?a", "?a"),
         ("- ?a\n- b", ["?a", "b"]),
     ],
 )
-def test_question_marks(text: str, wanted: Any) -> None:
+def test_accepted_question_marks(text: str, wanted: Any) -> None:
     assert tree(text) == wanted
 
 
@@ -53,7 +53,7 @@ def test_question_marks(text: str, wanted: Any) -> None:
         *(("[[?a], b]", 6), ("[\ue000, ?b]", 8)),
     ],
 )
-def test_a_question_mark_directly_before_a_text_is_an_error(text: str, column: int) -> None:
+def test_question_mark_directly_before_text_is_an_error(text: str, column: int) -> None:
     (error,) = gpuctl.compile(gpuctl.Source("x.yaml", f"kind: training\nx: {text}\n")).diagnostics
     assert (error.code, error.message) == ("GPU004", "a `?` in brackets starts a key")
     assert error.span == SourceSpan("x.yaml", 2, column, 2, column + 1)
@@ -61,7 +61,7 @@ def test_a_question_mark_directly_before_a_text_is_an_error(text: str, column: i
 
 
 @pytest.mark.parametrize("text", ["{a: ?b}", "[??a]", "[x, ?[a]]"])
-def test_what_cannot_be_read_is_an_error_at_its_place(text: str) -> None:
+def test_unreadable_question_mark_is_an_error_at_its_line(text: str) -> None:
     (error,) = gpuctl.compile(gpuctl.Source("x.yaml", f"kind: training\nx: {text}\n")).diagnostics
     assert (error.code, error.span and error.span.line) == ("GPU004", 2)
 
@@ -70,12 +70,12 @@ TABS = "kind: compute\n\t \nversion: v0.1\njob: {{name: web}}\n \t\nenvironment:
 
 
 @pytest.mark.parametrize("command", ["['a']", "\n\t\n    - a"])
-def test_a_line_of_tabs_between_entries_is_an_empty_line(command: str) -> None:
+def test_line_of_tabs_between_entries_is_an_empty_line(command: str) -> None:
     result = gpuctl.compile(gpuctl.Source("x.yaml", TABS.format(command)))
     assert [str(item) for item in result.diagnostics if item.severity is gpuctl.Severity.ERROR] == []
 
 
-def test_a_line_of_tabs_in_block_text_belongs_to_the_text() -> None:
+def test_line_of_tabs_in_block_text_belongs_to_the_text() -> None:
     text = "- |\n  a\n    \t\n  b\n"
     assert tree(text) == ["a\n  \t\nb\n"]
 

@@ -1,4 +1,4 @@
-"""The house: no circle between files, and one name for one thing."""
+"""Structure of the packages: no import cycles, unique names of modules and public classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 GPUCTL = ROOT / "compiler" / "gpuctl"
 PACKAGES = (GPUCTL, ROOT / "server" / "gpuctl_server", ROOT / "server" / "gpuctl_usage", ROOT / "sdk/python/gpuctl_sdk")
-# A kind of document, and a block of one, has a module of its name for its language and one for its lowering; a command has its own name.
+# A document kind or block has a module of its name for the language and another for lowering; a command has its own
+# name.
 KINDS = {"compute", "inference", "notebook", "pool", "quota", "service", "storage", "training"}
 
 
@@ -26,7 +27,7 @@ def modules(*packages: Path) -> dict[str, Path]:
 
 
 def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
-    """What a module imports of ours, also inside functions and for annotations alone."""
+    """Yield the product's modules that a module imports, including imports in functions and for annotations."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -36,7 +37,7 @@ def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
                 yield module if module in known else node.module
 
 
-def test_files_import_each_other_in_no_circle() -> None:
+def test_modules_have_no_import_cycles() -> None:
     known = modules(*PACKAGES)
     graph = {
         name: {other for other in imported(ast.parse(path.read_text()), known) if other in known and other != name}
@@ -48,7 +49,7 @@ def test_files_import_each_other_in_no_circle() -> None:
         raise AssertionError(" -> ".join(error.args[1])) from None
 
 
-def test_no_two_modules_have_one_name() -> None:
+def test_module_names_are_unique() -> None:
     names = defaultdict(list)
     for name, path in modules(GPUCTL).items():
         stem = name.rpartition(".")[2]
@@ -57,11 +58,11 @@ def test_no_two_modules_have_one_name() -> None:
     assert {stem: found for stem, found in names.items() if len(found) > 1} == {}
 
 
-def test_no_two_public_types_have_one_name() -> None:
+def test_public_class_names_are_unique() -> None:
     types = defaultdict(list)
     for name, path in modules(GPUCTL).items():
         if name.startswith("gpuctl.api."):
-            continue  # The names of the OpenAPI document: `Quota` there is the answer, elsewhere the document.
+            continue  # Names of the OpenAPI document: `Quota` is a response there, elsewhere a document.
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 types[node.name].append(name)

@@ -1,4 +1,4 @@
-"""What is heard of pods while jobs are created in turn: how much work an event is."""
+"""Pod events while jobs are created one after another: work per event, and wake-ups."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpuctl.objects.api_resources import Key
 PODS = WatchedList("Pod", "n")
 
 
-def lane(number: int) -> list[Step]:
-    """New Jobs and Deployments."""
+def create_steps(number: int) -> list[Step]:
+    """Return steps that create Jobs and Deployments in alternation."""
     spec = {"template": {"spec": {}}}
     keys = [Key(("Job", "Deployment")[index % 2], "n", f"x-{index}") for index in range(number)]
     objects = [{"kind": key.kind, "metadata": {"name": key.name}, "spec": spec} for key in keys]
@@ -24,15 +24,15 @@ def lane(number: int) -> list[Step]:
 
 
 def pod(kind: str, owner: str) -> dict[str, Any]:
-    """A pod of something."""
+    """A pod with a controller."""
     owners = [{"kind": kind, "name": owner, "uid": "u", "controller": True}]
     return {"metadata": {"namespace": "n", "name": f"{owner}-x2x5z", "ownerReferences": owners}}
 
 
-@pytest.mark.parametrize(("kind", "owner"), [("Job", "x-8"), ("ReplicaSet", "x-9-5d4f"), ("Job", "somebody")])
-def test_an_event_is_as_much_work_among_many_jobs_as_among_few(kind: str, owner: str) -> None:
+@pytest.mark.parametrize(("kind", "owner"), [("Job", "x-8"), ("ReplicaSet", "x-9-5d4f"), ("Job", "unrelated")])
+def test_work_per_event_is_independent_of_the_number_of_jobs(kind: str, owner: str) -> None:
     def calls(number: int) -> int:
-        turns = SequentialCreation(None, [lane(number)], lambda: None)  # type: ignore[arg-type]
+        turns = SequentialCreation(None, [create_steps(number)], lambda: None)  # type: ignore[arg-type]
         made = 0
 
         def count(*_: Any) -> None:
@@ -49,9 +49,9 @@ def test_an_event_is_as_much_work_among_many_jobs_as_among_few(kind: str, owner:
     assert calls(1000) == calls(10)
 
 
-def test_what_pods_do_once_they_are_made_wakes_nobody() -> None:
-    heard: list[str] = []
-    turns = SequentialCreation(None, [lane(10)], lambda: heard.append("woken"))  # type: ignore[arg-type]
+def test_only_the_first_event_of_a_pod_wakes_the_creation() -> None:
+    wakeups: list[str] = []
+    turns = SequentialCreation(None, [create_steps(10)], lambda: wakeups.append("woken"))  # type: ignore[arg-type]
     for kind in ("ADDED", "MODIFIED", "MODIFIED", "DELETED"):
         turns._on_event(Event(kind, "Pod", pod("Job", "x-8"), PODS))
-    assert heard == ["woken"]
+    assert wakeups == ["woken"]

@@ -1,4 +1,4 @@
-"""What documents ask for together, against the quota beside them."""
+"""Jobs of a namespace compared with its quota, if both are compiled together."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpuctl.gitops.impact_rows import QuotaRow
 QUOTA = "kind: quota\nversion: v0.1\nquota: {name: team}\nusers: {team: {gpu: 2}}\n"
 
 
-def told(job: str) -> list[str]:
-    """What is said of the quota when a job of three GPUs a pod is beside it."""
+def quota_messages(job: str) -> list[str]:
+    """Return the messages about the quota compiled together with a job."""
     head = f"version: v0.1\nenvironment: {{image: 'app:1'}}\n{job}\n"
     result = gpuctl.compile(gpuctl.Source("jobs.yaml", f"{head}---\n{QUOTA}"))
     return [item.message for item in result.diagnostics if item.code == "GPU406"]
@@ -32,22 +32,22 @@ def told(job: str) -> list[str]:
         ("compute", "}\nservice: {replicas: 2", 6),
     ],
 )
-def test_every_pod_counts(kind: str, more: str, gpus: int) -> None:
+def test_gpus_of_every_pod_count(kind: str, more: str, gpus: int) -> None:
     job = f"kind: {kind}\njob: {{name: a, namespace: team}}\nresources: {{gpu: 3, cpu: 1, memory: 1Gi{more}}}"
-    assert told(job) == [f"the jobs of namespace `team` ask for {gpus} nvidia GPUs together; its quota is 2"]
+    assert quota_messages(job) == [f"the jobs of namespace `team` ask for {gpus} nvidia GPUs together; its quota is 2"]
 
 
-@pytest.mark.parametrize(("most", "told_of"), [(2, 0), (3, 1)])
-def test_what_just_fits_is_no_warning(most: int, told_of: int) -> None:
+@pytest.mark.parametrize(("most", "warnings"), [(2, 0), (3, 1)])
+def test_autoscaling_within_the_quota_is_no_warning(most: int, warnings: int) -> None:
     scaling = f"autoscaling: {{enabled: true, minReplicas: 1, maxReplicas: {most}}}"
     head = "kind: inference\nversion: v0.1\njob: {name: a, namespace: team}\nenvironment: {image: 'app:1'}\n"
     job = f"{head}resources: {{gpu: 1, cpu: 1, memory: 1Gi}}\n{scaling}\n"
     result = gpuctl.compile(gpuctl.Source("jobs.yaml", f"{job}---\n{QUOTA}"))
-    assert [item.code for item in result.diagnostics].count("GPU405") == told_of
+    assert [item.code for item in result.diagnostics].count("GPU405") == warnings
 
 
 @pytest.mark.parametrize(("before", "is_new"), [(2, True), (3, False)])
-def test_a_quota_that_was_just_full_is_broken_now(before: int, is_new: bool) -> None:
+def test_breakage_is_new_if_the_quota_was_met_before(before: int, is_new: bool) -> None:
     row = QuotaRow("team", "gpu", Fraction(before), Fraction(3), Fraction(2), Fraction(2))
     (found,) = _quota_breakages([row])
     assert found.new is is_new
