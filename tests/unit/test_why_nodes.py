@@ -1,4 +1,4 @@
-"""``gpuctl why`` of pods that no node takes, in pools of several kinds of nodes; recorded worlds with other nodes."""
+"""``gpuctl why`` for pods that no node accepts, in pools of several kinds of nodes: recorded worlds with other nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def gpu_nodes(number: int = 4, gpus: int = 8, **more: Any) -> list[Object]:
 def waiting(
     nodes: list[Object], gpus: int = 2, *, selector: Object | None = None, snapshot: Object | None = None, **spec: Any
 ) -> Evidence:
-    """A pod that waits for a node of these, by the record of one that found no GPUs."""
+    """Return the evidence of a pod that waits for one of these nodes, based on the record of a GPU shortage."""
     evidence, _ = load(RECORDED / "gpu-shortage.json")
     (pod,) = copy.deepcopy(evidence.pods)
     pod["spec"].pop("affinity", None)
@@ -52,7 +52,7 @@ def waiting(
     return replace(evidence, job=job, snapshot=have)
 
 
-def found(evidence: Evidence) -> Finding:
+def finding_of(evidence: Evidence) -> Finding:
     return explain(evidence).finding
 
 
@@ -65,31 +65,31 @@ def found(evidence: Evidence) -> Finding:
     ],
     ids=["tainted", "cordoned", "not-ready"],
 )
-def test_an_open_cpu_node_hides_no_closed_gpu_nodes(state: Object, cause: str, said: str) -> None:
-    answer = found(waiting([node("cpu-1"), *gpu_nodes(**state)]))
+def test_open_cpu_node_does_not_hide_closed_gpu_nodes(state: Object, cause: str, said: str) -> None:
+    answer = finding_of(waiting([node("cpu-1"), *gpu_nodes(**state)]))
     assert answer.cause == cause
     assert f"all 4 nodes of the cluster that are large enough (2 GPUs) {said}" in answer.message
     assert set(answer.numbers["nodeNames"]) == {f"gpu-{number}" for number in range(1, 5)}
     assert "device plugin" not in str(answer.fix)
 
 
-def test_no_node_has_any_only_when_none_has() -> None:
-    assert "no node there has any nvidia.com/gpu" in found(waiting([node("cpu-1"), node("cpu-2")])).message
-    # The nodes that are large enough are closed, a smaller one is open.
-    answer = found(waiting([node("cpu-1"), node("small", 1), *gpu_nodes(taints=[TAINT])], gpus=4))
+def test_message_that_no_node_has_gpus_only_if_none_has() -> None:
+    assert "no node there has any nvidia.com/gpu" in finding_of(waiting([node("cpu-1"), node("cpu-2")])).message
+    # The nodes that are large enough are closed; a smaller one is open.
+    answer = finding_of(waiting([node("cpu-1"), node("small", 1), *gpu_nodes(taints=[TAINT])], gpus=4))
     assert answer.cause == "taint"
-    # None is large enough, whatever its state.
-    answer = found(waiting([node("cpu-1"), *gpu_nodes(gpus=2, taints=[TAINT])], gpus=4))
+    # No node is large enough, whatever its state.
+    answer = finding_of(waiting([node("cpu-1"), *gpu_nodes(gpus=2, taints=[TAINT])], gpus=4))
     assert (answer.cause, answer.message) == (
         "gpu-shortage",
         "needs 4 GPUs on one node; the largest has 2 in all, so it never fits",
     )
 
 
-def test_no_fix_gives_a_cpu_node_a_gpu_type_or_a_pool() -> None:
-    """The type as ``get gpu-types`` has it: by the labels of feature discovery too."""
+def test_fix_never_labels_a_cpu_node() -> None:
+    """GPU types as in ``get gpu-types``, which also reads the labels of feature discovery."""
     l4 = node("gpu-2", 8, labels={"nvidia.com/gpu.product": "NVIDIA-L4"})
-    answer = found(waiting([node("cpu-1"), l4], 1, selector={TYPE: "NVIDIA-L4"}))
+    answer = finding_of(waiting([node("cpu-1"), l4], 1, selector={TYPE: "NVIDIA-L4"}))
     assert answer.cause == "node-selector"
     assert "gpu-2 has it by the label nvidia.com/gpu.product=NVIDIA-L4" in answer.message
     assert answer.fix is not None
@@ -105,50 +105,50 @@ def test_no_fix_gives_a_cpu_node_a_gpu_type_or_a_pool() -> None:
         ("NVIDIA-L40", "L4", "another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have"),
     ],
 )
-def test_types_that_are_alike(product: str, wanted: str, fix: str) -> None:
+def test_fix_for_a_similar_gpu_type(product: str, wanted: str, fix: str) -> None:
     nodes = [node("cpu-1"), node("gpu-1", 8, labels={"nvidia.com/gpu.product": product})]
-    answer = found(waiting(nodes, 1, selector={TYPE: wanted}))
+    answer = finding_of(waiting(nodes, 1, selector={TYPE: wanted}))
     assert answer.fix is not None
     assert answer.fix.startswith(fix)
 
 
-def test_gpus_of_another_vendor() -> None:
-    """A pool of several vendors: neither a label nor a device plugin gives the job GPUs that it does not ask for."""
+def test_gpus_of_another_vendor_are_named() -> None:
+    """With several vendors, neither a label nor a device plugin gives the job GPUs that it does not request."""
     amd = node("amd-1", labels={"amd.com/gpu.product-name": "MI300"})
     amd["allocatable"]["amd.com/gpu"] = "8"
-    answer = found(waiting([node("cpu-1"), amd]))
+    answer = finding_of(waiting([node("cpu-1"), amd]))
     assert answer.message == "needs 2 GPUs on one node; no node there has any nvidia.com/gpu; amd-1 has amd.com/gpu"
     assert answer.fix == "`resources.gpu-vendor: amd` asks for amd.com/gpu; or use another `resources.pool`"
-    answer = found(waiting([node("cpu-1"), amd, *gpu_nodes(1, labels={TYPE: "L4"})], selector={TYPE: "MI300"}))
+    answer = finding_of(waiting([node("cpu-1"), amd, *gpu_nodes(1, labels={TYPE: "L4"})], selector={TYPE: "MI300"}))
     assert "has the GPU type MI300; it has L4 (1 node); amd-1 has it by the label" in answer.message
     assert answer.message.endswith("; it has amd.com/gpu, which the job does not ask for")
     assert answer.fix is not None
     assert answer.fix.startswith("`resources.gpu-vendor: amd`, and `gpuctl label node amd-1")
     amd["labels"][TYPE] = "MI300"
-    answer = found(waiting([node("cpu-1"), amd, *gpu_nodes(1)], selector={TYPE: "MI300"}))
+    answer = finding_of(waiting([node("cpu-1"), amd, *gpu_nodes(1)], selector={TYPE: "MI300"}))
     assert (answer.cause, str(answer.fix).split(" asks")[0]) == ("gpu-shortage", "`resources.gpu-vendor: amd`")
     cordoned = gpu_nodes(1, unschedulable=True)
-    assert found(waiting([node("cpu-1"), amd, *cordoned])).cause == "cordoned"
+    assert finding_of(waiting([node("cpu-1"), amd, *cordoned])).cause == "cordoned"
 
 
-def test_a_type_that_only_unlabelled_gpu_nodes_may_have() -> None:
-    answer = found(waiting([node("cpu-1"), *gpu_nodes(2)], 1, selector={TYPE: "h100"}))
+def test_fix_labels_unlabelled_gpu_nodes() -> None:
+    answer = finding_of(waiting([node("cpu-1"), *gpu_nodes(2)], 1, selector={TYPE: "h100"}))
     assert answer.fix == f"label the nodes that have it: `gpuctl label node gpu-1 {TYPE}=h100`"
 
 
-def test_an_unknown_pool() -> None:
+def test_fix_for_an_unknown_pool() -> None:
     nodes = [node("cpu-1"), *gpu_nodes(1), node("gpu-9", 8, labels={POOL: "training-pool"})]
-    answer = found(waiting(nodes, selector={POOL: "trainig-pool"}))
+    answer = finding_of(waiting(nodes, selector={POOL: "trainig-pool"}))
     assert (answer.cause, answer.fix) == ("unknown-pool", "did you mean `resources.pool: training-pool`?")
-    answer = found(waiting(nodes, selector={POOL: "vision"}))
+    answer = finding_of(waiting(nodes, selector={POOL: "vision"}))
     assert answer.fix is not None
     assert answer.fix.endswith(f"`gpuctl label node gpu-1 {POOL}=vision`")
-    answer = found(waiting([node("cpu-1"), nodes[-1]], selector={POOL: "vision"}))
+    answer = finding_of(waiting([node("cpu-1"), nodes[-1]], selector={POOL: "vision"}))
     assert "label" not in str(answer.fix)
 
 
 def held_back(record: str, gpus: int, nodes: list[Object], **parts: Any) -> Evidence:
-    """A job without pods, which a quota or Kueue holds back, in a cluster of these nodes."""
+    """A job without pods that a quota or Kueue holds back, in a cluster of these nodes."""
     evidence, _ = load(RECORDED / f"{record}.json")
     workload = copy.deepcopy(evidence.job.workload)
     assert workload is not None
@@ -161,28 +161,28 @@ def held_back(record: str, gpus: int, nodes: list[Object], **parts: Any) -> Evid
     return replace(evidence, job=Job(evidence.job.identity, workload, []), snapshot=have, **parts)
 
 
-def test_that_a_job_never_fits_comes_before_a_full_quota() -> None:
+def test_job_that_never_fits_is_reported_before_a_full_quota() -> None:
     answer = explain(held_back("quota-exceeded", 16, gpu_nodes()))
     assert answer.finding.cause == "gpu-shortage"
     assert answer.finding.message.startswith(
         "needs 16 GPUs on one node; the largest has 8 in all, so it never fits; besides, quota team has no room"
     )
     assert answer.finding.fix == "spread it over more nodes: `resources.nodes: 2` with `resources.gpu: 8`"
-    assert found(held_back("quota-exceeded", 8, gpu_nodes())).cause == "quota-exceeded"
-    # Who may not read nodes is told of the quota.
-    assert found(replace(held_back("quota-exceeded", 16, gpu_nodes()), snapshot=None)).cause == "quota-exceeded"
+    assert finding_of(held_back("quota-exceeded", 8, gpu_nodes())).cause == "quota-exceeded"
+    # A user who may not read nodes gets the finding about the quota.
+    assert finding_of(replace(held_back("quota-exceeded", 16, gpu_nodes()), snapshot=None)).cause == "quota-exceeded"
 
 
-def test_that_a_job_never_fits_comes_before_its_turn_in_a_queue() -> None:
-    assert found(held_back("queued", 16, gpu_nodes())).cause == "gpu-shortage"
-    assert found(held_back("queued", 3, gpu_nodes())).cause == "queued"
-    # An admission check may add nodes for what is admitted.
+def test_job_that_never_fits_is_reported_before_its_queue() -> None:
+    assert finding_of(held_back("queued", 16, gpu_nodes())).cause == "gpu-shortage"
+    assert finding_of(held_back("queued", 3, gpu_nodes())).cause == "queued"
+    # An admission check may add nodes for admitted jobs.
     evidence = held_back("queued", 16, gpu_nodes())
     assert evidence.kueue is not None
     checked = copy.deepcopy(evidence.kueue.cluster_queues) or []
     checked[0]["spec"]["admissionChecks"] = ["provisioning"]
     with_checks = KueueLists(**{**evidence.kueue._asdict(), "cluster_queues": checked})
-    assert found(replace(evidence, kueue=with_checks)).cause == "queued"
+    assert finding_of(replace(evidence, kueue=with_checks)).cause == "queued"
 
 
 def holder(name: str, kind: str, gpus: int, owner: str | None = None, cpu: str = "1") -> Object:
@@ -194,86 +194,86 @@ def holder(name: str, kind: str, gpus: int, owner: str | None = None, cpu: str =
 
 
 def quota_fix(holders: list[Object], need: int = 4, hard: int = 8) -> str:
-    """What is advised where a quota of GPUs is used up by these."""
+    """Return the advice for a GPU quota that these pods use up."""
     used = sum(int(pod["spec"]["containers"][0]["resources"]["requests"][GPU]) for pod in holders)
     evidence = held_back("quota-exceeded", need, gpu_nodes())
     evidence = replace(evidence, settings=Settings(), namespace_pods=holders)
     limits, taken = {f"requests.{GPU}": str(hard)}, {f"requests.{GPU}": str(used)}
     assert evidence.quotas is not None
     quota = {**evidence.quotas[0], "spec": {"hard": limits}, "status": {"hard": limits, "used": taken}}
-    answer = found(replace(evidence, quotas=[quota], events=[]))
+    answer = finding_of(replace(evidence, quotas=[quota], events=[]))
     assert answer.cause == "quota-exceeded"
     assert answer.fix is not None
     assert "delete" not in answer.fix
     return answer.fix.partition("ask for less")[0]
 
 
-def test_who_has_to_end_for_a_quota() -> None:
+def test_quota_fix_names_the_jobs_to_wait_for() -> None:
     small, large = holder("small", "training", 2), holder("large", "training", 6, "anna")
     assert quota_fix([small, large]) == "wait until training/large (owner anna) has ended, "
-    # The smallest that frees enough, and none that does not.
+    # The smallest job that frees enough.
     assert quota_fix([small, large], need=2) == "wait until training/small has ended, "
-    # Several together, trainings before services.
+    # Several jobs together, trainings before services.
     two = [holder("a", "training", 2), holder("b", "training", 2), holder("c", "inference", 4, "bob")]
     assert quota_fix(two) == "wait until training/a and training/b have ended, "
     # A service does not end by itself.
     assert quota_fix([holder("api", "inference", 8, "bob")]) == "ask the owners of inference/api (owner bob) for room, "
-    # Nobody's end is enough: the quota was lowered.
+    # The end of all jobs would not be enough: the quota was lowered.
     assert quota_fix([holder(f"j{number}", "training", 4) for number in range(9)], hard=8) == ""
 
 
-def test_devices_that_are_not_counted_are_no_shortage() -> None:
+def test_uncounted_devices_are_not_a_gpu_shortage() -> None:
     """A DeviceClass that offers the resource, and pods that claim devices."""
     offered: Object = {
         "device_classes": [{"name": "gpu.example.com", "extendedResource": GPU}],
         "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
     }
-    answer = found(waiting([node("dra-1"), *gpu_nodes(1, 2)], 4, snapshot=offered))
+    answer = finding_of(waiting([node("dra-1"), *gpu_nodes(1, 2)], 4, snapshot=offered))
     assert answer.cause == "unknown"
     assert "the DeviceClass gpu.example.com offers it from ResourceSlices" in answer.message
     assert "device plugin" not in str(answer.fix)
-    # Where every node is closed, devices change nothing.
-    assert found(waiting([node("dra-1", taints=[TAINT])], 4, snapshot=offered)).cause in ("taint", "gpu-shortage")
+    # If every node is closed, devices make no difference.
+    assert finding_of(waiting([node("dra-1", taints=[TAINT])], 4, snapshot=offered)).cause in ("taint", "gpu-shortage")
     unreadable: Object = {"unreadable": ["deviceClasses"]}
-    answer = found(waiting(gpu_nodes(1, 2), 4, snapshot=unreadable))
+    answer = finding_of(waiting(gpu_nodes(1, 2), 4, snapshot=unreadable))
     assert (answer.cause, "DeviceClasses could not be read" in answer.message) == ("unknown", True)
     claims = [{"name": "cards", "resourceClaimName": "cards"}]
-    answer = found(waiting(gpu_nodes(1), 0, resourceClaims=claims))
+    answer = finding_of(waiting(gpu_nodes(1), 0, resourceClaims=claims))
     assert "its pods claim devices (resourceClaims: cards)" in answer.message
 
 
-def test_a_resource_claim_that_does_not_exist() -> None:
+def test_missing_resource_claim_is_reported() -> None:
     claims = [{"name": "cards", "resourceClaimTemplateName": "absent"}, {"name": "more", "resourceClaimName": "none"}]
     missing: Object = {("ResourceClaimTemplate", "absent"): None, ("ResourceClaim", "none"): None}
     evidence = replace(waiting(gpu_nodes(1), 0, resourceClaims=claims), device_claims=missing)
-    answer = found(evidence)
+    answer = finding_of(evidence)
     assert answer.cause == "resource-claim-missing"
     assert "there is no ResourceClaimTemplate absent in" in answer.message
     assert "(nor none)" in answer.message
-    # Before the scheduler has said anything.
+    # Before the scheduler has set a condition.
     (pod,) = copy.deepcopy(evidence.pods)
     pod["status"].pop("conditions")
     job = Job(evidence.job.identity, evidence.job.workload, [pod])
-    assert found(replace(evidence, job=job)).cause == "resource-claim-missing"
-    # It may not be read, and the controller has said so.
+    assert finding_of(replace(evidence, job=job)).cause == "resource-claim-missing"
+    # The claim cannot be read, and the controller has recorded an event.
     event = {
         "reason": "FailedResourceClaimCreation",
-        "message": 'PodResourceClaim cards: resource claim template "absent" not found',
+        "message": 'PodResourceClaim cards: resource claim template "absent" not finding_of',
         "involvedObject": {"kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
         "source": {"component": "resource_claim"},
         "lastTimestamp": "2026-11-26T12:00:00Z",
     }
-    answer = found(replace(evidence, job=job, device_claims={}, events=[event]))
-    assert (answer.cause, 'resource claim template "absent" not found' in answer.message) == (
+    answer = finding_of(replace(evidence, job=job, device_claims={}, events=[event]))
+    assert (answer.cause, 'resource claim template "absent" not finding_of' in answer.message) == (
         "resource-claim-missing",
         True,
     )
 
 
-def test_all_missing_claims_are_named_at_once() -> None:
+def test_all_missing_volume_claims_are_named() -> None:
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("datasets", "output", "there")]
     claims: Object = {"datasets": None, "output": None, "there": {"status": {"phase": "Bound"}, "metadata": {}}}
-    answer = found(replace(waiting(gpu_nodes(), volumes=volumes), claims=claims))
+    answer = finding_of(replace(waiting(gpu_nodes(), volumes=volumes), claims=claims))
     assert answer.cause == "claim-missing"
     assert "there are no PersistentVolumeClaims datasets and output in" in answer.message
     assert answer.fix is not None

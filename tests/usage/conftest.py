@@ -1,4 +1,4 @@
-"""One control plane for the tests of what is collected."""
+"""One control plane for the tests of usage collection."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from support.real_parts import control_plane_binaries
 
 @pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
-    """A running control plane without nodes, which writes down what service accounts ask; without its programs the tests
-    are skipped, in CI they fail."""
+    """A running control plane without nodes, with an audit log of the requests of service accounts.
+
+    Without its binaries the tests are skipped; in CI they fail.
+    """
     with ControlPlane(control_plane_binaries(), audit=True) as running:
         yield running
 
 
 @pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
-    """The API server, as its admin."""
+    """The API server, accessed as its admin."""
     return Api(plane)
 
 
@@ -37,20 +39,20 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
-    """A namespace of its own, in which the command line works."""
+    """A separate namespace in which the command line runs."""
     yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
 @pytest.fixture(scope="package")
 def postgresql() -> Iterator[PostgresqlServer]:
-    """A running PostgreSQL; without its programs the tests are skipped, in CI they fail."""
+    """A running PostgreSQL. Without its binaries the tests are skipped; in CI they fail."""
     with running_postgresql() as running:
         yield running
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where there is no database yet, of each engine."""
+    """The address of a database that does not exist yet, for each engine."""
     if request.param == "sqlite":
         return str(tmp_path / "usage.db")
     server: PostgresqlServer = request.getfixturevalue("postgresql")

@@ -1,4 +1,4 @@
-"""Days of 23 and 25 hours: their sums, and those of the months that have them, hour by hour and by the calendar."""
+"""Days of 23 and 25 hours: sums of these days, and of the months with them, compared with sums by calendar date."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ CHANGES = {
     "autumn": (datetime(2025, 10, 25, tzinfo=timezone.utc), 25),
 }
 PODS = {"early": (4.0, 0.0, 30.5), "late": (2.0, 25.25, 71.0), "long": (1.0, -5.0, 200.0)}
-"""GPUs, and from which hour to which."""
+"""GPUs, first hour and last hour."""
 
 
 def overlap(start: float, end: float, hour: int) -> float:
     return max(0.0, min(end, hour + 1) - max(start, hour))
 
 
-def filled(path: Path, begin: int) -> Database:
+def filled_database(path: Path, begin: int) -> Database:
     pods = [
         Holding(
             *(name, "nlp", name, WorkloadKey("nlp", "Job", name, name), "n1", gpus, "A100", {}, {}),
@@ -59,11 +59,11 @@ def filled(path: Path, begin: int) -> Database:
 
 
 @pytest.mark.parametrize("season", CHANGES)
-def test_days_of_23_and_25_hours(season: str, tmp_path: Path) -> None:
+def test_sums_of_days_of_23_and_25_hours(season: str, tmp_path: Path) -> None:
     day, length = CHANGES[season]
     begin = int(day.timestamp())
-    database = filled(tmp_path, begin)
-    # By the calendar: an hour is of the date that the clocks of Berlin show at its begin.
+    database = filled_database(tmp_path, begin)
+    # By the calendar: an hour belongs to the date that the clocks of Berlin show at its start.
     hours: dict[str, int] = defaultdict(int)
     held: dict[str, float] = defaultdict(float)
     there: dict[str, float] = defaultdict(float)
@@ -99,7 +99,7 @@ def test_days_of_23_and_25_hours(season: str, tmp_path: Path) -> None:
         assert row["allocation_rate"] == pytest.approx(100 * held[date] / there[date], abs=0.0051)
         assert space["total_gpu_capacity"] == pytest.approx(allowed[date] / hours[date], abs=0.0051)
         assert space["allocation_rate"] == pytest.approx(100 * held[date] / allowed[date], abs=0.0051)
-    # Whatever it is divided into, it is the same time.
+    # Every step divides the same total.
     for step in (StepUnit.WEEK, StepUnit.MONTH, StepUnit.TOTAL):
         parts = ledger(
             database, HoursQuery("", begin, begin + DAYS * DAY, step=step, tz="Europe/Berlin"), Level.CLUSTER

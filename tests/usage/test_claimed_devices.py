@@ -1,4 +1,4 @@
-"""GPUs of dynamic resource allocation: what drivers offer and pods claim, from objects as the API has them."""
+"""GPUs of dynamic resource allocation: devices offered by drivers and claimed by pods, read from API objects."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def typed(name: str, kind: str) -> Object:
         ([resource_slice({"name": "gpu-0"}, {"name": "gpu-1"})], ["gpu-0", "gpu-1"]),
         ([resource_slice(typed("gpu-0", "gpu"), typed("gpu-0-mig-1g", "mig"), typed("v", "vfio"))], ["gpu-0"]),
         ([resource_slice({"name": "whole"}, {"name": "part", "consumesCounters": [{}]})], ["whole"]),
-        # Of v1beta1.
+        # A device in v1beta1.
         ([resource_slice({"name": "gpu-0", "basic": {"attributes": {"type": {"string": "gpu"}}}})], ["gpu-0"]),
-        # Another generation of a pool replaces it.
+        # A newer generation of a pool replaces the older one.
         ([resource_slice({"name": "old"}), resource_slice({"name": "new"}, generation=2)], ["new"]),
         ([resource_slice({"name": "nic-0"}, driver="dra.net")], []),
         ([resource_slice({"name": "channel-0"}, driver="compute-domain.nvidia.com")], []),
@@ -47,7 +47,7 @@ def typed(name: str, kind: str) -> Object:
         ([{}, {"spec": None}], []),
     ],
 )
-def test_what_drivers_offer(slices: list[Object], names: list[str]) -> None:
+def test_whole_gpus_offered_by_drivers(slices: list[Object], names: list[str]) -> None:
     assert sorted(device.name for device in whole_gpus(slices)) == names
 
 
@@ -74,7 +74,7 @@ WHOLE = frozenset({Device(DRIVER, "n1", "gpu-0"), Device(DRIVER, "n1", "gpu-1")}
         ({}, WHOLE, 0),
     ],
 )
-def test_what_a_claim_was_given(given: Object, whole: frozenset[Device] | None, gpus: float | None) -> None:
+def test_claimed_gpus_of_a_claim(given: Object, whole: frozenset[Device] | None, gpus: float | None) -> None:
     assert claimed_gpus(given, whole) == gpus
 
 
@@ -83,7 +83,7 @@ MAKER = FactMaker(CollectedKeys((), ()), WEIGHTS)
 
 
 def node() -> NodeFacts:
-    """One without extended resources."""
+    """A node without extended resources."""
     ready = [{"type": "Ready", "status": "True", "lastTransitionTime": "2024-06-01T09:00:00Z"}]
     metadata = {"uid": "n1", "name": "n1", "creationTimestamp": "2024-06-01T09:00:00Z"}
     found = MAKER.of({"kind": "Node", "metadata": metadata, "spec": {}, "status": {"conditions": ready}})
@@ -92,7 +92,7 @@ def node() -> NodeFacts:
 
 
 def pod(number: int, **more: Any) -> PodFacts:
-    """One that was bound at T0; ``more`` is of its spec or status."""
+    """A pod bound at T0; ``more`` goes into its spec or status."""
     bound = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2024-06-01T10:00:00Z"}]
     spec = {"nodeName": "n1", "containers": [{"name": "main", **more.pop("container", {})}]}
     metadata = {
@@ -123,7 +123,7 @@ NAMED = {
 }
 
 
-def test_which_claims_a_pod_has() -> None:
+def test_claims_of_a_pod() -> None:
     assert (pod(1, **EXTENDED).by_claim, pod(1, **EXTENDED).gpu_requests) == (True, (("nvidia.com/gpu", 4.0),))
     assert pod(1, **EXTENDED).claims == ()
     assert pod(2, **NAMED).claims == ("nic", "p2-gpu-x7")
@@ -131,9 +131,9 @@ def test_which_claims_a_pod_has() -> None:
     assert pod(3, **{**EXTENDED, **by_class}).claims == ("p-extended",)
 
 
-@pytest.mark.parametrize("offered", [{"n1": 8.0}, {}], ids=["slices are read", "slices may not be read"])
-def test_the_ledger_closes(offered: dict[str, float]) -> None:
-    """GPUs by extended resources and by claims: none is missing, none negative."""
+@pytest.mark.parametrize("offered", [{"n1": 8.0}, {}], ids=["slices are readable", "slices are not readable"])
+def test_ledger_balances_with_claimed_devices(offered: dict[str, float]) -> None:
+    """GPUs by extended resources and by claims: none missing, none negative."""
     intervals = OpenIntervals(WEIGHTS)
     intervals.put_devices(offered, T0 - 10.0)
     intervals.put_node(node(), T0 - 9.0)
@@ -150,7 +150,7 @@ def test_the_ledger_closes(offered: dict[str, float]) -> None:
     assert rolled.sums[CLUSTER].free_gpu_s == (2 * 600 if offered else 0)
 
 
-def test_a_part_of_a_gpu_is_of_unknown_size() -> None:
+def test_claimed_partition_has_an_unknown_size() -> None:
     intervals = OpenIntervals(WEIGHTS)
     intervals.put_devices({"n1": 8.0}, T0 - 10.0)
     intervals.put_node(node(), T0 - 9.0)

@@ -1,4 +1,4 @@
-"""What is in the database is what happened: pods and nodes of a real control plane, and a collector that is killed."""
+"""Usage collected from pods and nodes of a real control plane, and by a collector that is killed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ from support.prometheus_server import Exporter, running_prometheus
 
 NODE = f"{POOL}-0"
 MERGE_PATCH = "application/merge-patch+json"
-_APART = 3.0
-"""Seconds between changes: the API server tells whole ones, and what has no time is heard a moment later."""
+_CHANGE_INTERVAL = 3.0
+"""Seconds between changes: the API server's times are whole seconds, and a change without a time is dated when
+received.
+"""
 _NUMBERS = count()
 _SCRAPED = "count_over_time(DCGM_FI_DEV_GPU_UTIL[1m])"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def node(plane: ControlPlane) -> Iterator[None]:
-    """A node with GPUs that is there before anybody collects."""
+    """A node with GPUs that exists before collecting begins."""
     with pool_node(plane, NODE, **{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}):
         yield
 
@@ -45,7 +47,7 @@ def collector(plane: ControlPlane, node: None, tmp_path_factory: pytest.TempPath
 
 
 def pod(name: str, gpus: int = 1, *, labels: dict[str, str] | None = None, **annotations: str) -> Object:
-    """A pod of one's own, on the node."""
+    """A pod without an owner, for the node."""
     amount = {GPU: str(gpus)}
     return {
         "apiVersion": "v1",
@@ -65,24 +67,24 @@ def pod(name: str, gpus: int = 1, *, labels: dict[str, str] | None = None, **ann
 
 def delete(place: Place, kind: str, name: str) -> None:
     place.api.call("DELETE", Key(kind, place.namespace, name).path)
-    place.until(lambda: not place.exists(kind, name), f"{name} to go")
+    place.until(lambda: not place.exists(kind, name), f"{name} to be deleted")
 
 
-def scheduled(obj: Object) -> float | None:
-    """When the API server says that a pod was bound."""
+def bound_at(obj: Object) -> float | None:
+    """Return the time at which the pod was bound, as the API server has it."""
     [found] = [item for item in obj["status"]["conditions"] if item["type"] == "PodScheduled"]
     return seconds(found["lastTransitionTime"])
 
 
-def ran(obj: Object) -> tuple[float | None, float | None]:
-    """When its container began, and ended."""
+def container_times(obj: Object) -> tuple[float | None, float | None]:
+    """Return the times at which the pod's container started and ended."""
     [status] = obj["status"]["containerStatuses"]
     state: dict[str, Any] = status["state"].get("terminated") or status["state"]["running"]
     return seconds(state["startedAt"]), seconds(state.get("finishedAt"))
 
 
-def test_a_job_that_ends(place: Place, collector: Collecting) -> None:
-    """Two pods of a training, from the binding on to the end of their containers, as the API server has them."""
+def test_finished_job_has_the_times_of_the_api_server(place: Place, collector: Collecting) -> None:
+    """Two pods of a training, from binding until their containers end, as the API server has them."""
     document = training(resources={"nodes": 2, "gpu": 4}, job={"labels": {"team": "vision"}, **outcome("complete")})
     place.apply(document)
     place.until(lambda: (place.get("Job", "train").get("status") or {}).get("succeeded") == 2, "the job")
@@ -99,12 +101,12 @@ def test_a_job_that_ends(place: Place, collector: Collecting) -> None:
         assert item.workload == (place.namespace, "Job", "train", place.uid("Job", "train"))
         assert (item.node, item.gpus, item.model) == (NODE, 4, "NVIDIA-H100-80GB-HBM3")
         assert item.labels == {"app": "train", "team": "vision"}
-        assert item.start == scheduled(obj)
-        assert (item.started, item.end) == ran(obj)
+        assert item.start == bound_at(obj)
+        assert (item.started, item.end) == container_times(obj)
         assert item.ending is EndReason.FINISHED
 
 
-def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collecting) -> None:
+def test_deleted_deployment_ends_its_holding(place: Place, collector: Collecting) -> None:
     place.apply(inference(resources={"gpu": 2}))
     [name] = place.running("serve")
     [held] = collector.until(
@@ -114,16 +116,16 @@ def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collec
     assert (held.gpus, held.end) == (2, None)
     before = time.time()
     delete(place, "Deployment", "serve")
-    place.until(lambda: not place.exists("Pod", name), "its pod to go")
+    place.until(lambda: not place.exists("Pod", name), "its pod to be deleted")
     [held] = collector.until(
         lambda: [item for item in collector.of(place.namespace, name) if item.end is not None], "the end"
     )
-    assert held.ending is EndReason.FINISHED, "the kubelet says so before the pod goes"
+    assert held.ending is EndReason.FINISHED, "the kubelet reports it before the pod is deleted"
     assert int(before) <= (held.end or 0) <= time.time()
 
 
-def test_a_pod_that_is_deleted_by_force(place: Place, collector: Collecting) -> None:
-    """Nobody says when its containers ended: it was seen to go."""
+def test_force_deleted_pod_ends_when_it_is_deleted(place: Place, collector: Collecting) -> None:
+    """No status has the end of its containers: the time of its deletion event counts."""
     place.create(pod("forced"))
     collector.until(
         lambda: collector.of(place.namespace, "forced") and collector.of(place.namespace, "forced")[0].started,
@@ -139,7 +141,7 @@ def test_a_pod_that_is_deleted_by_force(place: Place, collector: Collecting) -> 
     assert before <= (held.end or 0) <= after + 5
 
 
-def test_other_labels_begin_another_interval(place: Place, collector: Collecting) -> None:
+def test_changed_labels_begin_a_new_interval(place: Place, collector: Collecting) -> None:
     """At the time at which the API server wrote them."""
     place.create(pod("alone", labels={"team": "a", "secret": "x"}))
     [first] = collector.until(
@@ -154,7 +156,7 @@ def test_other_labels_begin_another_interval(place: Place, collector: Collecting
     assert one == first._replace(end=two.start, ending=EndReason.CHANGED)
     written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert two == first._replace(start=written, labels={"team": "b"}, annotations={"cost-center": "7"})
-    # What the pod does not say its namespace says.
+    # Labels that the pod does not have are taken from its namespace.
     time.sleep(1.1)
     path = Key("Namespace", "", place.namespace).path
     place.api.call("PATCH", path, {"metadata": {"labels": {"env": "lab", "team": "c"}}}, MERGE_PATCH)
@@ -162,8 +164,8 @@ def test_other_labels_begin_another_interval(place: Place, collector: Collecting
     assert collector.of(place.namespace, "alone")[2].labels == {"team": "b", "env": "lab"}
 
 
-def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, collector: Collecting) -> None:
-    """Whoever may create a pod may write anything as its owner."""
+def test_forged_owner_references_are_not_trusted(place: Place, plane: ControlPlane, collector: Collecting) -> None:
+    """A user who may create a pod may write any owner reference."""
     place.apply(training("theirs", resources={"gpu": 1}))
     uid = place.uid("Job", "theirs")
     other = f"{place.namespace}-b"
@@ -173,7 +175,7 @@ def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, colle
         obj = pod(own)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "theirs", "uid": uid, "controller": True}
         obj["metadata"]["ownerReferences"] = [{**owner, **reference}]
-        # The garbage collector may be faster than the scheduler, and than whoever looks.
+        # The garbage collector may be faster than the scheduler and the collector.
         obj["metadata"]["finalizers"] = ["gpuctl.test/kept"]
         obj["spec"]["nodeName"] = NODE
         place.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", obj)
@@ -190,7 +192,7 @@ def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, colle
         [held] = collector.until(lambda at=(namespace, name): collector.of(*at), name)
         found[name] = held.workload
     assert {found[name].kind for name in ("wrong-uid", "of-a-node")} == {"Pod"}
-    # Not there: known by its reference, in the pod's own namespace.
+    # An owner that does not exist is known by its reference, in the pod's own namespace.
     assert found["far"] == (other, "Job", "theirs", uid)
     assert found["of-nothing"] == (place.namespace, "Robot", "r2", "r2")
     assert found["of-a-path"] == (place.namespace, "Job", "../../../x", uid)
@@ -199,12 +201,12 @@ def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, colle
         place.api.request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE_PATCH)
 
 
-def test_nodes(plane: ControlPlane, api: Any, collector: Collecting) -> None:
-    """One joins, is cordoned, fails, and goes."""
+def test_state_changes_of_a_node_are_recorded(plane: ControlPlane, api: Any, collector: Collecting) -> None:
+    """The node joins, is cordoned, fails, and is deleted."""
     [there] = collector.until(lambda: collector.capacities(NODE), "the node")
     created = seconds(api.call("GET", Key("Node", "", NODE).path)["metadata"]["creationTimestamp"])
     assert there == Capacity(NODE, "NVIDIA-H100-80GB-HBM3", 64, CapacityState.READY, created or 0, None)
-    # What a first attempt has left is known of its own node.
+    # The collector knows the node of a first attempt: a rerun needs another name.
     name = f"late-node-{next(_NUMBERS)}"
     before = int(time.time())
     plane.add_node(name, gpus=8)
@@ -214,18 +216,18 @@ def test_nodes(plane: ControlPlane, api: Any, collector: Collecting) -> None:
         return bool(found) and (found[-1].state, found[-1].gpus, found[-1].end) == (state, gpus, None)
 
     collector.until(lambda: last(CapacityState.READY), "the node")
-    time.sleep(_APART)
+    time.sleep(_CHANGE_INTERVAL)
     plane.kubectl("cordon", name)
     collector.until(lambda: last(CapacityState.CORDONED), "the cordon")
-    time.sleep(_APART)
+    time.sleep(_CHANGE_INTERVAL)
     plane.kubectl("uncordon", name)
     collector.until(lambda: last(CapacityState.READY), "its end")
-    time.sleep(_APART)
+    time.sleep(_CHANGE_INTERVAL)
     plane.kubectl("annotate", "node", name, "gpuctl.test/ready=false")
     collector.until(lambda: last(CapacityState.NOT_READY), "the failure")
-    time.sleep(_APART)
+    time.sleep(_CHANGE_INTERVAL)
     plane.kubectl("delete", "node", name)
-    collector.until(lambda: collector.capacities(name)[-1].end, "its going")
+    collector.until(lambda: collector.capacities(name)[-1].end, "its deletion")
     after = time.time() + 1
     found = [item for item in collector.capacities(name) if item.end is None or item.end - item.start >= 1]
     assert [item.state for item in found][-4:] == [
@@ -240,8 +242,10 @@ def test_nodes(plane: ControlPlane, api: Any, collector: Collecting) -> None:
 
 
 @pytest.mark.slow
-def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: Collecting) -> None:
-    """Nothing is lost, nothing counted twice; what went while nobody looked ended when it was last seen."""
+def test_killed_collector_loses_nothing_after_a_restart(
+    plane: ControlPlane, place: Place, collector: Collecting
+) -> None:
+    """Nothing is lost or counted twice; a pod deleted during the downtime ended when it was last seen."""
     for name in ("stays", "goes", "other"):
         place.create(pod(name, 2, labels={"team": "a"}))
     place.create(pod("ends", 2, outcome="complete", duration="3s"))
@@ -268,24 +272,24 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
         "the end of two pods",
     )
     collector.start()
-    collector.until(lambda: collector.of(place.namespace, "goes")[0].end, "what has gone")
+    collector.until(lambda: collector.of(place.namespace, "goes")[0].end, "the end of the deleted pod")
     collector.until(
-        lambda: collector.of(place.namespace, "new") and collector.of(place.namespace, "new")[0].started, "what is new"
+        lambda: collector.of(place.namespace, "new") and collector.of(place.namespace, "new")[0].started, "the new pod"
     )
     [goes] = collector.of(place.namespace, "goes")
     assert goes == before["goes"]._replace(end=goes.end, ending=EndReason.LAST_SEEN)
     assert (known or 0) <= (goes.end or 0) <= time.time()
     assert collector.of(place.namespace, "stays") == [before["stays"]]
     [ends], [short], [new] = (collector.of(place.namespace, name) for name in ("ends", "short", "new"))
-    assert ends == before["ends"]._replace(end=ran(place.get("Pod", "ends"))[1], ending=EndReason.FINISHED)
+    assert ends == before["ends"]._replace(end=container_times(place.get("Pod", "ends"))[1], ending=EndReason.FINISHED)
     obj = place.get("Pod", "short")
-    assert (short.start, short.end) == (scheduled(obj), ran(obj)[1])
-    assert (new.start, new.end) == (scheduled(place.get("Pod", "new")), None)
+    assert (short.start, short.end) == (bound_at(obj), container_times(obj)[1])
+    assert (new.start, new.end) == (bound_at(place.get("Pod", "new")), None)
     one, two = collector.of(place.namespace, "other")
     written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert (one.start, one.end, two.start, two.end) == (before["other"].start, written, written, None)
     assert (one.labels, two.labels) == ({"team": "a"}, {"team": "b"})
-    # Again, with nothing in between: the same.
+    # Restart again, without a change in between: the same.
     everything = collector.holdings(place.namespace)
     collector.kill()
     collector.start()
@@ -296,11 +300,11 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
     ]
 
 
-def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """A snapshot and the running hour have what Prometheus has; a signal ends the collector in order."""
+def test_running_hour_has_the_samples_of_prometheus(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """A snapshot and the running hour have the values of Prometheus; a signal ends the collector in order."""
     uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
     with closing(open_database(str(tmp_path / "usage.db"))) as database:
-        # Collected before: otherwise measurements of before the collector's first list do not count.
+        # Record an earlier collection: measurements from before the collector's first list would not count.
         database.mark_seen(database.cluster(uid, "lab"), time.time() - 1)
     place.create(pod("busy", 2))
     place.until(lambda: place.get("Pod", "busy")["status"].get("phase") == "Running", "the pod")
@@ -332,8 +336,8 @@ def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_hours_are_rolled_up_again(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """By hand, of a time of which the intervals are known."""
+def test_rollup_command_recomputes_hours(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Rolled up by the command, for a time whose intervals are recorded."""
     before = int(time.time()) // HOUR * HOUR - 2 * HOUR
     uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
     database = open_database(str(tmp_path / "usage.db"))
@@ -352,6 +356,6 @@ def test_hours_are_rolled_up_again(plane: ControlPlane, place: Place, tmp_path: 
     assert [hour.sums[Group(Level.CLUSTER)].alloc_gpu_s for hour in (one, two)] == [6000, 1200]
     database.close()
     nothing = place.anywhere("usage", "rollup", *times, "--database", str(tmp_path / "new.db"))
-    assert nothing.out == "0 hours rolled up, 0 changed\n", "of what nobody followed nothing is said"
+    assert nothing.out == "0 hours rolled up, 0 changed\n", "no hours without recorded intervals"
     missing = place.anywhere("usage", "rollup", *times, "--database", "/dev/null/usage.db", code=3)
     assert missing.err.startswith("error: the usage database /dev/null/usage.db")

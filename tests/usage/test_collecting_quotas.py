@@ -1,4 +1,4 @@
-"""Quotas of a real control plane, as the collector follows them: what a namespace may hold, from when to when."""
+"""Quotas of a real control plane as the collector records them: how many GPUs a namespace may hold, and when."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def collector(plane: ControlPlane, node: None, tmp_path_factory: pytest.TempPath
         yield running
 
 
-def known(collector: Collecting, place: Place) -> list[GpuQuota]:
-    """All that is written of a namespace."""
+def recorded_quotas(collector: Collecting, place: Place) -> list[GpuQuota]:
+    """Return all recorded quotas of the namespace."""
     return [item for item in collector.database.quotas(1, 0, 2**40) if item.namespace == place.namespace]
 
 
 def until(collector: Collecting, place: Place, gpus: float | None) -> float:
-    """Wait until a namespace has a quota of so many GPUs, or none; since when."""
+    """Wait until the namespace has a quota of so many GPUs (None: no quota); return the time since when."""
 
     def last() -> float | None:
-        found = known(collector, place)
+        found = recorded_quotas(collector, place)
         if not found:
             return None
         if gpus is None:
@@ -55,8 +55,8 @@ def until(collector: Collecting, place: Place, gpus: float | None) -> float:
     return float(collector.until(last, f"a quota of {gpus}"))
 
 
-def written(obj: Object) -> float | None:
-    """When the API server says that the limits of a quota were written."""
+def limits_written_at(obj: Object) -> float | None:
+    """Return the time of the last change of a quota's limits, as the API server has it."""
     [found] = [item["time"] for item in obj["metadata"]["managedFields"] if not item.get("subresource")]
     return seconds(found)
 
@@ -67,35 +67,35 @@ def delete(place: Place, name: str) -> None:
 
 
 def set_to(place: Place, name: str, gpus: int) -> Object:
-    """Change a limit, and wait until it is in force: until then its status has the one before."""
+    """Change a limit, and wait until the quota's status has it: before that the old limit is in force."""
     changed = place.patch("ResourceQuota", name, {"spec": {"hard": {LIMITED: str(gpus)}}})
     place.until(lambda: place.get("ResourceQuota", name)["status"]["hard"] == changed["spec"]["hard"], f"{gpus} GPUs")
     return changed
 
 
-def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> None:
-    """Of several the smallest, one with scopes not at all; over a time in which the collector was away."""
+def test_quotas_that_are_created_changed_and_deleted(place: Place, collector: Collecting) -> None:
+    """The smallest of several quotas applies, a scoped quota never; also across downtime of the collector."""
     place.limit("most", gpu="8", pods="50")
     assert until(collector, place, 8) == seconds(place.get("ResourceQuota", "most")["metadata"]["creationTimestamp"])
     scoped: Object = {"hard": {LIMITED: "1"}, "scopeSelector": {"matchExpressions": []}}
     scoped["scopeSelector"]["matchExpressions"] += [{"scopeName": "PriorityClass", "operator": "Exists"}]
     place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "some"}, "spec": scoped})
-    # The API server's times are whole seconds: within one, the last limit is the one that was.
+    # The API server's times are whole seconds: of two limits within a second only the last counts.
     time.sleep(1.1)
     place.limit("less", gpu="4")
     assert until(collector, place, 4) == seconds(place.get("ResourceQuota", "less")["metadata"]["creationTimestamp"])
     time.sleep(1.1)
     changed = set_to(place, "less", 6)
-    assert until(collector, place, 6) == written(changed)
-    before = known(collector, place)
+    assert until(collector, place, 6) == limits_written_at(changed)
+    before = recorded_quotas(collector, place)
     assert [item.gpus for item in before] == [8, 4, 6]
     collector.kill()
     seen = collector.database.quotas_seen(1) or 0.0
     time.sleep(1.1)
     changed = set_to(place, "less", 3)
     collector.start()
-    assert until(collector, place, 3) == max(written(changed) or 0.0, seen)
-    # What changed and changed back meanwhile has not changed, as far as anybody knows.
+    assert until(collector, place, 3) == max(limits_written_at(changed) or 0.0, seen)
+    # A change that was reverted during the downtime is invisible.
     collector.kill()
     set_to(place, "less", 5)
     set_to(place, "less", 3)
@@ -106,17 +106,17 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
     collector.start()
     set_to(place, "again", 2)
     until(collector, place, 2)
-    assert [item.gpus for item in known(collector, place)] == [8, 4, 6, 3, 2]
+    assert [item.gpus for item in recorded_quotas(collector, place)] == [8, 4, 6, 3, 2]
     moment = time.time()
     delete(place, "again")
     until(collector, place, 3)
     delete(place, "less")
     end = until(collector, place, None)
     assert int(moment) <= end <= time.time() + 5
-    found = known(collector, place)
+    found = recorded_quotas(collector, place)
     assert [item.gpus for item in found] == [8, 4, 6, 3, 2, 3]
     assert [one.end for one in found[:-1]] == [other.start for other in found[1:]]
-    # One that has gone while nobody looked ended when it was last seen.
+    # A quota deleted during the downtime ended when it was last seen.
     place.limit("more", gpu="7")
     start = until(collector, place, 7)
     collector.kill()
@@ -127,33 +127,33 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
 
 
 def pod(name: str) -> Object:
-    """One that holds six GPUs."""
+    """A pod that holds six GPUs."""
     amount = {GPU: "6"}
     spec = {"containers": [{"name": "main", "image": "x", "resources": {"limits": amount, "requests": amount}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def test_what_is_answered(place: Place, collector: Collecting) -> None:
-    """The running hour of a namespace, whose quota is lowered below what a pod holds."""
+def test_namespace_capacity_follows_a_lowered_quota(place: Place, collector: Collecting) -> None:
+    """The running hour of a namespace whose quota is lowered below the GPUs of its pod."""
     place.limit("most", gpu="8")
     since = until(collector, place, 8)
     place.create(pod("holds"))
     collector.until(lambda: collector.of(place.namespace, "holds"), "the holding")
     set_to(place, "most", 4)
     lowered = until(collector, place, 4)
-    # It rolls the hour up when it begins.
+    # The collector rolls up the hour at its start.
     collector.kill()
     collector.start()
     hour = int(lowered) // HOUR * HOUR
 
-    def told() -> tuple[dict[str, float], RolledUp] | None:
+    def stable_row() -> tuple[dict[str, float], RolledUp] | None:
         [before] = collector.database.rolled_up(1, hour, hour + HOUR)
         rows = namespace_hours(collector.database, HoursQuery("", hour, hour + HOUR), place.namespace)
         assert isinstance(rows, list)
         unchanged = collector.database.rolled_up(1, hour, hour + HOUR) == [before]
         return (rows[0], before) if rows and unchanged and before.known_until > lowered else None
 
-    row, rolled = collector.until(told, "the hour to be rolled up")
+    row, rolled = collector.until(stable_row, "the hour to be rolled up")
     end, cluster = rolled.known_until, rolled.sums[Group(Level.CLUSTER)].cap_gpu_s / rolled.seconds
     first = hour + rolled.missed
     begin = max(since, first)
@@ -164,8 +164,8 @@ def test_what_is_answered(place: Place, collector: Collecting) -> None:
 
 
 @contextmanager
-def allowed(plane: ControlPlane, *kinds: str) -> Iterator[None]:
-    """Somebody who may do nothing may read these, for as long as the block lasts."""
+def granted(plane: ControlPlane, *kinds: str) -> Iterator[None]:
+    """Allow a user without other rights to read these kinds while the block runs."""
     rule = {"apiGroups": [""], "verbs": ["get", "list", "watch"], "resources": kinds}
     role, binding = grants("nobody", None, [rule])
     plane.create(role, binding)
@@ -177,38 +177,38 @@ def allowed(plane: ControlPlane, *kinds: str) -> Iterator[None]:
             plane.requests.call("DELETE", path)
 
 
-def test_without_the_right_to_read_quotas(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """Usage is collected, and it is told; once they may be read they count."""
+def test_collector_without_access_to_quotas(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Usage is collected, and the refusal is logged; quotas count once they can be read."""
     place.limit("most", gpu="8")
-    with allowed(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
+    with granted(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
         place.create(pod("holds"))
         own.until(lambda: own.of(place.namespace, "holds"), "the holding")
         [refused] = [line for line in own.log if line["message"] == "a kind cannot be listed"][:1]
         assert refused["kind"] == "ResourceQuota"
-        assert known(own, place) == []
+        assert recorded_quotas(own, place) == []
         assert own.database.quotas_seen(1) is None
-        with allowed(plane, QUOTAS):
+        with granted(plane, QUOTAS):
             until(own, place, 8)
 
 
-def test_a_change_while_quotas_could_not_be_read(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """Pods were followed all the time, by one collector after the other: when the limit was lowered the object says."""
+def test_quota_changed_without_access_is_dated_by_the_object(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Pods were followed all the time, by two collectors in turn: the object has the time of the lower limit."""
     place.limit("most", gpu="8")
-    with allowed(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
-        with allowed(plane, QUOTAS):
+    with granted(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
+        with granted(plane, QUOTAS):
             until(own, place, 8)
-            own.until(lambda: own.database.quotas_seen(1), "it to be written until when")
+            own.until(lambda: own.database.quotas_seen(1), "the time until which quotas are recorded")
             own.kill()
         followed = own.database.quotas_seen(1) or 0.0
         time.sleep(1.1)
-        changed = written(set_to(place, "most", 4)) or 0.0
+        changed = limits_written_at(set_to(place, "most", 4)) or 0.0
         assert changed > followed
-        # Its first look at the pods comes later than the change; after that a watch speaks once a minute.
+        # Its first list of pods is later than the change; after that a watch reports progress once a minute.
         time.sleep(1.1)
         own.start()
         own.until(lambda: (own.database.last_seen(1) or 0.0) > changed, "pods to be followed for longer")
         assert own.database.quotas_seen(1) == followed
         own.kill()
-        with allowed(plane, QUOTAS):
+        with granted(plane, QUOTAS):
             own.start()
             assert until(own, place, 4) == changed

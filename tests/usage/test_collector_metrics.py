@@ -1,4 +1,4 @@
-"""What a collector tells of itself: nothing that it does not know, and nothing that was mended by a start alone."""
+"""Metrics and health of a collector: unknown values are omitted, and liveness fails only if a restart helps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from support.usage_health import BEGIN, busy_health, held
 
 
 def values(health: CollectorHealth, namespaces: Collection[str] | None = None) -> dict[str, float]:
-    """Series -> value, as the text has them."""
+    """Return series -> value, parsed from the metrics text."""
     lines = metrics_of(health, namespaces).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-def test_what_is_told() -> None:
+def test_metrics_of_a_running_collector() -> None:
     found = values(busy_health())
     assert found['gpuctl_usage_collecting{cluster="lab"}'] == 1
     assert found['gpuctl_usage_known_until_timestamp_seconds{cluster="lab"}'] == BEGIN + 5
@@ -53,7 +53,7 @@ def test_what_is_told() -> None:
     assert not any("pod=" in name for name in some)
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_are_omitted() -> None:
     """No lag of 50 years, no coverage of 0."""
     assert values(CollectorHealth()) == {
         'gpuctl_usage_collecting{cluster=""}': 0,
@@ -64,8 +64,8 @@ def test_what_is_not_known_is_not_told() -> None:
     }
 
 
-def test_values_that_somebody_has_written() -> None:
-    """No value ends a line or a string, and two keys of one name are one label."""
+def test_label_values_are_escaped() -> None:
+    """No value ends a line or a string, and keys with one label name become one label."""
     health = busy_health()
     odd = 'a"} 1\ngpuctl_usage_collecting 0 # \\ \ud800'
     health.holdings = [held(team=odd, **{"cost-center": "1", "cost_center": "2", "cost.center": "3"})]
@@ -79,7 +79,7 @@ def test_values_that_somebody_has_written() -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 
-def test_it_does_not_collect() -> None:
+def test_failures_that_end_is_collecting() -> None:
     def collects(**changed: Any) -> bool:
         health = busy_health()
         for name, value in changed.items():
@@ -102,8 +102,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
     found.close()
 
 
-def test_what_is_open_is_open_after_a_start(database: Database) -> None:
-    """More is held of a node than it has; and the hours of which none is missing."""
+def test_open_ledgers_are_restored_after_a_restart(database: Database) -> None:
+    """Open ledgers (a node holds more GPUs than it has), and the end of the complete hours, are restored."""
     database.put_capacities(1, [Capacity("n1", "H100", 1, CapacityState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
     database.put_holdings(1, [held(gpus=4)], BEGIN + 9.0 * HOUR)
     now = BEGIN + 2 * HOUR + 120.0
@@ -130,7 +130,7 @@ def test_what_is_open_is_open_after_a_start(database: Database) -> None:
     assert database.size() >= 10 * 4096
 
 
-def test_it_answers() -> None:
+def test_health_listener_endpoints() -> None:
     health = CollectorHealth()
     listener = HealthListener("127.0.0.1:0", health)
     try:
@@ -143,7 +143,7 @@ def test_it_answers() -> None:
         assert (ready.status_code, ready.json()["collecting"], ready.json()["problem"]) == (200, True, None)
         health.write_failed("the disk is full")
         assert httpx.get(f"{url}/readyz").json()["problem"] == "the disk is full"
-        assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}, "a start does not mend a disk"
+        assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}, "a restart does not free the disk"
         health._last_loop -= STUCK_AFTER
         assert httpx.get(f"{url}/healthz").status_code == 503
         metrics = httpx.get(f"{url}/metrics")
@@ -161,12 +161,12 @@ def test_it_answers() -> None:
 
 
 @pytest.mark.parametrize("address", ["9464", "localhost", "127.0.0.1:99999", "::1:80", "a b:80", "http://x:80"])
-def test_what_is_no_address(address: str) -> None:
+def test_invalid_listen_addresses_are_rejected(address: str) -> None:
     with pytest.raises(ListenError, match=re.escape(f"`{address}` is not a listen address")):
         HealthListener(address, CollectorHealth())
 
 
-def test_an_address_of_nobody() -> None:
+def test_unresolvable_listen_address_is_reported() -> None:
     with pytest.raises(
         ListenError, match=r"cannot listen on no\.such\.host\.invalid:0: .*; set another address with --metrics"
     ):

@@ -1,5 +1,8 @@
-"""Collectors, databases and Prometheus that end at any moment. Of two collectors one collects, whatever their clocks
-say, and takes over when the other has gone; what one that is disturbed has written is what another has that is not."""
+"""Collectors, databases and Prometheus that are killed at any moment.
+
+One of two collectors collects, whatever their clocks show, and the other takes over when it ends. A collector that is
+killed repeatedly records the same as an undisturbed one.
+"""
 
 from __future__ import annotations
 
@@ -51,24 +54,24 @@ def database(address: str) -> Iterator[Database]:
 # The lease.
 
 
-def test_one_of_two_has_it(database: Database) -> None:
+def test_only_one_collector_holds_the_lease(database: Database) -> None:
     cluster = database.cluster("uid-1", "lab")
     free = database.lease(cluster)
     assert free == LeaseState(0, 0, "")
     first = database.take_lease(cluster, free, "one")
     assert first == (cluster, 1)
-    # As it was seen it is no more.
+    # The lease has changed since it was read.
     assert database.take_lease(cluster, free, "other") is None
     seen = database.lease(cluster)
     assert (seen.term, seen.holder) == (1, "one")
     led = database.with_lease(first)
     led.mark_seen(cluster, 5.0)
-    assert database.take_lease(cluster, seen, "other") is None, "every write is a sign of life"
+    assert database.take_lease(cluster, seen, "other") is None, "every write renews the lease"
     assert database.lease(database.cluster("uid-2", "prod")) == LeaseState(0, 0, ""), "each cluster has its own"
 
 
-def test_what_comes_late_is_not_written(database: Database) -> None:
-    """Not a part of it: what was written in the same transaction is taken back."""
+def test_writes_after_the_lease_was_lost_are_rolled_back(database: Database) -> None:
+    """The whole transaction is rolled back."""
     cluster = database.cluster("uid-1", "lab")
     first = database.take_lease(cluster, database.lease(cluster), "one")
     assert first is not None
@@ -92,8 +95,8 @@ def test_what_comes_late_is_not_written(database: Database) -> None:
     assert database.lease(cluster).holder == ""
 
 
-def test_a_process_is_known_to_have_ended() -> None:
-    """Of this machine alone, and by when it began: numbers are used again."""
+def test_ended_lease_holder_of_this_machine_is_recognized() -> None:
+    """Only for processes of this machine, and by their start time: process ids are reused."""
     ours = leader_election._ourselves()
     assert str(leader_election._Holder.of(str(ours))) == str(ours)
     assert not leader_election._has_ended(str(ours), ours)
@@ -101,7 +104,7 @@ def test_a_process_is_known_to_have_ended() -> None:
     assert leader_election._has_ended(str(ours._replace(process=2**22 + 1)), ours)
     for other in (ours._replace(place="elsewhere", began="1"), ours._replace(place="", began="1")):
         assert not leader_election._has_ended(str(other), ours)
-    assert not leader_election._has_ended("somebody", ours)
+    assert not leader_election._has_ended("unknown", ours)
     assert ours.process == os.getpid()
 
 
@@ -128,11 +131,12 @@ def pod(name: str) -> Object:
 
 
 @pytest.mark.slow
-def test_one_collects_and_the_other_takes_over(
+def test_one_collector_collects_and_the_other_takes_over(
     plane: ControlPlane, node: None, place: Place, tmp_path: Path, address: str
 ) -> None:
-    """From one that is killed, from one that stands still, and from one that ends in order; and whoever wakes up late
-    writes nothing. Their clocks are hours apart."""
+    """From a collector that is killed, suspended or stopped; a resumed one writes nothing. Their clocks are hours
+    apart.
+    """
 
     def collector(skew: int) -> Collecting:
         return Collecting(
@@ -152,7 +156,7 @@ def test_one_collects_and_the_other_takes_over(
         [second] = other.until(
             lambda: [item for item in other.of(place.namespace, "second") if item.started], "the pod of the other"
         )
-        assert other.of(place.namespace, "first") == [first], "it goes on, and is there once"
+        assert other.of(place.namespace, "first") == [first], "the holding continues and exists once"
         one.launch()
         one.until(lambda: one.said(_WAITS), "the first to wait")
         other.pause()
@@ -174,19 +178,19 @@ def test_one_collects_and_the_other_takes_over(
         other.close()
 
 
-# What is killed again and again.
+# Repeated kills.
 
 
-def finishing(name: str, seconds: int) -> Object:
-    """A pod whose containers end by themselves: when, the API server tells everybody alike."""
+def finishing_pod(name: str, seconds: int) -> Object:
+    """A pod whose containers end by themselves, at a time that the API server reports to every collector."""
     made = pod(name)
     made["metadata"]["annotations"] = {"gpuctl.test/outcome": "complete", "gpuctl.test/duration": f"{seconds}s"}
     made["spec"]["restartPolicy"] = "Never"
     return made
 
 
-class Disturbed:
-    """A collector, its PostgreSQL and Prometheus, which are killed in turn."""
+class DisturbedCollector:
+    """A collector with its PostgreSQL and its Prometheus, which are killed one after another."""
 
     def __init__(self, collector: Collecting, postgresql: PostgresqlServer, prometheus: PrometheusServer) -> None:
         self.collector = collector
@@ -194,7 +198,7 @@ class Disturbed:
         self.prometheus = prometheus
 
     def kill(self, what: str, away: float) -> None:
-        """Kill one of them; it is away for a while."""
+        """Kill one of them, and start it again after a while."""
         if what == "collector":
             self.collector.kill()
             time.sleep(away)
@@ -207,48 +211,48 @@ class Disturbed:
             self.prometheus.stop(kill=True)
             time.sleep(away)
             self.prometheus.start()
-        self.see_to_it()
+        self.ensure_running()
 
     def until_measured(self) -> None:
-        """Wait until Prometheus has asked the exporter a few times: it begins seconds after its start."""
+        """Wait until Prometheus has scraped the exporter a few times: it begins seconds after its start."""
         asking = Prometheus(self.prometheus.url)
         query = "count_over_time(DCGM_FI_DEV_GPU_UTIL[3s]) >= 2"
         self.until(lambda: asking.query_at(query, time.time(), 10), "Prometheus")
 
-    def see_to_it(self) -> None:
-        """Start the collector again if it has ended: as Kubernetes would, also where its database was away."""
+    def ensure_running(self) -> None:
+        """Start the collector again if it has ended, as Kubernetes does, also if its database was away."""
         if not self.collector.running:
             self.collector.launch()
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
         end = time.monotonic() + 90
         while not condition():
-            self.see_to_it()
+            self.ensure_running()
             assert time.monotonic() < end, f"waiting for {what}: {self.collector.log}"
             time.sleep(0.1)
 
 
 def to_the_second(holding: Holding) -> Holding:
-    """Times of changes are told in whole seconds: one that knows that it came later in that second says so."""
+    """Truncate the times of changes to seconds: only some collectors know the order within a second."""
     begins = float(int(holding.start))
     return holding._replace(start=begins, end=int(holding.end) if holding.ending is EndReason.CHANGED else holding.end)
 
 
-def told(holdings: Iterable[Holding]) -> list[Holding]:
-    """By what is told: of two that begin within a second, the order differs with who knows which came later."""
+def comparable(holdings: Iterable[Holding]) -> list[Holding]:
+    """Return holdings in an order that does not depend on which collector knows the order within a second."""
     return sorted(map(to_the_second, holdings), key=lambda item: (item.start, item.pod))
 
 
 def rolled_up(collector: Collecting, url: str, start: float, now: float) -> list[RolledUp]:
-    """The hours since a time, as they are at another, made of what a collector has written."""
+    """Return the hours since `start` as of `now`, rolled up from what a collector has recorded."""
     roller = HourRoller(collector.database, 1, GpuSamples(Prometheus(url)), 1.0, ConfiguredKeys(("team",), ()))
     for hour in hours_between(start, now):
         roller.roll(hour, now)
     return collector.database.rolled_up(1, hour_of(start), int(now) + 1)
 
 
-class Limit:
-    """The ResourceQuota of a namespace of its own: it comes, is lowered, and goes."""
+class ChangingQuota:
+    """The ResourceQuota of a separate namespace: it is created, lowered and deleted."""
 
     STEPS = ("8", "4", None)
 
@@ -259,42 +263,42 @@ class Limit:
         place.plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
 
     @property
-    def turn(self) -> int:
-        """How many of its steps were taken."""
+    def steps_taken(self) -> int:
+        """Number of steps that were taken."""
         return len(self._times)
 
-    def go_on(self, known_until: float) -> None:
+    def take_step(self, known_until: float) -> None:
         """Take the next step.
 
-        :param known_until: until when a collector that is killed now was sure of what quotas allow.
+        :param known_until: time until which a collector that is killed now knows the quotas.
         """
-        begun, amount = float(int(time.time())), self.STEPS[self.turn]
+        begun, amount = float(int(time.time())), self.STEPS[self.steps_taken]
         key = Key("ResourceQuota", self.namespace, "most")
         spec = {"hard": {f"requests.{GPU}": amount}}
         if amount is None:
             self._api.call("DELETE", key.path)
-            # No object says when it went.
+            # No object has the time of its deletion.
             begun = min(begun, known_until)
-        elif self.turn:
+        elif self.steps_taken:
             self._api.call("PATCH", key.path, {"spec": spec}, MERGE_PATCH)
         else:
             made = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": key.name}, "spec": spec}
             self._api.call("POST", key.path.rpartition("/")[0], made)
         self._times.append((begun, math.inf))
 
-    def is_over(self) -> None:
-        """Whoever was killed in the last step has been: what was written before is not dated later than that."""
-        if self.STEPS[self.turn - 1] is not None:
+    def kill_ended(self) -> None:
+        """Record that the kill is over: what was written before it is not dated later."""
+        if self.STEPS[self.steps_taken - 1] is not None:
             self._times[-1] = (self._times[-1][0], time.time())
 
     def is_known_to(self, one: Collecting) -> bool:
-        """Whether a collector has written what was done."""
+        """Return True if the collector has recorded the steps that were taken."""
         found = self._of(one)
         gpus = [f"{item.gpus:g}" for item in found] + [None for item in found[-1:] if item.end is not None]
-        return gpus == list(self.STEPS[: self.turn])
+        return gpus == list(self.STEPS[: self.steps_taken])
 
     def check(self, one: Collecting) -> None:
-        """What a collector has written is what was done, when it was done."""
+        """Assert that the collector has recorded each step at its time."""
         first, second = self._of(one)
         assert first.end == second.start
         for (earliest, latest), moment in zip(self._times, (first.start, second.start, second.end), strict=True):
@@ -306,15 +310,16 @@ class Limit:
 
 
 LIMITS = {0: "a", 3: "b", 4: "a", 5: "ba", 6: "b"}
-"""By the number of a kill: whose quotas come, change or go with it."""
+"""Number of a kill -> names of the limits that change with it."""
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment(
+def test_collector_killed_at_any_moment_records_the_same(
     plane: ControlPlane, node: None, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever is killed: the same intervals and sums as of a collector beside it that nobody disturbs, and the quotas
-    that there were. Where Prometheus was away less is measured, and the mean is what it was."""
+    """Intervals and sums equal those of an undisturbed collector, and the quotas are right. While Prometheus is away
+    fewer samples are measured, with the same mean.
+    """
     random = Random(11)
     directory, other = tmp_path_factory.mktemp("disturbed"), tmp_path_factory.mktemp("calm")
     exporter = Exporter()
@@ -326,23 +331,23 @@ def test_killed_at_any_moment(
     with running_postgresql() as postgresql:
         url = postgresql.new_database()
         collector = Collecting(directory, plane.kubeconfig(), address=url, before=before, usage_cluster="lab")
-        disturbed = Disturbed(collector, postgresql, prometheus)
+        disturbed = DisturbedCollector(collector, postgresql, prometheus)
         try:
             prometheus.start()
             calm.start()
             collector.start()
-            # What was before collecting began does not count, and pods have whole seconds.
+            # Usage from before collecting began does not count, and pods have whole seconds.
             disturbed.until(lambda: calm.database.began(1) and collector.database.began(1), "both to begin")
             time.sleep(1)
             kills = ["collector", "postgresql"] * 3
             random.shuffle(kills)
             kills.insert(random.randint(2, 4), "prometheus")
-            limits = {name: Limit(place, name) for name in "ab"}
+            limits = {name: ChangingQuota(place, name) for name in "ab"}
             met = set()
             for number, what in enumerate(kills):
                 for name, made in (
                     (f"long-{number}", pod(f"long-{number}")),
-                    (f"short-{number}", finishing(f"short-{number}", 2)),
+                    (f"short-{number}", finishing_pod(f"short-{number}", 2)),
                 ):
                     place.create(made)
                     exporter.lines.append(
@@ -350,20 +355,24 @@ def test_killed_at_any_moment(
                         f'namespace="{place.namespace}",pod="{name}"}} 40'
                     )
                 if number >= 2:
-                    # What was never seen with its first labels always had the last ones.
+                    # A pod whose first labels were never seen would always have had the last ones.
                     known = f"long-{number - 2}"
                     disturbed.until(lambda known=known: collector.of(place.namespace, known), known)
                     place.patch("Pod", known, {"metadata": {"labels": {"team": f"team-{number}"}}})
                 changing = [limits[name] for name in LIMITS.get(number, "")]
                 for limit in changing:
                     disturbed.until(lambda limit=limit: limit.is_known_to(collector), limit.namespace)
-                    met.add((what, limit.turn))
-                    limit.go_on(collector.database.quotas_seen(1) or 0.0)
+                    met.add((what, limit.steps_taken))
+                    limit.take_step(collector.database.quotas_seen(1) or 0.0)
                 time.sleep(random.uniform(0.0, 0.8))
                 disturbed.kill(what, random.uniform(0.0, 0.6))
                 for limit in changing:
-                    limit.is_over()
-            assert met == {(what, turn) for what in ("collector", "postgresql") for turn in range(len(Limit.STEPS))}
+                    limit.kill_ended()
+            assert met == {
+                (what, steps_taken)
+                for what in ("collector", "postgresql")
+                for steps_taken in range(len(ChangingQuota.STEPS))
+            }
             last = [f"short-{number}" for number in range(len(kills))]
             place.until(
                 lambda: all(place.get("Pod", name)["status"].get("phase") == "Succeeded" for name in last), "their end"
@@ -377,10 +386,10 @@ def test_killed_at_any_moment(
                 are_known = all(limit.is_known_to(one) for limit in limits.values())
                 return are_known and ended >= set(last) and len(running) == len(kills) and labelled == len(kills) - 2
 
-            disturbed.until(lambda: settled(calm), "what is undisturbed to be written")
-            disturbed.until(lambda: settled(collector), "what is disturbed to be written")
+            disturbed.until(lambda: settled(calm), "the undisturbed collector to record everything")
+            disturbed.until(lambda: settled(collector), "the disturbed collector to record everything")
             held, undisturbed = collector.holdings(place.namespace), calm.holdings(place.namespace)
-            assert told(held) == told(undisturbed)
+            assert comparable(held) == comparable(undisturbed)
             for limit in limits.values():
                 limit.check(calm)
                 limit.check(collector)

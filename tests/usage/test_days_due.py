@@ -1,4 +1,4 @@
-"""Which days are added up when, and that nothing which becomes known late is lost, whoever is killed."""
+"""When days are added up; data that becomes known late is never lost, whichever process is killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
 
 DAY_1 = 1_762_300_800
-"""2025-11-05T00:00:00Z; the first hour that is known is the fourth of it."""
+"""2025-11-05T00:00:00Z; the first hour that is known is its fourth."""
 BEGIN = DAY_1 + 3 * HOUR
 NOW = DAY_1 + DAY + FINAL_AFTER
 HELD = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 2, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
@@ -38,7 +38,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def rollers(database: Database, now: float) -> tuple[HourRoller, DayRoller]:
-    """As a collector begins: with nothing but the database."""
+    """Return rollers as a collector has them at its start: with nothing but the database."""
     hours = HourRoller(database, 1, None, 15, ConfiguredKeys(("team",), ()))
     days = DayRoller(database, 1)
     hours.begin(now)
@@ -47,7 +47,7 @@ def rollers(database: Database, now: float) -> tuple[HourRoller, DayRoller]:
 
 
 def roll_all(database: Database, now: float) -> list[str]:
-    """What a collector that begins at a time does."""
+    """Roll up everything that is due at `now`, as a collector does at its start; return what was rolled up."""
     hours, days = rollers(database, now)
     done = []
     while (hour := hours.due(now)) is not None:
@@ -71,18 +71,18 @@ def provisional(database: Database) -> dict[str, bool]:
 
 @pytest.fixture
 def rolled(database: Database) -> Database:
-    """A day of 21 hours."""
+    """The database with a day of 21 hours rolled up."""
     hours, _ = rollers(database, BEGIN + 60)
     hours.roll(BEGIN, BEGIN + HOUR + FINAL_AFTER)
     assert roll_all(database, NOW) == [*(f"hour {number}" for number in range(4, 24)), "day 0 True"]
     return database
 
 
-def test_a_day_is_added_up_when_its_last_hour_is_final(database: Database) -> None:
+def test_day_is_added_up_when_its_last_hour_is_final(database: Database) -> None:
     hours, days = rollers(database, BEGIN + 60)
     for start in range(BEGIN, DAY_1 + DAY, HOUR):
         assert days.due(NOW) is None
-        # The last one is not final before a quarter after its end.
+        # The last hour is not final before a quarter of an hour after its end.
         hours.roll(start, min(start + HOUR + FINAL_AFTER, NOW - 1))
         days.touch(start)
     assert days.due(NOW) is None
@@ -96,12 +96,12 @@ def test_a_day_is_added_up_when_its_last_hour_is_final(database: Database) -> No
     assert not days.roll(DAY_1), "the same is not written again"
 
 
-def test_what_is_there_is_left_alone(rolled: Database) -> None:
+def test_nothing_is_due_after_a_complete_rollup(rolled: Database) -> None:
     assert roll_all(rolled, NOW + 60) == []
 
 
-def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
-    """The process is killed before it has rolled up again: the next one knows what has to be."""
+def test_late_change_is_rolled_up_by_the_next_process(rolled: Database) -> None:
+    """The process is killed before it has rolled up again: the next one finds what is provisional."""
     moment = DAY_1 + 10 * HOUR + 1800.0
     before = ledger(rolled, ALL, Level.CLUSTER)
     rolled.put_holdings(1, [HELD._replace(end=moment, ending=EndReason.LAST_SEEN)], NOW, late=moment)
@@ -109,7 +109,7 @@ def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
         *(f"hour {number}" for number in range(10, 24)),
         "day 0",
     }
-    # Until then its hours are told, of which none is missing.
+    # Until then the answers have the old hours, with none missing.
     assert [row | {"provisional": False} for row in ledger(rolled, ALL, Level.CLUSTER)] == before
     assert roll_all(rolled, NOW) == [*(f"hour {number}" for number in range(10, 24)), "day 0 True"]
     assert not any(provisional(rolled).values())
@@ -118,7 +118,7 @@ def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
     assert row["closes"]
 
 
-def test_a_capacity_that_is_known_late(rolled: Database) -> None:
+def test_late_capacity_is_rolled_up_again(rolled: Database) -> None:
     rolled.put_capacities(
         1, [Capacity("n2", "m", 4, CapacityState.READY, DAY_1 + 20.0 * HOUR, None)], NOW, late=DAY_1 + 20.0 * HOUR
     )
@@ -126,57 +126,57 @@ def test_a_capacity_that_is_known_late(rolled: Database) -> None:
     assert ledger(rolled, ALL, Level.CLUSTER)[0]["capacity_gpu_seconds"] == 8 * 21 * HOUR + 4 * 4 * HOUR
 
 
-def test_what_makes_no_difference_is_written_once(rolled: Database) -> None:
-    """Hours that were opened for nothing come out as they were, and so does their day."""
+def test_late_data_without_a_difference_leaves_the_day(rolled: Database) -> None:
+    """Hours that were reopened without a change are the same as before, and so is their day."""
     rolled.put_holdings(1, [HELD], NOW, late=DAY_1 + 22.0 * HOUR)
     assert roll_all(rolled, NOW) == ["hour 22", "hour 23", "day 0 False"]
     assert not any(provisional(rolled).values())
 
 
-def test_somebody_writes_while_an_hour_is_rolled_up(rolled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it read is not all any more: it stays provisional, and is rolled up again."""
+def test_hour_written_to_during_its_rollup_stays_provisional(rolled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hour was computed from outdated holdings: it stays provisional and is rolled up again."""
     hours, _ = rollers(rolled, NOW)
     moment = DAY_1 + 23 * HOUR + 1800.0
     read = rolled.holdings
 
-    def slowly(cluster: int, start: float, end: float) -> list[Holding]:
+    def holdings_with_a_late_write(cluster: int, start: float, end: float) -> list[Holding]:
         found = read(cluster, start, end)
         rolled.put_holdings(1, [HELD._replace(end=moment, ending=EndReason.DELETED)], NOW, late=moment)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(rolled, "holdings", slowly)
+        patch.setattr(rolled, "holdings", holdings_with_a_late_write)
         hours.roll(DAY_1 + 23 * HOUR, NOW)
     assert provisional(rolled)["hour 23"]
     assert roll_all(rolled, NOW) == ["hour 23", "day 0 True"]
     assert ledger(rolled, ALL, Level.CLUSTER)[0]["allocated_gpu_seconds"] == 2 * 20.5 * HOUR
 
 
-def test_an_hour_changes_while_its_day_is_added_up(rolled: Database) -> None:
-    """A day that is made of what was is not written."""
+def test_day_of_outdated_hours_is_not_written(rolled: Database) -> None:
+    """A day added up from outdated hours is not written."""
     [day] = rolled.rolled_up(1, DAY_1, DAY_1 + 1, PeriodLength.DAY)
     hours = rolled.rolled_up(1, DAY_1, DAY_1 + DAY)
     made_of = {hour.start: hour.digest for hour in hours}
     hours[0].digest = "other"
     rolled.put_rolled_up(1, hours[0], provisional=False)
-    assert provisional(rolled)["day 0"], "another hour, another day"
+    assert provisional(rolled)["day 0"], "a changed hour reopens its day"
     day.digest = "stale"
     assert rolled.put_day(1, day, made_of) is None
     assert provisional(rolled)["day 0"]
     rolled.set_hour_provisional(1, BEGIN, True)
-    assert rolled.put_day(1, day, made_of | {BEGIN: "other"}) is None, "an hour that is open again"
+    assert rolled.put_day(1, day, made_of | {BEGIN: "other"}) is None, "an hour was reopened"
     rolled.set_hour_provisional(1, BEGIN, False)
     assert rolled.put_day(1, day, made_of | {BEGIN: "other"})
 
 
-def test_an_hour_that_is_kept_is_final_for_its_day(rolled: Database) -> None:
-    """What was measured is not given up for less, and the day does not wait for it for ever."""
+def test_hour_with_pruned_measurements_is_final_for_its_day(rolled: Database) -> None:
+    """Measured hours are not replaced by less, and the day does not wait for them forever."""
     [hour] = rolled.rolled_up(1, BEGIN, BEGIN + HOUR)
     for sums in hour.sums.values():
         sums.obs_gpu_s = sums.alloc_gpu_s
     hour.digest = "measured"
     rolled.put_rolled_up(1, hour, provisional=True)
-    # An hour whose measurements are not kept any more.
+    # The measurements of the hour are pruned.
     with rolled._engine.begin() as connection:
         connection.execute(text("DELETE FROM measurements"))
     later = NOW + GIVE_UP_AFTER

@@ -1,4 +1,4 @@
-"""The hour in which collecting began: what was before that is unknown, not zero."""
+"""The hour in which collecting began: values from before that are unknown, not zero."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BEGIN = 1_717_236_000
 BEGAN = BEGIN + 36 * 60
 LATER = BEGIN + HOUR + FINAL_AFTER + HOUR
 KEYS = ConfiguredKeys(("team",), ())
-THERE = [
+CAPACITIES = [
     Capacity("n1", "m", 8, CapacityState.READY, BEGAN - 2.0, None),
     Capacity("n2", "m", 4, CapacityState.READY, BEGAN + 300.0, None),
 ]
@@ -51,7 +51,7 @@ def pod(uid: str, gpus: int, start: float, end: float | None) -> Holding:
     return Holding(uid, "a", uid, key, "n1", gpus, "m", {"team": uid}, {}, start, start, end)
 
 
-HELD = [
+HOLDINGS = [
     pod("long", 2, BEGIN - 900.0, None),
     pod("gone", 4, BEGIN + 60.0, BEGAN - 60.0),
     pod("new", 1, BEGAN + 600.0, None),
@@ -64,12 +64,12 @@ SAMPLES = [
 
 
 class Samples(SimpleNamespace):
-    """What Prometheus has."""
+    """A fake Prometheus with SAMPLES."""
 
     shared = SharedGpuMetrics.COPIES
 
     def series(self, start: float, end: float, nodes: Any, holders: Any) -> list[GpuSeries]:
-        """Return what was measured after a time, until another."""
+        """Return the samples after `start`, up to `end`."""
         found = []
         for one in SAMPLES:
             times = [time for time in one.times if start < time <= end]
@@ -82,8 +82,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     cluster = found.cluster("uid", "lab")
     found.begin(cluster, float(BEGAN))
-    found.put_capacities(cluster, THERE, BEGIN + 2.0 * HOUR)
-    found.put_holdings(cluster, HELD, BEGIN + 2.0 * HOUR)
+    found.put_capacities(cluster, CAPACITIES, BEGIN + 2.0 * HOUR)
+    found.put_holdings(cluster, HOLDINGS, BEGIN + 2.0 * HOUR)
     found.put_quotas(cluster, [GpuQuota("a", 6.0, BEGIN - 5.0, None)])
     yield found
     found.close()
@@ -99,8 +99,8 @@ def rolled(database: Database, *moments: tuple[int, float]) -> CollectorHealth:
 
 
 @pytest.mark.parametrize("until", [BEGIN + 50 * 60, LATER])
-def test_its_sums_are_those_of_the_time_that_is_known(until: int, database: Database) -> None:
-    """While it runs and after it, held against seconds added up one by one."""
+def test_sums_cover_only_the_known_time(until: int, database: Database) -> None:
+    """While the hour runs and after it, compared with sums over single seconds."""
     rolled(database, (BEGIN, until))
     (hour,) = database.rolled_up(1, BEGIN, BEGIN + HOUR)
     seconds = min(BEGIN + HOUR, until) - BEGAN
@@ -110,16 +110,16 @@ def test_its_sums_are_those_of_the_time_that_is_known(until: int, database: Data
         for one in SAMPLES
         if (times := [time for time in one.times if BEGAN < time <= until])
     ]
-    truth = Oracle(BEGAN, seconds, HELD, THERE, samples, 30, ("team",), ())
+    truth = Oracle(BEGAN, seconds, HOLDINGS, CAPACITIES, samples, 30, ("team",), ())
     compare(hour, truth)
 
 
-def test_its_answers_are_about_the_time_that_is_known(database: Database) -> None:
+def test_answers_cover_only_the_known_time(database: Database) -> None:
     rolled(database, (BEGIN, LATER), (BEGIN + HOUR, LATER))
     asked = HoursQuery("", BEGIN, BEGIN + 2.0 * HOUR)
     first, second = cluster_hours(database, asked)
     assert (first["known_seconds"], second["known_seconds"]) == (1440.0, 3600.0)
-    # n2 came after five of 24 minutes, and `new` after ten.
+    # n2 joined after 5 of 24 minutes, `new` began after 10.
     assert first["total_gpu_capacity"] == pytest.approx(8 + 4 * 19 / 24, abs=0.01)
     assert first["allocated_gpu_count"] == pytest.approx(2 + 14 / 24, abs=0.01)
     assert (second["total_gpu_capacity"], second["allocated_gpu_count"]) == (12, 3)
@@ -131,10 +131,10 @@ def test_its_answers_are_about_the_time_that_is_known(database: Database) -> Non
     of_workloads = workload_hours(database, asked)
     assert isinstance(of_workloads, list)
     names = {row["workload_name"] for row in of_workloads}
-    assert names == {"long", "new"}, "`gone` held GPUs when it was not known what there was"
+    assert names == {"long", "new"}, "`gone` held GPUs only before collecting began"
 
 
-def test_its_day(database: Database, tmp_path: Path) -> None:
+def test_day_of_the_first_hour(database: Database, tmp_path: Path) -> None:
     hours = range(BEGIN, (BEGIN // DAY + 1) * DAY, HOUR)
     database.mark_seen(1, float(hours.stop))
     health = rolled(database, *((hour, hours[-1] + 9.0 * HOUR) for hour in hours))
@@ -151,17 +151,17 @@ def test_its_day(database: Database, tmp_path: Path) -> None:
     copy.close()
 
 
-def test_since_when_a_workload_is_idle(database: Database) -> None:
+def test_workload_is_idle_since_collecting_began_at_most(database: Database) -> None:
     rolled(database, (BEGIN, LATER), (BEGIN + HOUR, LATER))
     found = {item.workload.name: item for item in idle_workloads(database, "", BEGIN, LATER)}
-    assert found["long"].since == BEGAN, "before that it is not known"
+    assert found["long"].since == BEGAN, "unknown before collecting began"
     assert found["new"].since == BEGAN + 600
 
 
-def test_only_a_first_beginning_counts(database: Database) -> None:
+def test_begin_of_collecting_is_set_once(database: Database) -> None:
     database.set_began(1, BEGAN + 5000.0)
     assert database.began(1) == BEGAN
     other = database.cluster("other", "other")
     database.mark_seen(other, float(BEGAN))
     database.set_began(other, BEGAN + 5000.0)
-    assert database.began(other) is None, "it was collected before the time was kept"
+    assert database.began(other) is None, "collected before the time was recorded"

@@ -1,4 +1,4 @@
-"""Objects of pods to holdings: whole objects as the API has them, no server."""
+"""Holdings from pod objects as the API returns them, without a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T0 = 1_717_236_000.0
 
 
 def at(offset: float) -> str:
-    """A time of the API."""
+    """Return a timestamp as the API has it."""
     from datetime import datetime, timezone
 
     return datetime.fromtimestamp(T0 + offset, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -43,7 +43,7 @@ def container(gpus: int = 1, name: str = "main", resource: str = "nvidia.com/gpu
 
 
 def pod(*containers: Object, phase: str = "Running", node: str = "n1", written: float = 0, **status: Any) -> Object:
-    """A pod that was created at T0, bound 2 s later."""
+    """A pod that was created at T0 and bound 2 seconds later."""
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(2)}] if node else []
     return {
         "apiVersion": "v1",
@@ -98,8 +98,8 @@ def bare(obj: PodFacts) -> Belonging:
     return Belonging(WorkloadKey(obj.namespace, "Pod", obj.name, obj.uid))
 
 
-def begun(known_until: float | None = None) -> OpenIntervals:
-    """A cluster of one node, whose lists are read."""
+def intervals_of_one_node(known_until: float | None = None) -> OpenIntervals:
+    """Return the intervals of a cluster with one node, after its lists were read."""
     found = OpenIntervals(WEIGHTS, known_until)
     found.put_node(node(), T0)
     found.all_listed(T0)
@@ -107,8 +107,8 @@ def begun(known_until: float | None = None) -> OpenIntervals:
     return found
 
 
-def put(intervals: OpenIntervals, obj: Object, heard: float) -> list[Holding]:
-    """What is different once a pod was heard of at T0 and some seconds."""
+def changed_holdings(intervals: OpenIntervals, obj: Object, heard: float) -> list[Holding]:
+    """Return the holdings that change if a pod is received `heard` seconds after T0."""
     own = facts(obj)
     intervals.put_pod(own, bare(own), T0 + heard)
     return intervals.take().holdings
@@ -117,7 +117,7 @@ def put(intervals: OpenIntervals, obj: Object, heard: float) -> list[Holding]:
 LONG_AGO = {"name": "main", "lastState": {"terminated": {"startedAt": at(3), "finishedAt": at(50)}}}
 
 CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, EndReason | None] | None]] = {
-    # name -> pod, (GPUs, start, started, end, ending), heard at 100
+    # name -> pod, (GPUs, start, started, end, ending), received at 100
     "it waits for a node": (pod(phase="Pending", node=""), None),
     "its image is pulled": (pod(phase="Pending"), (1, 2, None, None, None)),
     "it runs": (pod(containerStatuses=[runs(5)]), (1, 2, 5, None, None)),
@@ -125,11 +125,11 @@ CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, E
         pod(container(2), container(1, "b"), containerStatuses=[runs(7), runs(5, "b")]),
         (3, 2, 5, None, None),
     ),
-    "it began again": (
+    "it restarted": (
         pod(containerStatuses=[{**LONG_AGO, "state": {"running": {"startedAt": at(60)}}}]),
         (1, 2, 3, None, None),
     ),
-    "it waits to begin again": (
+    "it waits to restart": (
         pod(containerStatuses=[{**LONG_AGO, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]),
         (1, 2, 3, None, None),
     ),
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, E
         },
         (5, 2, 5, None, None),
     ),
-    "no condition tells when it was bound": (
+    "no condition has the time of binding": (
         pod(phase="Running", conditions=[], containerStatuses=[runs(5)]),
         (1, 0, 5, None, None),
     ),
@@ -181,14 +181,17 @@ CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, E
         pod(container(2, resource="nvidia.com/mig-3g.40gb")),
         (6 / 7, 2, None, None, None),
     ),
-    "what is no GPU": (pod(container(3, resource="example.com/fpga"), container(1, "b")), (1, 2, None, None, None)),
+    "other extended resource": (
+        pod(container(3, resource="example.com/fpga"), container(1, "b")),
+        (1, 2, None, None, None),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_pod(name: str) -> None:
+def test_holding_of_a_pod(name: str) -> None:
     obj, expected = CASES[name]
-    found = put(begun(), obj, 100)
+    found = changed_holdings(intervals_of_one_node(), obj, 100)
     if expected is None:
         assert found == []
         return
@@ -201,36 +204,36 @@ def test_a_pod(name: str) -> None:
         None if end is None else T0 + end,
         ending,
     )
-    # Seen again, also when it has gone by then, nothing comes twice.
-    assert put(begun(), obj, 100) == found
+    # If it is received again, nothing is recorded twice.
+    assert changed_holdings(intervals_of_one_node(), obj, 100) == found
 
 
-def test_a_pod_without_gpus_is_not_kept() -> None:
+def test_pod_without_gpus_is_ignored() -> None:
     assert MAKER.of(pod(container(1, resource="cpu"))) is None
 
 
-def test_a_finished_pod_ends_once() -> None:
-    intervals = begun()
-    put(intervals, pod(containerStatuses=[runs(5)]), 10)
+def test_finished_pod_ends_once() -> None:
+    intervals = intervals_of_one_node()
+    changed_holdings(intervals, pod(containerStatuses=[runs(5)]), 10)
     over = pod(phase="Succeeded", containerStatuses=[ended(5, 92)])
-    [held] = put(intervals, over, 100)
+    [held] = changed_holdings(intervals, over, 100)
     assert (held.end, held.ending) == (T0 + 92, EndReason.FINISHED)
     over["metadata"]["labels"] = {"team": "late"}
-    assert put(intervals, over, 200) == []
+    assert changed_holdings(intervals, over, 200) == []
     intervals.drop_pod("u1", T0 + 300)
     assert intervals.take().holdings == []
 
 
-def test_what_was_over_before_a_restart_is_known() -> None:
-    """It was written down by whoever followed then; later ends were not."""
+def test_end_before_a_restart_is_not_recorded_again() -> None:
+    """The end was recorded by the collector that ran before; a later end was not."""
     over = pod(phase="Succeeded", containerStatuses=[ended(5, 92)], written=92)
     for known_until, expected in ((T0 + 92, 0), (T0 + 91, 1), (None, 1)):
         intervals = OpenIntervals(WEIGHTS, known_until)
         intervals.put_node(node(), T0 + 200)
-        assert len(put(intervals, over, 200)) == expected, known_until
+        assert len(changed_holdings(intervals, over, 200)) == expected, known_until
 
 
-def test_gone_in_an_outage() -> None:
+def test_pod_deleted_in_an_outage_ends_when_last_seen() -> None:
     intervals = OpenIntervals(WEIGHTS, T0 + 50)
     held = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "unknown", {}, {}, T0, T0, None)
     intervals.restore([held, held._replace(pod_uid="late", pod="late", start=T0 + 60)], [])
@@ -242,8 +245,8 @@ def test_gone_in_an_outage() -> None:
     assert (found["late"].end, found["late"].ending) == (T0 + 60, EndReason.LAST_SEEN)
 
 
-def test_labels_are_the_workloads_then_the_pods_then_the_namespaces() -> None:
-    intervals = begun()
+def test_labels_of_workload_then_pod_then_namespace() -> None:
+    intervals = intervals_of_one_node()
     intervals.put_namespace(
         NamespaceFacts("ns", "a", (("app", "of-ns"), ("team", "of-ns")), (("cost-center", "of-ns"),), None), T0
     )
@@ -261,21 +264,21 @@ def test_labels_are_the_workloads_then_the_pods_then_the_namespaces() -> None:
     assert (two.labels["team"], two.workload.kind) == ("of-job", "Job")
 
 
-def test_a_label_that_is_taken_away_leaves_no_time() -> None:
-    """Managed fields tell of what was written, not of what was removed: then it is when it was heard."""
-    intervals = begun()
+def test_removed_label_is_dated_when_received() -> None:
+    """Managed fields have the times of writes, not of removals: the time at which it was received counts."""
+    intervals = intervals_of_one_node()
     obj = pod(written=2)
     obj["metadata"]["labels"] = {"team": "a"}
-    put(intervals, obj, 10)
-    [one, two] = sorted(put(intervals, pod(written=2), 60), key=lambda item: item.start)
+    changed_holdings(intervals, obj, 10)
+    [one, two] = sorted(changed_holdings(intervals, pod(written=2), 60), key=lambda item: item.start)
     assert (one.end, two.start, two.labels) == (T0 + 60, T0 + 60, {})
 
 
 @pytest.mark.parametrize(("ran", "started", "since"), [(5, T0 + 5, T0 + 5), (1, T0 + 1, T0 + 2), (30, None, T0 + 30)])
-def test_it_began_to_run_before_it_changed(ran: int, started: float | None, since: float) -> None:
-    """Of both nobody has heard before."""
-    intervals = begun()
-    [waits] = put(intervals, pod(phase="Pending"), 4)
+def test_start_and_label_change_received_at_once(ran: int, started: float | None, since: float) -> None:
+    """Both are received at once."""
+    intervals = intervals_of_one_node()
+    [waits] = changed_holdings(intervals, pod(phase="Pending"), 4)
     changed = pod(containerStatuses=[runs(ran)], written=30)
     changed["metadata"]["labels"] = {"team": "a"}
     own = facts(changed)
@@ -286,8 +289,8 @@ def test_it_began_to_run_before_it_changed(ran: int, started: float | None, sinc
     assert (two.start, two.started, changes.since) == (T0 + 30, T0 + ran, since)
 
 
-def test_an_owner_that_cannot_be_found_does_not_replace_one_that_was() -> None:
-    intervals = begun()
+def test_uncertain_owner_does_not_replace_a_known_one() -> None:
+    intervals = intervals_of_one_node()
     own = facts(pod())
     job = Belonging(WorkloadKey("a", "Job", "j", "ju"), (("team", "a"),))
     intervals.put_pod(own, job, T0 + 10)
@@ -296,7 +299,7 @@ def test_an_owner_that_cannot_be_found_does_not_replace_one_that_was() -> None:
     assert intervals.take().holdings == []
 
 
-def test_values_have_a_limit() -> None:
+def test_long_values_are_cut() -> None:
     obj = pod()
     obj["metadata"]["annotations"] = {"cost-center": "x" * 100_000}
     obj["metadata"]["ownerReferences"] = [
@@ -317,19 +320,19 @@ def test_values_have_a_limit() -> None:
         {"metadata": {"uid": "u", "name": "p", "namespace": "a", "labels": ["x"]}},
     ],
 )
-def test_what_is_no_pod_makes_no_facts(broken: Object) -> None:
+def test_malformed_pods_are_rejected(broken: Object) -> None:
     with pytest.raises(ValueError, match=r"Error: |is not a quantity"):
         MAKER.of({**pod(), **broken})
 
 
-def test_shared_cards() -> None:
-    """By time, a card of a node that says so; by HAMi, the part of the cores, else of the memory."""
+def test_time_sliced_pod_holds_a_share_of_a_card() -> None:
+    """Time slicing: the node's labels say how many pods share a card."""
     labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "T4"}
     found = node(gpus=8, labels=labels)
     assert (found.allocatable, found.model) == (2, "T4")
     intervals = OpenIntervals(WEIGHTS)
     intervals.put_node(found, T0)
-    assert [item.gpus for item in put(intervals, pod(), 10)] == [0.25]
+    assert [item.gpus for item in changed_holdings(intervals, pod(), 10)] == [0.25]
     assert node(gpus=8, labels={"nvidia.com/gpu.replicas": "lots"}).allocatable == 8
 
 
@@ -345,7 +348,7 @@ def test_shared_cards() -> None:
         ("none", {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 25}, 1.0),
     ],
 )
-def test_parts_of_cards(sharing: str, asked: dict[str, int], expected: float) -> None:
+def test_share_of_cores_or_of_memory_percentage(sharing: str, asked: dict[str, int], expected: float) -> None:
     from gpuctl.capacity.pod_requests import amounts
     from gpuctl.language.platform_document import PlatformDocument
 
@@ -365,7 +368,7 @@ HAMI_JSON = '[{"id":"GPU-a","count":10,"devmem":40960,"devcore":100,"type":"A100
         ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {}, None),
         ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 90000}, {"nvidia.com/gpu.memory": "81920"}, None),
         ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {"nvidia.com/gpu.memory": "lots"}, None),
-        # HAMi divides what it has registered, which may be more than there is.
+        # HAMi divides the memory that it has registered, which may be more than the card has.
         ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {"hami.io/node-nvidia-register": HAMI}, 0.2),
         (
             "hami",
@@ -429,10 +432,10 @@ HAMI_JSON = '[{"id":"GPU-a","count":10,"devmem":40960,"devcore":100,"type":"A100
         ),
     ],
 )
-def test_a_share_of_memory_is_a_part_of_the_card(
+def test_share_of_memory_in_mebibytes(
     sharing: str, vendor: str, asked: dict[str, int], node_says: dict[str, str], expected: float | None
 ) -> None:
-    """Of HAMi, Volcano and other vendors, by label or annotation; unknown, and never a whole card, where none says it."""
+    """HAMi, Volcano and other vendors, by label or annotation; without one it is unknown, and never a whole card."""
     weights = sharing_weights(sharing, vendor)
     obj: Object = {"metadata": {"name": "n", "labels": node_says, "annotations": node_says}, "status": {}}
     found = weights.held_gpus(
@@ -451,7 +454,7 @@ def sharing_weights(sharing: str, vendor: str = "") -> GpuWeights:
 
 
 class HamiNode:
-    """A node of one card that HAMi divides, as it is followed."""
+    """A node with one card that HAMi divides, and its intervals."""
 
     def __init__(self, memory: str = "") -> None:
         weights = sharing_weights("hami")
@@ -480,7 +483,7 @@ class HamiNode:
         self.intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", facts.name, facts.uid)), T0 + moment)
 
     def ledger(self, seconds: float) -> tuple[float, float, float]:
-        """GPU-seconds that were held, free and unsized in the first so many seconds; the ledger closes."""
+        """Return the held, free and unsized GPU-seconds of the first `seconds` seconds; the ledger must balance."""
         changes = self.intervals.take()
         rolled = roll_up(int(T0), seconds, changes.holdings, changes.capacities, [], 15)
         assert discrepancies(rolled) == []
@@ -496,8 +499,8 @@ def test_ten_shares_are_one_card() -> None:
     assert node.ledger(100) == pytest.approx((90, 10, 0))
 
 
-def test_a_share_of_unknown_size_is_neither_held_nor_free() -> None:
-    """Until the node says how large its cards are, or the pod ends."""
+def test_share_of_unknown_size_is_neither_held_nor_free() -> None:
+    """Until the node reports the memory of its cards, or the pod ends."""
     node = HamiNode()
     node.put_pod(1, 8192, 10)
     assert [facts.name for facts in node.intervals.unsized_pods()] == ["p1"]
@@ -511,10 +514,10 @@ def test_a_share_of_unknown_size_is_neither_held_nor_free() -> None:
     assert ended.ledger(100) == pytest.approx((0, 70, 30))
     labelled.put_node("81920", 40)
     held, free, unsized = labelled.ledger(100)
-    assert (held, free, unsized) == pytest.approx((9, 10 + 54, 27)), "what it held before is known as well"
+    assert (held, free, unsized) == pytest.approx((9, 10 + 54, 27)), "its earlier holding gets a size, too"
 
 
-def test_shares_that_add_up_beyond_the_card_are_unknown() -> None:
+def test_share_beyond_the_card_has_an_unknown_size() -> None:
     node = HamiNode("81920")
     node.put_pod(1, 49152, 10)
     node.put_pod(2, 49152, 20)
@@ -526,7 +529,7 @@ def test_shares_that_add_up_beyond_the_card_are_unknown() -> None:
     assert unsized == pytest.approx(0.4 * 40)
 
 
-def test_after_a_restart_an_unsized_node_is_not_free() -> None:
+def test_unsized_node_is_not_free_after_a_restart() -> None:
     node = HamiNode()
     node.put_pod(1, 8192, 10)
     [capacity] = node.intervals.open_capacities()
@@ -540,7 +543,7 @@ def test_after_a_restart_an_unsized_node_is_not_free() -> None:
     assert again.intervals.take().capacities == []
 
 
-def test_a_node_that_shares_with_hami_has_its_cards() -> None:
+def test_hami_node_counts_its_cards() -> None:
     from gpuctl.language.platform_document import PlatformDocument
 
     weights = GpuWeights(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}})))
@@ -553,10 +556,10 @@ def test_a_node_that_shares_with_hami_has_its_cards() -> None:
     assert weights.node_gpus({**obj, "status": {"allocatable": {"nvidia.com/gpu": "0"}}}, "allocatable") == 0
 
 
-def test_a_card_that_fails_is_there_while_it_is_held() -> None:
-    """Or the rate would pass 100 percent: the plugin of a node starts again, and says for a moment that it has none."""
-    intervals = begun()
-    put(intervals, pod(container(3)), 10)
+def test_failed_card_counts_while_it_is_held() -> None:
+    """Otherwise the rate would exceed 100 percent: a device plugin that restarts briefly reports no cards."""
+    intervals = intervals_of_one_node()
+    changed_holdings(intervals, pod(container(3)), 10)
     intervals.put_node(node(allocatable={"nvidia.com/gpu": "0"}, written=T0 + 20), T0 + 21)
     assert [item.gpus for item in intervals.open_capacities()] == [3]
     intervals.drop_pod("u1", T0 + 40)
@@ -565,10 +568,10 @@ def test_a_card_that_fails_is_there_while_it_is_held() -> None:
     assert [(item.gpus, item.end) for item in whole] == [(8, T0 + 20), (3, T0 + 40)]
 
 
-def test_a_node_that_goes_takes_what_is_held_with_it() -> None:
-    """And when it comes back with its pods, they hold again: never more than there is."""
-    intervals = begun()
-    put(intervals, pod(containerStatuses=[runs(5)]), 10)
+def test_deleted_node_ends_its_holdings() -> None:
+    """If it comes back with its pods, they hold GPUs again, never more than the node has."""
+    intervals = intervals_of_one_node()
+    changed_holdings(intervals, pod(containerStatuses=[runs(5)]), 10)
     intervals.drop_node("n1", T0 + 50)
     changes = intervals.take()
     assert [(item.end, item.ending) for item in changes.holdings] == [(T0 + 50, EndReason.DELETED)]
@@ -579,7 +582,7 @@ def test_a_node_that_goes_takes_what_is_held_with_it() -> None:
     assert [(item.start, item.end) for item in changes.capacities] == [(T0 + 70, None)]
 
 
-def test_a_node_s_states() -> None:
+def test_capacity_states_of_a_node() -> None:
     cases = {
         CapacityState.READY: node(),
         CapacityState.CORDONED: node(spec={"unschedulable": True}, ready="False"),
@@ -588,7 +591,7 @@ def test_a_node_s_states() -> None:
     assert {state: item.state for state, item in cases.items()} == {state: state for state in cases}
 
 
-def test_times_of_the_api() -> None:
+def test_seconds_of_api_timestamps() -> None:
     assert seconds("2024-06-01T10:00:00Z") == T0
     assert seconds("2024-06-01T10:00:00.250000Z") == T0 + 0.25
     assert [seconds(value) for value in (None, "", "yesterday", 7)] == [None] * 4
