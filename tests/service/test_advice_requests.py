@@ -80,8 +80,8 @@ def test_name_conflict_with_another_kind_names_the_delete_request(served: Served
     plan = submit(served, at(place, training("a")), 200, "/plan")
     assert advised({"errors": plan["errors"]}) == (method, path)
     served.call(method, path)
-    place.until(lambda: not place.exists("Deployment", "a"), "its end")
-    place.until(lambda: not place.pods("a"), "the end of its pods")
+    place.until(lambda: not place.exists("Deployment", "a"), "the Deployment to be deleted")
+    place.until(lambda: not place.pods("a"), "its pods to be deleted")
     submit(served, at(place, training("a")), 201)
 
 
@@ -116,7 +116,7 @@ def test_foreign_object_error_advises_renaming_the_job(remote: Remote) -> None:
 
 
 def test_missing_namespace_error_names_create_namespace(remote: Remote) -> None:
-    """A REST client names the namespace in the document; a command line without a kubeconfig has `--create-namespace`."""
+    """A REST client names the namespace in the document; the command line has `--create-namespace`."""
     remote.login()
     place, name = remote.place, f"{remote.place.namespace}-new"
     path = place.file(training("a"))

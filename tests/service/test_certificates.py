@@ -26,7 +26,7 @@ def trusting(pair: Pair) -> ssl.SSLContext:
 
 
 def mount_pair(pair: Pair, directory: Path) -> None:
-    """Put a certificate and key where a Secret would be mounted: atomically, behind a symbolic link, as kubelet does."""
+    """Put a certificate and key where a Secret would be mounted: behind a symbolic link, atomically, as kubelet does."""
     version = directory / f"..{pair.certificate.stem}"
     version.mkdir(parents=True)
     shutil.copy(pair.certificate, version / "tls.crt")

@@ -78,7 +78,7 @@ def test_bindings_of_the_operations_guide_let_a_group_run_jobs(own: Served, seed
     try:
         job = training("by-the-guide", job={"namespace": "team-a", "priority": "low"})
         seed_place.until(
-            lambda: own.client("member").post("/jobs", json=sent(job)).status_code == 201, "the bindings to count"
+            lambda: own.client("member").post("/jobs", json=sent(job)).status_code == 201, "the bindings to take effect"
         )
         own.until("/jobs", lambda value: "by-the-guide" in [item["name"] for item in value["items"]], "member")
         assert own.get("/pools", "member")["total"] > 0

@@ -43,7 +43,7 @@ def test_config_map_holds_valid_settings(plane: ControlPlane, flavour: str) -> N
             # Jobs without a namespace must not be created in the namespace of the service.
             assert found.namespace == "default"
             return
-    pytest.fail("there are no settings")
+    pytest.fail("no ConfigMap with settings")
 
 
 def test_pod_security_context_is_restricted(plane: ControlPlane) -> None:
@@ -99,7 +99,7 @@ def test_probes_ports_and_selectors_match(plane: ControlPlane, served: Served, f
 
 
 def test_shipped_scrape_config_scrapes_the_service(served: Served, tmp_path: Path) -> None:
-    """A real Prometheus with the configuration of deploy/service/monitoring, except for the address and the token path."""
+    """A real Prometheus with the configuration of deploy/service/monitoring, except the address and the token path."""
     (shipped,) = yaml.safe_load((DEPLOY / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
     token = tmp_path / "token"
     token.write_text(served.tokens["viktor"])

@@ -101,7 +101,7 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
     served.until_running("chat", place.namespace)
     served.call("POST", "/jobs/still/pause", params={"namespace": place.namespace})
     served.until("/jobs/over", lambda value: value["status"] == "succeeded", namespace=place.namespace)
-    place.until(lambda: not place.pods("still"), "the end of the paused pods")
+    place.until(lambda: not place.pods("still"), "the paused pods to be deleted")
     yield place
     served.call("DELETE", f"/pools/{PROJECT}", params={"confirm": "true"})
     served.call("DELETE", f"/quotas/{place.namespace}", params={"confirm": "true"})
@@ -195,7 +195,7 @@ def test_answers_contain_the_notes_of_the_plan(served: Served, place: Place) -> 
         answer = served.client().post("/jobs", json=request).json()
         assert [note for note in answer["notes"] if meant in note], answer
     served.call("DELETE", "/jobs/typo", params={"namespace": place.namespace})
-    place.until(lambda: not place.exists("Job", "typo"), "its end")
+    place.until(lambda: not place.exists("Job", "typo"), "the job to be deleted")
     batch = {"yamlContents": [text_of(job, namespace=place.namespace)]}
     for status, request in ((200, {**batch, "dryRun": True}), (201, batch)):
         (item,) = served.call("POST", "/jobs/batch", status=status, json=request)["success"]

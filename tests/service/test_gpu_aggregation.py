@@ -903,7 +903,7 @@ OF_A_CLUSTER = [
 
 @pytest.mark.parametrize(("path", "query"), OF_A_CLUSTER)
 def test_another_cluster_needs_an_unlimited_token(usage: Served, path: str, query: dict[str, Any]) -> None:
-    """The namespaces and pools of a token are those of the service's own cluster, not those of the same name elsewhere."""
+    """A token names namespaces and pools of the own cluster, not those of the same name in other clusters."""
     for name in ("anna", "twice", "nora", "pooled", "both"):
         text = refused(usage, path, name, status=403, cluster="prod-cluster", **query)
         # The same error as for a cluster that does not exist.

@@ -183,7 +183,7 @@ def programs(language: str) -> list[Block]:
 
 @contextmanager
 def finishing(served: Served, plane: ControlPlane, *jobs: str) -> Iterator[None]:
-    """While the block runs, let each of these jobs print a line and succeed as soon as it runs; delete them afterwards."""
+    """While the block runs, let each job print a line and succeed as soon as it runs; delete the jobs afterwards."""
     over = threading.Event()
 
     def work() -> None:

@@ -128,7 +128,7 @@ def test_refusal_by_the_api_server_is_a_conflict(served: Served, place: Place) -
             "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
         }
     )
-    place.until(lambda: place.get("ResourceQuota", "small").get("status", {}).get("hard"), "the quota to count")
+    place.until(lambda: place.get("ResourceQuota", "small").get("status", {}).get("hard"), "the quota to be in effect")
     for given in ({}, {"dryRun": True}):
         body = sent(training("a", resources={"gpu": 2}), namespace=place.namespace, **given)
         refused = served.call("POST", "/jobs", status=409, json=body)
@@ -324,7 +324,7 @@ def test_idempotency_key_returns_the_created_jobs(served: Served, place: Place) 
     assert served.call("POST", "/jobs", status=201, json=body, headers=key) == made
     # A deleted job is created again, and an existing one stays.
     served.call("DELETE", f"/jobs/{made['jobs'][1]['jobId']}")
-    place.until(lambda: not place.exists("Job", "b"), "the job to go")
+    place.until(lambda: not place.exists("Job", "b"), "the job to be deleted")
     again = served.call("POST", "/jobs", status=201, json=body, headers=key)
     assert again["jobId"] == made["jobId"]
     assert again["jobs"][1]["jobId"] != made["jobs"][1]["jobId"]
@@ -412,7 +412,7 @@ def test_deleted_job_and_its_objects_disappear(served: Served, place: Place) -> 
         "status": "terminating",
         "message": f"inference/a in {place.namespace} is being deleted; its pods end within their grace period",
     }
-    place.until(lambda: not place.names(), "everything of the job to go")
+    place.until(lambda: not place.names(), "all objects of the job to be deleted")
     served.until("/jobs", lambda value: value["total"] == 0, namespace=place.namespace)
     assert served.call("DELETE", f"/jobs/{made['jobId']}", status=404)["error"] == "NotFound"
 
@@ -426,7 +426,7 @@ def test_deletion_returns_before_the_pods_end(served: Served, place: Place) -> N
     assert served.call("DELETE", path)["status"] == "terminating"
     assert place.get("Job", "slow")["metadata"]["deletionTimestamp"]
     assert served.call("DELETE", path, params={"force": "true"})["status"] == "terminating"
-    place.until(lambda: not place.exists("Job", "slow"), "the job to go")
+    place.until(lambda: not place.exists("Job", "slow"), "the job to be deleted")
     assert served.call("DELETE", path, status=400, params={"force": "perhaps"})["error"] == "InvalidRequest"
 
 
@@ -441,7 +441,7 @@ def test_job_is_paused_and_resumed(served: Served, place: Place, make: Any) -> N
         "status": "paused",
         "message": f"{title} is paused; its pod ends, which frees the GPUs and removes the logs",
     }
-    place.until(lambda: not place.pods("a"), "the pods to go")
+    place.until(lambda: not place.pods("a"), "the pods to be deleted")
     assert served.call("POST", f"{path}/pause")["message"] == f"{title} is paused already"
     resumed = served.call("POST", f"{path}/resume")
     assert (resumed["jobId"], resumed["status"]) == (made["jobId"], "resumed")
@@ -473,7 +473,7 @@ def test_ended_training_is_rerun_with_a_new_id(served: Served, place: Place) -> 
         # The service may list the pods of a job before the job itself.
         return None if "not seen yet" in answer["message"] else answer
 
-    assert place.until(answered, "b to be seen")["error"] == "NotRerunnable"
+    assert place.until(answered, "the service to list b")["error"] == "NotRerunnable"
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_finished_training_runs_again_only_after_confirmation(served: Served, pl
 
     brief = sent(training("b", job={**ends, "ttl": "1s"}))
     served.call("POST", "/jobs", status=201, json=brief)
-    place.until(lambda: not place.exists("Job", "b"), "the ttl")
+    place.until(lambda: not place.exists("Job", "b"), "the ttl to delete the job")
     (kept,) = [step for step in served.call("POST", "/plan", json=brief)["steps"] if step["kind"] == "Job"]
     assert kept["action"] == "unchanged"
     assert kept["reason"].startswith("kept: applied on ")

@@ -101,7 +101,7 @@ def test_description_follows_changes_and_deletion(served: Served, place: Place) 
 
 
 def test_id_takes_precedence_over_an_equal_name(served: Served, place: Place) -> None:
-    """A name that looks like another job's id means the job with that id; an invisible job does not exist for the user."""
+    """A name that looks like another job's id means the job with that id; invisible jobs do not exist for the user."""
     place.apply(compute("web"))
     identity = job_of(served, place, "web")["jobId"]
     place.apply(compute(identity))
@@ -123,7 +123,7 @@ def test_why_and_timeline_equal_those_of_the_command_line(served: Served, place:
         inference("fine"),
     )
     place.running("fine")
-    place.until(lambda: "fail" in place.gpuctl("get", "jobs", "--jobs", "-o", "json").out.lower(), "the crash")
+    place.until(lambda: "fail" in place.gpuctl("get", "jobs", "--jobs", "-o", "json").out.lower(), "the job to fail")
     for name in ("stuck", "crashed", "fine"):
         identity = job_of(served, place, name)["jobId"]
 
@@ -169,7 +169,7 @@ def test_waits_over_the_limit_get_429(served: Served, place: Place) -> None:
         tried.append(wait(0))
         return tried[-1].status_code == 429
 
-    place.until(refused, "the places to be taken", 50)
+    place.until(refused, "all slots to be occupied", 50)
     assert tried[-1].json() == {
         "error": "TooManyRequests",
         "message": "16 requests wait for jobs, which is the limit; try again in a moment",
@@ -190,7 +190,7 @@ def test_wait_for_one_job_equals_that_of_the_command_line(served: Served, place:
     for name in ("chat", "done", "stuck"):
         job_of(served, place, name)
     place.until(
-        lambda: "Insufficient" in place.kubectl("get", "pods", "-l", "app=stuck", "-o", "yaml"), "the scheduler's word"
+        lambda: "Insufficient" in place.kubectl("get", "pods", "-l", "app=stuck", "-o", "yaml"), "the scheduling event"
     )
     for name, condition in (("chat", "ready"), ("done", "done"), ("chat", "running")):
         body = {"condition": condition, "timeout": 50}
@@ -230,7 +230,7 @@ def test_wait_for_several_jobs_returns_the_decided_ones(served: Served, place: P
     def of(answer: dict[str, Any]) -> list[tuple[int, str]]:
         return [(item["index"], item["outcome"]) for item in answer["items"]]
 
-    place.until(lambda: place.get("Job", "end")["status"].get("succeeded"), "its end")
+    place.until(lambda: place.get("Job", "end")["status"].get("succeeded"), "the job to end")
     names = [{"job": name, **here} for name in ("stuck", "nobody", "end", "chat", "end")]
     answer = wait("done", *names)
     assert of(answer) == [(1, "gone"), (2, "met"), (3, "never"), (4, "met")]
@@ -271,7 +271,7 @@ def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> No
         answers.append(served.call("POST", "/fit", json=body, params=here))
         return bool(answers[-1]["jobs"] == place.gpuctl("fit", "-f", text, "-o", "json", code=1).value["jobs"])
 
-    place.until(alike, "both to say the same")
+    place.until(alike, "both answers to be equal")
     found = answers[-1]
     assert {item["verdict"] for item in found["jobs"]} >= {"fits", "never"}
     theirs = served.call("POST", "/fit", "anna", json=body)
@@ -279,7 +279,7 @@ def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> No
     assert [item["verdict"] for item in theirs["jobs"]] == [item["verdict"] for item in found["jobs"]]
     assert place.namespace not in told
     assert "holder" not in told
-    assert "(others)" in told, "what holds the GPUs counts"
+    assert "(others)" in told, "GPUs held by hidden jobs count"
     assert "hidden" not in told
     assert served.call("POST", "/fit", "anna", json=body, params=here, status=403)["error"] == "Forbidden"
     suggesting = {**here, "suggest": "true"}

@@ -1,4 +1,4 @@
-"""The jobId of REST on the command line, with a kubeconfig and through the service; a pod's name is `pod` everywhere."""
+"""The jobId of REST on the command line, with a kubeconfig and with the service; a pod's name is `pod` everywhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_commands_accept_a_job_id(remote: Remote, way: str) -> None:
     assert "resumed" in run("resume", service)
     assert "no job or pod" in run("logs", f"{identity[:-1]}{'1' if identity[-1] == '0' else '0'}", code=1)
     assert "own-a" in run("delete", "job", identity, "--yes")
-    place.until(lambda: not place.exists("Job", "own-a"), "its end")
+    place.until(lambda: not place.exists("Job", "own-a"), "the job to be deleted")
     place.apply(training("own-a", job=outcome("complete")))
     for words in (("describe", "job"), ("why",), ("delete", "job", "--yes"), ("pause",), ("rerun", "--yes")):
         assert "there is no job" in run(*words, identity, code=1), words

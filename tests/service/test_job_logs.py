@@ -124,7 +124,7 @@ def test_event_stream_contains_all_lines(served: Served, place: Place) -> None:
 def test_empty_log_is_answered_with_its_reason(served: Served, place: Place) -> None:
     """The job exists, so the answer is not 404; the reason of the empty log is that of the command line."""
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
-    place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
+    place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image pull to fail")
     value = served.until(
         "/jobs/train/logs", lambda value: "ImagePullBackOff" in json.dumps(value), namespace=place.namespace
     )
@@ -203,5 +203,7 @@ def test_log_of_the_previous_container_is_returned(served: Served, place: Place)
     place.plane.write_log(place.namespace, pod, "now\n")
     own = job_id(served, place, "serve")
     place.plane.annotate(place.namespace, pod, outcome="crash", exit_code="3")
-    place.until(lambda: "before" in place.gpuctl("logs", "serve", "--previous", code=None).out, "the restart")
+    place.until(
+        lambda: "before" in place.gpuctl("logs", "serve", "--previous", code=None).out, "the container to restart"
+    )
     served.until(f"/jobs/{own}/logs", lambda value: value["logs"] == ["before"], previous="true")

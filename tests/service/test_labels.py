@@ -117,7 +117,7 @@ def test_all_labels_of_a_node_equal_those_of_the_command_line(served: Served, se
     assert value == seed_place.anywhere("get", "labels", "node-1", "-o", "json").value
     absent = served.get("/nodes/none/labels", status=404)
     assert (absent["error"], absent["message"]) == ("NodeNotFound", "there is no node none")
-    assert put(served, "none", RACK, "x", status=404) == absent, "names are in `hint`, whatever was asked"
+    assert put(served, "none", RACK, "x", status=404) == absent, "suggestions are in `hint` of every answer"
 
 
 def test_label_times_ignore_changes_of_other_labels(served: Served, spares: None, seed_place: Place) -> None:
@@ -125,7 +125,7 @@ def test_label_times_ignore_changes_of_other_labels(served: Served, spares: None
     seed_place.api.call("PATCH", "/api/v1/nodes/spare-1?fieldManager=one", _labels({"when": "a"}), MERGE)
     first = served.until("/nodes/spare-1/labels/when", lambda value: True)["label"]
     assert first["createdAt"] == first["lastUpdatedAt"]
-    seed_place.until(lambda: _later(seed_place, first["createdAt"]), "another second")
+    seed_place.until(lambda: _later(seed_place, first["createdAt"]), "the API server's clock to advance")
     seed_place.api.call("PATCH", "/api/v1/nodes/spare-1?fieldManager=two", _labels({"other": "b"}), MERGE)
     other = served.until("/nodes/spare-1/labels/other", lambda value: True)["label"]
     assert served.get("/nodes/spare-1/labels/when")["label"] == first
@@ -273,7 +273,7 @@ def test_pool_label_updates_the_pool_definition(served: Served, spares: None, se
     served.call("DELETE", f"/nodes/spare-3/labels/{POOL_LABEL}")
     assert defined() == ["spare-1"]
     value = served.get("/pools/spares")
-    assert (value["nodes"], value["missingNodes"]) == (["spare-1"], []), "the definition was waited for as well"
+    assert (value["nodes"], value["missingNodes"]) == (["spare-1"], []), "the answer waits for the definition too"
     undefined = put(served, "spare-3", POOL_LABEL, "nobody-s")
     assert undefined["notes"] == ["pool nobody-s has no definition, only nodes; `POST /pools` gives it one"]
 
@@ -331,7 +331,7 @@ def test_batch_of_maximum_size_reports_missing_nodes(served: Served, spares: Non
     body = {"nodeNames": ["spare-1", *(f"none-{number}" for number in range(499))], "key": "a", "value": "x"}
     value = served.call("POST", "/nodes/labels/batch", json=body)
     assert (value["success"], len(value["failed"])) == (["spare-1"], 499)
-    assert value["failed"][0]["message"] == "there is no node none-0", "none is suggested for so many"
+    assert value["failed"][0]["message"] == "there is no node none-0", "no suggestions for so many nodes"
     value = served.call("POST", "/nodes/labels/batch", json={**body, "nodeNames": ["none-1", "none-1"]})
     assert (value["success"], [item["nodeName"] for item in value["failed"]]) == ([], ["none-1"])
 
@@ -455,7 +455,7 @@ def test_every_label_write_is_in_the_audit_log(served: Served, spares: None, see
         found = (json.loads(line) for line in list(served.log) if '"audit"' in line)
         return [line for line in found if "label/audited" in line["objects"]]
 
-    seed_place.until(lambda: len(written()) == 8, "the lines of the audit")
+    seed_place.until(lambda: len(written()) == 8, "the audit entries")
     begun = [line["objects"] for line in written() if line["result"] == "begun"]
     assert begun == [["node/spare-1", "label/audited"]] * 3 + [["label/audited", "node/spare-2", "node/none"]]
     lines = [line for line in written() if line["result"] != "begun"]

@@ -317,7 +317,7 @@ def test_log_of_a_replacement_pod_is_followed(served: Served, place: Place) -> N
         assert next_lines(socket, 1) == ["old"]
         assert next_lines(one, 1) == ["old"]
         place.kubectl("delete", "pod", old)
-        place.until(lambda: set(place.pods("serve")) - {old}, "another pod")
+        place.until(lambda: set(place.pods("serve")) - {old}, "the replacement pod")
         [new] = set(place.pods("serve")) - {old}
         lines = [f"new {number}" for number in range(2000)]
         place.plane.write_log(place.namespace, new, "".join(f"{line}\n" for line in lines))
@@ -364,7 +364,7 @@ def test_new_pod_of_the_same_name_is_followed(served: Served, place: Place) -> N
         for _ in range(3):
             old = place.get("Pod", "note-0")["metadata"]["uid"]
             place.kubectl("delete", "pod", "note-0")
-            place.until(lambda old=old: place.pods("note").get("note-0") not in (None, old), "another pod")
+            place.until(lambda old=old: place.pods("note").get("note-0") not in (None, old), "the replacement pod")
             place.running("note")
             assert next_lines(socket, 50) == lines
         place.plane.write_log(place.namespace, "note-0", "last\n")

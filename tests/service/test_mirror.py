@@ -134,15 +134,13 @@ def test_pod_with_ten_thousand_labels_is_listed(place: Place, served: Served) ->
     assert served.get("/jobs/many", namespace=place.namespace)["pods"][0]["pod"] == found["jobId"]
 
 
-def test_revoked_rights_are_reported_until_restored(
-    proxied_service: Served, proxy: Proxy, place: Place
-) -> None:
+def test_revoked_rights_are_reported_until_restored(proxied_service: Served, proxy: Proxy, place: Place) -> None:
     """`/readyz` names the resource that cannot be read; others are updated; afterwards nothing is missing."""
     place.apply(inference("before"))
     proxied_service.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     proxy.reset(on(SERVICES, refuse(403, "Forbidden", "services is forbidden: User cannot list resource services")))
     proxy.cut()
-    place.until(lambda: not ready(proxied_service)["ready"], "the service to say so")
+    place.until(lambda: not ready(proxied_service)["ready"], "the service to be not ready")
     assert "services" in ready(proxied_service)["problem"]
     place.apply(inference("after"))
     proxied_service.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
@@ -170,7 +168,7 @@ def test_unreadable_device_classes_do_not_block_readiness(
         assert own.get("/nodes")["total"] >= 0
         asked = [item for item in proxy.records if item.request.path.endswith("/deviceclasses")]
         lists = [item for item in asked if "watch" not in item.request.query]
-        assert (len(lists) > 1) == is_asked, "by a request, too"
+        assert (len(lists) > 1) == is_asked, "requests list device classes again, unless the kind does not exist"
 
 
 @pytest.mark.slow
@@ -214,7 +212,7 @@ def test_requests_are_answered_while_the_api_server_is_down(
         proxy.cut()
         old = set(place.pods("stays"))
         place.kubectl("delete", "pod", "-l", "app=stays", "--force", "--grace-period=0")
-        pods = place.until(lambda: set(place.pods("stays")) - old, "another pod")
+        pods = place.until(lambda: set(place.pods("stays")) - old, "the replacement pod")
         proxy.reset(None)
         proxied_service.until(
             "/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace
@@ -228,14 +226,16 @@ def test_requests_are_answered_while_the_api_server_is_down(
 
 
 GARBAGE: dict[str, Callable[[Exchange], None]] = {
-    "a page": html(200),
-    "no json": respond(200, b"\x00\xff not JSON", "application/json"),
-    "other json": respond(200, b"[1, 2]", "application/json"),
-    "no list": respond(200, b'{"kind": "PodList", "items": {"a": 1}}', "application/json"),
-    "no objects": respond(200, b'{"metadata": {"resourceVersion": "1"}, "items": [7, null]}', "application/json"),
-    "no version": respond(200, b'{"metadata": {}, "items": []}', "application/json"),
-    "half": truncate(framed=True),
-    "an error": respond(500, b"<html>", "text/html"),
+    "HTML page": html(200),
+    "invalid JSON": respond(200, b"\x00\xff not JSON", "application/json"),
+    "JSON array": respond(200, b"[1, 2]", "application/json"),
+    "items is not a list": respond(200, b'{"kind": "PodList", "items": {"a": 1}}', "application/json"),
+    "items are not objects": respond(
+        200, b'{"metadata": {"resourceVersion": "1"}, "items": [7, null]}', "application/json"
+    ),
+    "no resourceVersion": respond(200, b'{"metadata": {}, "items": []}', "application/json"),
+    "truncated": truncate(framed=True),
+    "status 500": respond(500, b"<html>", "text/html"),
 }
 
 
@@ -254,7 +254,7 @@ def test_invalid_api_answers_keep_the_known_state(
     proxy.reset(on(lambda request: request.method == "GET", GARBAGE[what]))
     proxy.cut()
     count = len(proxy.records)
-    place.until(lambda: len(proxy.records) > count + 25, "the service to have tried")
+    place.until(lambda: len(proxy.records) > count + 25, "the service to retry")
     assert set(proxied_service.get("/jobs/stays", namespace=place.namespace)["k8sResources"]["pods"]) == pods
     assert httpx.get(f"{proxied_service.url}/healthz", timeout=30).status_code == 200
     place.apply(inference("comes"))
@@ -326,7 +326,7 @@ def test_shutdown_answers_waiting_requests_at_once(plane: ControlPlane, place: P
 
         thread = threading.Thread(target=wait)
         thread.start()
-        place.until(watches, "its watches")
+        place.until(watches, "the watches of the waiting request")
         running.process.terminate()
         thread.join(50)
         assert not thread.is_alive()

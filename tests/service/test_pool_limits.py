@@ -183,7 +183,7 @@ BY_NAME: dict[str, Ask] = {
         "/jobs/wait",
         {"json": {"jobs": [{"job": name, "namespace": SPACE}], "condition": "running", "timeout": 0}},
     ),
-    "change": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, POOL))}),
+    "update": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, POOL))}),
     "delete": at("DELETE", "/jobs/{}"),
     "pause": at("POST", "/jobs/{}/pause"),
     "resume": at("POST", "/jobs/{}/resume"),

@@ -66,7 +66,7 @@ def test_client_covers_the_life_of_a_job(client: Client, place: Place) -> None:
     changed = client.update_job(made.job_id, in_namespace(place, training("a", environment=image("v2"))), dry_run=True)
     assert (changed.status, changed.plan.summary["replace"]) == ("validated", 1)
     assert client.delete_job(made.job_id, force=True).status == "terminating"
-    place.until(lambda: "Job/a" not in place.names(), "the job goes")
+    place.until(lambda: "Job/a" not in place.names(), "the job to be deleted")
 
 
 def test_client_iterates_over_pages(client: Client, place: Place) -> None:

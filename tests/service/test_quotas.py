@@ -44,7 +44,7 @@ def quotas(
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "namespace": "elon-musk"}, "spec": spec}
     if place.api.get("Pod", "elon-musk", "held") is None:
         plane.create(pod)
-    place.until(lambda: _is_usage_counted(place), "the quota to be counted")
+    place.until(lambda: _is_usage_counted(place), "the usage of the quotas")
     served.until("/quotas", lambda value: value == _listed(place))
     return place
 

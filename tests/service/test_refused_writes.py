@@ -57,7 +57,8 @@ def test_admission_policy_rejects_create_and_update(served: Served, place: Place
     """The answer contains the policy's message, and the old job is not touched."""
     body = sent(training("a", environment=image("v2")), namespace=place.namespace)
     place.until(
-        lambda: served.client().post("/jobs", json={**body, "dryRun": True}).status_code == 409, "the policy to hold"
+        lambda: served.client().post("/jobs", json={**body, "dryRun": True}).status_code == 409,
+        "the policy to take effect",
     )
     refused = served.call("POST", "/jobs", status=409, json=body)
     assert refused["error"] == "Refused"

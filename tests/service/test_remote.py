@@ -239,7 +239,7 @@ def test_commands_of_the_service_guide_work(remote: Remote, tmp_path: Path, monk
 
 
 class OtherServer:
-    """A server other than the service: returns its answers in order, the last one repeatedly, and records the requests."""
+    """A server other than the service: returns its answers in order, repeats the last one, records the requests."""
 
     def __init__(self, answers: list[tuple[int, dict[str, str], bytes]]) -> None:
         self.heard: list[str] = []

@@ -347,7 +347,7 @@ def test_logs_follow_replacement_pods(remote: Remote) -> None:
     command.until(b"old\n")
     other.until(b"old\n")
     place.kubectl("delete", "pod", old)
-    place.until(lambda: set(place.pods("b")) - {old}, "another pod")
+    place.until(lambda: set(place.pods("b")) - {old}, "the replacement pod")
     [new] = set(place.pods("b")) - {old}
     place.plane.write_log(place.namespace, new, "new 1\nnew 2\n")
     command.until(b"new 2\n")
@@ -465,7 +465,7 @@ def test_apply_wait_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     near = place.gpuctl("apply", "-f", place.file(training("near"), name="near.yaml"), "--wait")
     far = remote.typed("apply", "-f", place.file(training("far"), name="far.yaml"), "--wait", *here)
     assert (_same_but_job_name(near.out, far.out), far.err) == (True, near.err)
-    place.until(lambda: place.get("Job", "far")["status"].get("ready") == 1, "the Job to know it")
+    place.until(lambda: place.get("Job", "far")["status"].get("ready") == 1, "the Job's status to count the ready pod")
     for name in ("near", "far"):
         large = training(f"{name}-large")
         large["resources"]["gpu"] = 65

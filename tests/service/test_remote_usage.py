@@ -110,7 +110,7 @@ def _check_tables(world: World) -> None:
         page = world.near("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
         near = world.near("report", "--month", "2026-10", "-o", output).out
         far = world.far("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
-        assert _without_time(page) == _without_time(far), "the prices are those of the platform that is at hand"
+        assert _without_time(page) == _without_time(far), "prices come from the local platform document"
         assert page != near
         chinese = ("report", "--month", "2026-10", "-o", output, "--language", "zh")
         pages = [re.sub(r"\d\d:\d\d（UTC）", "", asks(*chinese).out) for asks in (world.near, world.far)]

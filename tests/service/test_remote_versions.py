@@ -1,4 +1,4 @@
-"""A command line and a service of different versions: unknown fields are ignored, and optional fields may be missing."""
+"""A command line and a service of different versions: unknown fields are ignored, optional fields may be missing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_answers_of_a_newer_service_are_accepted(remote: Remote) -> None:
     [pod] = place.pods("done")
     place.plane.write_log(place.namespace, pod, "line\n")
     place.plane.annotate(place.namespace, pod, outcome="complete")
-    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "its end")
+    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "the job to end")
     here = ("-n", place.namespace)
     same, new = place.file(training("a"), name="same.yaml"), place.file(training("b"), name="new.yaml")
     changed = place.file(training("a", environment=image("v2")), name="changed.yaml")

@@ -54,7 +54,7 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the previous commit's package; skipped if that commit is missing or uses the private protocol."""
+    """The directory of the previous commit's package; skipped if that commit is missing or has the private protocol."""
     if _git("rev-parse", "--verify", "HEAD^").returncode:
         pytest.skip("left out: this clone does not have the previous commit (`git fetch --deepen=1`)")
     if _git("cat-file", "-e", f"HEAD^:{_PRIVATE_PROTOCOL}").returncode == 0:

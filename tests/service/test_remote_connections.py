@@ -59,7 +59,7 @@ def test_wait_survives_interruptions(remote: Remote, breakable_connection: CutWa
     watched.until(b"Running")
     breakable_connection.close()
     place.plane.annotate(place.namespace, pod, outcome="complete")
-    place.until(lambda: place.get("Job", "a")["status"].get("succeeded"), "its end")
+    place.until(lambda: place.get("Job", "a")["status"].get("succeeded"), "the job to end")
     assert command.process.poll() is None
     breakable_connection.reopen()
     assert (command.end(), command.out, command.err) == (0, b"training/a is done\n", b"")

@@ -48,7 +48,7 @@ def proxy(plane: ControlPlane) -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def proxied_service(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service that reaches its cluster through the proxy, and jobs of another namespace that hold all GPUs of a pool."""
+    """A service that reaches its cluster through the proxy, and foreign jobs that hold all GPUs of a pool."""
     directory = tmp_path_factory.mktemp("inferred")
     fresh_namespaces(plane, OWN, FOREIGN)
     for number, pool in enumerate((POOL, POOL, OTHER_POOL)):
@@ -67,7 +67,7 @@ def proxied_service(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.
 
 
 def _wait_until_quiet(proxy: Proxy) -> None:
-    """Wait until the service sends no more requests: it reads the progress of jobs from their logs in the background."""
+    """Wait until the service sends no more requests: it reads the progress of jobs from logs in the background."""
     end = time.monotonic() + 60
     while True:
         proxy.reset()
@@ -96,7 +96,7 @@ def documents(path: str, namespace: str = FOREIGN, **body: Any) -> Ask:
 LOGS_AS_EVENTS = {"params": {"follow": "true"}, "headers": {"Accept": "text/event-stream"}}
 JOBS: dict[str, Ask] = {
     "detail": at("GET", "/jobs/{}"),
-    "detail where it is": at("GET", "/jobs/{}", params={"namespace": FOREIGN}),
+    "detail in its namespace": at("GET", "/jobs/{}", params={"namespace": FOREIGN}),
     "why": at("GET", "/jobs/{}/why"),
     "details": at("GET", "/jobs/{}/details"),
     "pods": at("GET", "/pods?names={}"),
@@ -110,14 +110,14 @@ JOBS: dict[str, Ask] = {
     "logs of a pod": at("GET", "/jobs/{}-x/logs"),
     "followed logs": at("GET", "/jobs/{}/logs", **LOGS_AS_EVENTS),
     "metrics": at("GET", "/jobs/{}/metrics"),
-    "change": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, OWN))}),
+    "update": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, OWN))}),
     "delete": at("DELETE", "/jobs/{}"),
     "pause": at("POST", "/jobs/{}/pause"),
     "resume": at("POST", "/jobs/{}/resume"),
     "rerun": at("POST", "/jobs/{}/rerun"),
     "create": documents("/jobs"),
-    "try to create": documents("/jobs", dryRun=True),
-    "create one's own beside it": lambda name: (
+    "dry run of a creation": documents("/jobs", dryRun=True),
+    "create together with an own job": lambda name: (
         "POST",
         "/jobs",
         {"json": sent(job("mine-too", OWN), job(name, FOREIGN))},
@@ -127,7 +127,7 @@ JOBS: dict[str, Ask] = {
         "/jobs/batch",
         {"json": {"yamlContents": [text_of(job(name, FOREIGN))]}},
     ),
-    "create under a key": lambda name: (
+    "create with an idempotency key": lambda name: (
         "POST",
         "/jobs",
         {"json": sent(job(name, FOREIGN)), "headers": {"Idempotency-Key": "k"}},
@@ -139,7 +139,7 @@ OTHERS: dict[str, tuple[str, Ask, str, str]] = {
     "a quota": ("user", at("GET", "/quotas/{}"), FOREIGN, "absent"),
     "deletion of a quota": ("local", at("DELETE", "/quotas/{}"), FOREIGN, "absent"),
     "a namespace": ("user", at("GET", "/jobs?namespace={}"), FOREIGN, "absent"),
-    "what is left in a namespace": ("local", at("GET", "/recoveries?namespace={}"), FOREIGN, "absent"),
+    "recoveries of a namespace": ("local", at("GET", "/recoveries?namespace={}"), FOREIGN, "absent"),
     "a pool": ("user", at("GET", "/pools/{}"), OTHER_POOL, "absent-pool"),
     "nodes of a pool": ("user", at("GET", "/nodes?pool={}"), OTHER_POOL, "absent-pool"),
     "a node": ("user", at("GET", "/nodes/{}"), "inferred-2", "inferred-9"),
@@ -180,7 +180,7 @@ def test_foreign_job_is_indistinguishable_from_a_missing_one(proxy: Proxy, proxi
     assert there[0] in {201 if "batch" in case else 404, 403, *([200] if "gone" in case else [])}, there
     # A deleted job may run again: its history is read from the caller's own namespaces.
     elsewhere = [text for text in there[2] if case != "rerun" or f"/namespaces/{OWN}/" not in text]
-    assert elsewhere == [], "the cluster is not asked"
+    assert elsewhere == [], "no request to the cluster"
 
 
 @pytest.mark.parametrize("case", OTHERS)
@@ -213,7 +213,7 @@ def test_followed_foreign_log_is_indistinguishable_from_a_missing_one(proxy: Pro
 def test_foreign_holders_of_a_pool_are_one_sum_without_names(
     proxied_service: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The GPUs held by other namespaces are counted in one sum; the number of jobs or pods and their names stay hidden."""
+    """The GPUs held by other namespaces are one sum; the number of jobs or pods and their names stay hidden."""
     # If the test is repeated, the job of the first run still exists.
     name = f"wanted-{next(_NUMBERS)}"
     wanted = job(name, OWN, gpu=8, priority="low")
@@ -251,7 +251,7 @@ def test_foreign_holders_of_a_pool_are_one_sum_without_names(
 
 
 def test_recoveries_are_searched_only_in_own_namespaces(proxy: Proxy, proxied_service: Served) -> None:
-    """For a token of one namespace, only that namespace is searched; a token of several must name one in the request."""
+    """A token of one namespace searches only that one; a token of several must name one in the request."""
     for method in ("GET", "POST"):
         proxy.reset()
         proxied_service.call(method, "/recoveries", "local")
